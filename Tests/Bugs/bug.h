@@ -1,4 +1,4 @@
-// What the one-bug programs share: functions that keep a frame of their own, and pointers that stay in sight.
+// Macros of the one-bug programs: they keep functions in the stack trace and pointers in a register or on the stack.
 
 #ifndef BUG_H
 #define BUG_H
@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A function that is never inlined, cloned or folded, so that its name is certain to stand in the stack.
+// Marks a function that is never inlined, cloned or folded, so that the stack trace names it.
 #ifdef __clang__
 #define FRAME __attribute__((noinline))
 #else
 #define FRAME __attribute__((noipa))
 #endif
 
-// Behind the last call of a function: the call is not in tail position, so its frame is still there during the call.
+// Follows the last call of a function and so prevents a tail call: the function's frame exists during that call.
 #define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
-// The compiler has to have `pointer` at hand here, so it is in a register or on the stack at every access before.
+// Keeps `pointer` in a register or on the stack up to here, so that it is there during every access before.
 #define HOLD(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
 
-// From here on the compiler cannot tell what `variable` holds.
+// Hides the value of `variable` from the optimizer from here on.
 #define FORGET(variable) __asm__ volatile("" : "+r"(variable) : : "memory")
 
 #endif

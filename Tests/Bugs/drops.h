@@ -1,4 +1,4 @@
-// A block of 40 bytes, and two functions that free it: the calls that a double free is reported with.
+// Makes a block of 40 bytes and frees it in two functions, whose names a double free has in its two stacks.
 
 #ifndef DROPS_H
 #define DROPS_H

@@ -1,4 +1,4 @@
-// What the programs share that use a block of which nothing is known any more.
+// Makes a freed block of which the runtime has no records any more.
 
 #ifndef FORGOTTEN_H
 #define FORGOTTEN_H
@@ -9,7 +9,7 @@
 
 enum { COUNT = 200000, BYTES = 112 };
 
-// One of many blocks that have died, and whose memory was given back with all that was known of them.
+// Returns a freed block whose memory malloc_trim() gave back, together with the runtime's records of it.
 static char *forgotten_block(void) {
     static char *blocks[COUNT];
     for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);

@@ -1,4 +1,4 @@
-// With a limit of 2 GiB set on its address space the program still gets, moves and returns its blocks.
+// A program limits its address space to 2 GiB and still allocates, reallocates and frees blocks.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Every function keeps the alignment it promises, and its blocks do not overlap; bad alignments are refused.
+// Every allocation function keeps the alignment it promises, blocks do not overlap, and bad alignments are refused.
 
 #include <errno.h>
 #include <malloc.h>

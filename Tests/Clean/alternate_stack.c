@@ -1,4 +1,4 @@
-// A program with an alternate signal stack of its own: it starts with none and gets the one it set.
+// A program has no alternate signal stack at first, sets one of its own and gets exactly that one.
 
 #define _GNU_SOURCE
 #include <signal.h>

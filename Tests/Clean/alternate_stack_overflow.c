@@ -1,4 +1,4 @@
-// A program recovers from a stack overflow in a handler on an alternate stack of its own: its business, no finding.
+// A program's own handler, on an alternate stack, recovers from stack overflows: this is no finding.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

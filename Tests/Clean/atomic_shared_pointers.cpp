@@ -1,4 +1,4 @@
-// Threads replace and read a shared_ptr whose objects end wherever the last reference goes.
+// Threads replace and read a shared_ptr; the thread that drops the last reference destroys the object.
 // libs: -lpthread
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// operator new that cannot be satisfied calls the new handler and throws, or returns null where it may not throw.
+// A failing operator new calls the new handler and throws; the nothrow forms return null.
 
 #include <cstdint>
 #include <cstdio>

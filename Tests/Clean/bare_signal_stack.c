@@ -1,4 +1,4 @@
-// A program sets alternate signal stacks past libc, in each thread; its handlers run there, and the kernel knows them as asked for.
+// Threads set alternate signal stacks by bare system calls; handlers run there and keep their flags in the kernel.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@ struct kernel_action {
     unsigned long mask;
 };
 
-// Not by syscall(), which is libc's as well.
+// A system call instruction: the runtime would intercept libc's syscall().
 static long bare(long number, long a, long b, long c, long d) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;

@@ -1,4 +1,4 @@
-// Reading behind the end of a shortened file is a bus error, from which the program recovers.
+// A program reads a file mapping behind the end of the truncated file and recovers from the bus error.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// Threads that wait in read(), recv(), readv(), recvmsg() and write() are cancelled there; their clean-up frees the buffers.
+// Threads are cancelled in read(), recv(), readv(), recvmsg() and write(); their cleanup handlers free the buffers.
 // libs: -lpthread
 
 #define _GNU_SOURCE

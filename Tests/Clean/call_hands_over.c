@@ -1,4 +1,4 @@
-// Messages whose buffer the receiver frees before write() has returned; a child of vfork() that writes its parent's block.
+// The receiver of a message frees its buffer before write() has returned; a vfork() child writes a block of its parent.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A timer's handler writes blocks of the heap out and reads them in again while the program allocates and frees.
+// A timer's handler writes heap blocks to a pipe and reads them back while the program allocates and frees.
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Page-aligned buffers that happen to touch are made one, as web servers do.
+// Page-aligned buffers that happen to be adjacent are passed to system calls as one buffer, as web servers do.
 // options: fence_per_context=0
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Calls with lengths that the kernel does not use up, of nothing, and with pointers that lead nowhere on purpose.
+// System calls get lengths larger than the kernel uses, lengths of 0, and pointers that are invalid on purpose.
 // libs: -Wno-stringop-overflow -Wno-stringop-overread
 // qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 
@@ -19,7 +19,7 @@ static void say(const char *what, long result) {
     printf("%s: %ld%s%s\n", what, result, error ? " " : "", error ? strerrorname_np(error) : "");
 }
 
-static char *volatile nowhere; // the compiler knows that NULL is no buffer
+static char *volatile nowhere; // volatile: hides from the compiler that this is NULL
 
 static void longer_than_the_block(int file) {
     char *small = malloc(20), *large = malloc(1200000), *text = malloc(5);
@@ -40,7 +40,7 @@ static void longer_than_the_block(int file) {
 static void of_nothing(int file) {
     char *gone = malloc(100), *empty = malloc(0);
     free(gone);
-    // The pointer is never followed.
+    // The kernel never accesses memory through this pointer: all lengths are 0.
     char *volatile dangling = gone;
     struct iovec vectors[] = {{dangling, 0}, {"text", 4}, {dangling, 0}};
     say("read 0", read(file, dangling, 0));
@@ -71,7 +71,7 @@ static void nowhere_on_purpose(int file) {
     munmap(pages, 4096);
 }
 
-// A write barrier, for instance.
+// Pages protected by the program itself, as for a write barrier.
 static void protected_by_itself(int file) {
     char *block = aligned_alloc(4096, 16384);
     memset(block, 'b', 16384);
@@ -86,7 +86,7 @@ static void protected_by_itself(int file) {
     free(block);
 }
 
-// What realloc and malloc_usable_size say may be used.
+// Transfers as many bytes as realloc and malloc_usable_size allow.
 static void all_that_there_is(int file) {
     char *block = malloc(100);
     for (size_t bytes = 90; bytes < 300000; bytes += bytes / 7) {

@@ -1,4 +1,4 @@
-// Sockets and pipes in all the ways in which their buffers may look odd: full pipes, no data, cut messages, many parts.
+// Sockets and pipes transfer less than their buffers suggest: full pipes, no data, cut messages, many parts.
 // qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 
 #define _GNU_SOURCE
@@ -56,7 +56,7 @@ static void cut_messages(void) {
     for (int i = 0; i < 2; i++) close(datagrams[i]), close(stream[i]);
 }
 
-// A descriptor goes along as control data, header and all on the heap.
+// Sends a descriptor as control data; header, vector and control data are heap blocks.
 static void control_data(void) {
     int pair[2], file = open("/dev/null", O_RDONLY);
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return;
@@ -90,7 +90,7 @@ static void addresses(void) {
     struct sockaddr_un *address = calloc(1, sizeof *address), *sender = malloc(sizeof *sender);
     socklen_t bytes = sizeof *address, sender_bytes = sizeof *sender;
     address->sun_family = AF_UNIX;
-    bind(to, (struct sockaddr *)address, sizeof address->sun_family); // a name of the system's choice
+    bind(to, (struct sockaddr *)address, sizeof address->sun_family); // autobind: the kernel picks the name
     bind(from, (struct sockaddr *)address, sizeof address->sun_family);
     getsockname(to, (struct sockaddr *)address, &bytes);
     char *text = strdup("text");

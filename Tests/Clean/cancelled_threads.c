@@ -1,4 +1,4 @@
-// Threads are cancelled where they wait; their clean-up handlers free what they hold.
+// Threads are cancelled while they wait; their cleanup handlers free their blocks.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// A class has operators new and delete of its own, over a pool.
+// A class has its own operator new and delete, over a pool.
 
 #include <cstdio>
 #include <cstdlib>

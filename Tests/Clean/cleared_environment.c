@@ -1,4 +1,4 @@
-// The program changes and clears its environment, whose strings it partly made itself.
+// A program changes and clears its environment, which contains a string that the program allocated.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Standard input, output and error are closed first of all; the program goes on, opens others in their place, and ends.
+// A program first closes standard input, output and error, then opens another file in their place and ends.
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// Handlers that interrupt malloc and free switch to a context of their own and back.
+// Handlers that interrupt malloc and free switch to another context and back.
 
-// By swapcontext, setcontext and longjmp; the context's stack is on the heap, and in the frame of main.
+// They switch by swapcontext, setcontext and longjmp. The other context's stack is a heap block or is in main's frame.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -62,7 +62,7 @@ static void on_alarm(int number) {
     if (++runs < signals) again();
 }
 
-// The helper's context is asleep in setjmp's caller: its frame is there as long as it sleeps.
+// Jumping to helper_jump is valid: the helper is suspended in the function that called setjmp, so its frame exists.
 static void on_user_signal(int number) {
     volatile int before = number + visits;
     if (setjmp(handler_jump) == 0) longjmp(helper_jump, 1);

@@ -1,4 +1,4 @@
-// A deep recursion with large frames allocates at every level: seven of eight MiB of stack are in use.
+// A deep recursion allocates at every level and uses seven of the eight MiB of stack.
 
 #include <stdio.h>
 #include <stdlib.h>

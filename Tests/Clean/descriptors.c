@@ -1,4 +1,4 @@
-// The descriptor numbers a program gets are the usual ones; it may also close every descriptor there is.
+// A program gets the usual descriptor numbers and may close every descriptor there is.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

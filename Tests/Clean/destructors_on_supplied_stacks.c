@@ -1,4 +1,4 @@
-// Destructors of the fourth round use blocks on stacks of different sizes at one place, always at the same address.
+// Key destructors of the fourth (last) round use blocks at one fixed address of supplied stacks of different sizes.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

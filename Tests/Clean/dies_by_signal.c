@@ -1,4 +1,4 @@
-// The program ends by signals of its own choice, which are nobody's finding: its children by abort, a trap and SIGSEGV.
+// A program and its children end by signals that they send themselves (abort, kill, raise): this is no finding.
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Libraries are opened, used and closed again and again, also from threads; unknown ones give an error text.
+// Libraries are opened, used and closed repeatedly, also by threads; opening an unknown library sets an error text.
 // libs: -lpthread -ldl
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Exceptions cross frames that allocate, are copied and rethrown, also between threads.
+// Exceptions propagate through frames that allocate, and are copied and rethrown, also in another thread.
 // libs: -lpthread
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The program executes itself ten times over, allocating each time; it is the same process throughout.
+// A program executes itself ten times in the same process and allocates each time.
 
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Every function that executes a program, by path and by name, from ordinary children and those of vfork; and their errors.
+// Every exec function starts programs by path and by name, in children of fork and vfork, and reports its errors.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ static const char *const names[] = {"execve",    "execv",  "execvp",  "execvpe",
                                     "execlp",    "execle", "fexecve", "execveat", "execveat of a file",
                                     "its number"};
 
-// A long environment, beyond what fits on a stack that is small.
+// An environment too long to copy onto a small stack.
 enum { MANY = 3000 };
 static char *many[MANY + 2], *few[] = {"FEW=1", NULL};
 
@@ -76,7 +76,7 @@ static __attribute__((noinline)) pid_t start_child(enum way way, const char *pro
 
 int main(int count, char **words) {
     if (count == 3) return say(count, words);
-    if (count == 1) { // once more, found by the search path only
+    if (count == 1) { // run again under a name that only a search of PATH finds
         char path[4096], self[4096];
         ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
         if (bytes < 0) return 1;

@@ -1,4 +1,4 @@
-// Memory from calloc is zero, whatever new memory is filled with.
+// Memory from calloc is zero although new blocks are filled.
 // options: fill_new=1
 
 #include <stdio.h>

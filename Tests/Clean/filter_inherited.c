@@ -1,4 +1,4 @@
-// A program is executed under a filter that ends it for what no start calls; another one stands under two filters.
+// A program starts under a seccomp filter that allows only the calls of a start; another installs two filters.
 
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The kernel's list of what it takes to load a dynamic program (glibc 2.36 and later), and malloc's calls.
+// The kernel's list of the calls that load a dynamic program (glibc 2.36 and later), and the calls of malloc.
 static const int start_calls[] = {
-#ifdef SYS_access // not with the kernel's newer tables of calls, such as arm64's
+#ifdef SYS_access // absent from the kernel's newer system call tables, such as arm64's
     SYS_arch_prctl,      SYS_access,     SYS_readlink,
 #endif
     SYS_execve,          SYS_brk,        SYS_mmap,        SYS_faccessat, SYS_openat,    SYS_readlinkat,
@@ -43,7 +43,7 @@ static int install_list(const int *calls, int count) {
     return install(program, at, 0);
 }
 
-// Ends the process for `call` where the argument has one of these bits (0: always).
+// Ends the process for `call` if this argument has one of `bits` set (0: always).
 static int forbid(int call, int argument, unsigned bits, unsigned flags) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -84,7 +84,7 @@ static int under_two(void) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, wait_and_work, NULL) != 0) return 20;
     if (work()) return 21;
-    // For all threads: no advice but to forget, no memory that could be executed, nobody's number.
+    // Ends the process for gettid and madvise (but MADV_DONTNEED) in all threads, for mprotect(PROT_EXEC) in this one.
     if (forbid(SYS_madvise, 2, ~(unsigned)MADV_DONTNEED, SECCOMP_FILTER_FLAG_TSYNC) != 0) return 22;
     if (forbid(SYS_gettid, 0, 0, SECCOMP_FILTER_FLAG_TSYNC) != 0 || forbid(SYS_mprotect, 2, PROT_EXEC, 0) != 0)
         return 23;

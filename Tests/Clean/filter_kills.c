@@ -1,4 +1,4 @@
-// A filter ends the process for every call but the few that this program makes; malloc makes no others.
+// A seccomp filter ends the process for every call but those that this program makes; malloc makes no others.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@
 static const int allowed[] = {SYS_brk,          SYS_mmap,      SYS_munmap, SYS_mremap,       SYS_rt_sigprocmask,
                               SYS_rt_sigaction, SYS_write,     SYS_kill,   SYS_rt_sigreturn, SYS_exit_group,
                               SYS_exit,         SYS_getrandom, -1};
-// What is allowed for a program that grows a second arena.
+// Further calls, which libc makes when a program grows a second arena.
 static const int wider[] = {SYS_mprotect, SYS_madvise, SYS_futex, SYS_getpid, -1};
 
 static unsigned short fill(struct sock_filter *program, const int *more, unsigned action) {
@@ -82,7 +82,7 @@ static int run(enum way way, const int *more, int first) {
     pid_t child = fork();
     if (child == 0) {
         if (first) free(malloc(5000));
-        // What the kernel does not take changes nothing.
+        // The kernel refuses these arguments: no filter is installed.
         struct sock_fprog none = {0, NULL};
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) == 0 || errno != EFAULT) _exit(60);
         if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &none) == 0 || errno != EINVAL) _exit(61);

@@ -1,4 +1,4 @@
-// In the strict mode of seccomp, and where the processor's clock is forbidden, malloc serves from what was freed before.
+// In seccomp's strict mode, or with the time-stamp counter disabled, malloc serves requests from freed blocks.
 
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
@@ -42,13 +42,13 @@ static void leave(int code) {
 static int run(int way) {
     pid_t child = fork();
     if (child == 0) {
-        // Warm: libc keeps what it has, and needs no more.
+        // Keep libc from returning memory, so that it needs no system call for more later.
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, 1 << 30);
         free(memset(malloc(32 << 20), 1, 32 << 20));
         if (work(5)) _exit(50);
         if (way == 2) {
-            // Without the mode: the clock alone is forbidden.
+            // No strict mode here: disable only the time-stamp counter.
             if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) _exit(51);
             int result = work(50);
             if (prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0) != 0) _exit(52);

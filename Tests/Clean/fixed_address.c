@@ -1,4 +1,4 @@
-// An executable at a fixed address that takes malloc's address: everybody finds malloc in its procedure linkage table, and it is ours.
+// An executable without PIE takes malloc's address: all images resolve malloc to its PLT entry, a call of the runtime.
 // libs: -no-pie -fno-pic
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Blocks that forked children were not to have, or to have empty, are freed; a child still comes to a good end.
+// Blocks with MADV_DONTFORK or MADV_WIPEONFORK are freed; a child forked afterwards still ends normally.
 
 #define _GNU_SOURCE
 #include <stdio.h>

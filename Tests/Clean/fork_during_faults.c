@@ -1,4 +1,4 @@
-// A thread faults on its own page and opens it again and again while the program forks; each child can do the same.
+// A thread keeps faulting on its own page, which its handler opens, while the program forks; each child does the same.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Threads ask for and set the handling of a signal while the program forks; each child can set it, too.
+// Threads query and set the action of a signal while the program forks; each child can set the action, too.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Fork handlers, registered before any library starts and later, end a thread that allocates and start it again.
+// Fork handlers, registered before any library starts and later, join an allocating thread and start it again.
 // libs: -lpthread
 
 #include <pthread.h>
@@ -13,7 +13,7 @@ enum { workers = 2, forks = 40, more_handlers = 100 };
 static pthread_t threads[workers];
 static int stops[workers], wrong;
 
-// Every size comes: magazines are empty again and again, and locks have to be taken.
+// Allocates all sizes, so that magazines (thread caches) run empty repeatedly and the thread has to take locks.
 static void churn(unsigned *seed) {
     char *kept[64];
     for (int i = 0; i < 64; i++) {

@@ -1,4 +1,4 @@
-// A program forks again and again while its threads allocate; every child can still allocate and free.
+// A program forks repeatedly while its threads allocate; every child can still allocate and free.
 // libs: -lpthread
 
 #include <pthread.h>

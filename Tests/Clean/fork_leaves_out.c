@@ -1,4 +1,4 @@
-// Parts of blocks are kept from children, or wiped in them, as those do who register memory with devices; children come to a good end.
+// madvise keeps parts of blocks from children or wipes them there, as for device memory; the children end normally.
 // qemu-user: unguarded, its children die there, of libc's own records in pages that were wiped
 
 #define _GNU_SOURCE
@@ -18,14 +18,14 @@ enum { page = 4096, small = 1000, smalls = 64, whole = 8192, large = 200000, rou
 static int status_of(int (*work)(char *), char *block) {
     fflush(stdout);
     pid_t child = fork();
-    // Ends as programs do, by exit, and without allocating where part of libc's own heap may be missing.
+    // End by exit, as programs do, but do not allocate: the child may lack parts of libc's own heap.
     if (!child) exit(work(block));
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// The pages that a block has a part in.
+// Advises all pages that the block overlaps.
 static void advise(void *block, size_t bytes, int advice) {
     uintptr_t low = (uintptr_t)block & ~(uintptr_t)(page - 1),
               high = ((uintptr_t)block + bytes + page - 1) & ~(uintptr_t)(page - 1);
@@ -78,9 +78,9 @@ static char *aligned(size_t bytes) {
 int main(void) {
     static char out[4096];
     setvbuf(stdout, out, _IOFBF, sizeof out);
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); // for good: large blocks have mappings of their own
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); // fixes the threshold: large blocks keep their own mappings
 
-    // Small buffers, of which every second is gone by the time of the fork.
+    // Small buffers; every second one is freed before the fork.
     char *kept[smalls];
     for (int i = 0; i < smalls; i++) memset(kept[i] = malloc(small), 'k', small);
     for (int i = 0; i < smalls; i += 2) advise(kept[i], small, MADV_DONTFORK);
@@ -93,7 +93,7 @@ int main(void) {
     }
     printf("inherited again: %d\n", status_of(only_end, out));
 
-    // Whole pages, in blocks of every kind.
+    // Whole pages, in every kind of block.
     for (int i = 0; i < rounds; i++) {
         char *mine = aligned(whole), *wiped = aligned(whole), *big = aligned(large), *odd = malloc(large + 5000);
         advise(mine, whole, MADV_DONTFORK);
@@ -109,7 +109,7 @@ int main(void) {
         advise(wiped, whole, MADV_KEEPONFORK);
         free(mine);
         free(wiped);
-        // What was said of these ends with them.
+        // free() must undo the advice: children inherit the contents of the next blocks there.
         free(big);
         free(odd);
         char *next = aligned(large), *last = malloc(large);

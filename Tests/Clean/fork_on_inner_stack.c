@@ -1,6 +1,6 @@
-// A handler on an alternate stack in the frame of main interrupts malloc and free, and forks.
+// A handler on an alternate stack in main's frame interrupts malloc and free, and forks.
 
-// Where it interrupts neither it allocates, too, and jumps out. The same with an alternate stack on the heap and in a global.
+// If it interrupts neither, it also allocates and jumps out. Repeated with an alternate stack on the heap and a global.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -57,7 +57,7 @@ __attribute__((noinline)) static void work(const char *where) {
         is_idle = 1;
         while (is_idle && runs < signals) continue;
     }
-    // How often it has jumped out is left unsaid: where each run takes long, as in an emulator, none may come while it is idle.
+    // Do not print the number of jumps: if runs are slow, as in an emulator, no signal may arrive while is_idle is set.
     printf("%s: %d runs, %d wrong\n", where, (int)runs, (int)wrong);
     fflush(stdout);
 }

@@ -1,4 +1,4 @@
-// A program forks while another thread flushes all its streams, one of which calls a function of the program that allocates.
+// A program forks while a thread flushes all streams, one of which calls a function that allocates.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ static ssize_t write_somewhere(void *unused, const char *bytes, size_t count) {
     return (ssize_t)count;
 }
 
-// Not one after the other for ever: libc's lock is not fair, and a fork may wait for it for minutes.
+// Flushes a few times per fork, not continuously: libc's lock is not fair, and a fork may wait for it for minutes.
 static void *flush(void *stream) {
     for (int seen = 0, flushes = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED);) {
         int now = __atomic_load_n(&begun, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-// Processes are made by an instruction of the program's own; they use the blocks from before, and make others.
+// A system call instruction of the program's own makes processes; they use the existing blocks and allocate others.
 // options: profile=fence:fence_windows=all
 
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@ enum { count = 100, bytes = 100 };
 
 static char *blocks[count];
 
-// clone without a stack and without shared memory, as fork.
+// Calls clone without a stack and without shared memory, like fork.
 static long make_process(void) {
 #if defined __x86_64__
     long result;

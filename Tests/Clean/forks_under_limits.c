@@ -1,4 +1,4 @@
-// A process limits its address space, or forbids itself mremap, and forks: parent and child go on with the blocks made before.
+// A process limits its address space or forbids itself mremap, and forks: parent and child still use the old blocks.
 // options: profile=fence:fence_windows=all
 
 #define _GNU_SOURCE
@@ -55,7 +55,7 @@ static void forbid(void) {
         exit(3);
 }
 
-// In a process of its own, for the limit stays.
+// Runs in its own process because the limit cannot be lifted again.
 static void try(const char *what, void (*restrict_it)(void)) {
     int status = -1;
     pid_t parent = fork();

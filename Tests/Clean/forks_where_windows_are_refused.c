@@ -1,4 +1,4 @@
-// Where mremap is refused a child and its child each go on with the blocks as the one before left them.
+// Where mremap is refused, a child and its own child each use the blocks as their parent left them.
 // options: profile=fence:fence_windows=all
 
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@ enum { BLOCKS = 4000 };
 
 static long *blocks[BLOCKS];
 
-// By instructions of the program's own, of which nobody else knows.
+// Makes the call by an instruction in the program, which neither libc nor the runtime can intercept.
 static long call(long number, long first, long second, long third) {
 #if defined __x86_64__
     long result;
@@ -59,7 +59,7 @@ static int lost(long with) {
     return count;
 }
 
-// A child looks at the blocks, changes them, and makes the next one.
+// Each child checks the blocks, changes them and forks the next child.
 static void fork_down(int generations, long with) {
     if (!generations) return;
     pid_t child = fork();

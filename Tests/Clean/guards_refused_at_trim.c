@@ -1,4 +1,4 @@
-// The kernel refuses guards for the first time when memory is given back: the blocks of those pages are used again.
+// The kernel refuses guard pages for the first time in malloc_trim(): the blocks of those pages are used again.
 // options: fence_overhead=0:fence_per_context=0:quarantine_bytes=0
 
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 
 enum { COUNT = 40000, SIZE = 64 };
 
-// madvise with MADV_GUARD_INSTALL (102) fails with EINVAL.
+// Makes madvise(MADV_GUARD_INSTALL) (102) fail with EINVAL.
 static void refuse_guards(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -30,7 +30,7 @@ static void refuse_guards(void) {
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-// Of every 1000 blocks the first 500 die: some pages of a run, never all of them.
+// Frees the first 500 of every 1000 blocks, so some pages of a run but never all of them.
 static void kill_and_trim(void **blocks, int count) {
     for (int i = 0; i < count; i++) {
         if (i % 1000 >= 500) continue;

@@ -1,4 +1,4 @@
-// The kernel, which protected dead pages by guards, refuses them from some time on: a filter, or locked memory.
+// After a while the kernel refuses guard pages for freed pages, as under a seccomp filter or with locked memory.
 // options: fence_overhead=100%:fence_per_context=0:quarantine_bytes=0:retired_bytes=3m
 
 #define _GNU_SOURCE
@@ -15,7 +15,7 @@
 
 enum { SIZES = 10, MOST = 4000, ROUNDS = 24 };
 
-// madvise with MADV_GUARD_INSTALL (102) fails with EINVAL.
+// Makes madvise(MADV_GUARD_INSTALL) (102) fail with EINVAL.
 static void refuse_guards(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -31,7 +31,7 @@ static void refuse_guards(void) {
 }
 
 int main(void) {
-    // Slots of most of these sizes lie across the pages' ends.
+    // Slots of most of these sizes straddle page boundaries.
     static const size_t sizes[SIZES] = {5120, 6144, 20480, 28672, 1280, 640, 320, 2560, 448, 48};
     static unsigned char *blocks[SIZES][MOST];
     unsigned random = 1, other = 0;

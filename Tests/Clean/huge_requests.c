@@ -1,4 +1,4 @@
-// Requests that no memory can meet fail with ENOMEM, and the program goes on.
+// Requests that no memory can satisfy fail with ENOMEM, and the program goes on.
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,7 +1,7 @@
-// Handlers that interrupt malloc and free jump within themselves: the interrupted call goes on.
+// Handlers that interrupt malloc and free use longjmp inside the handler: the interrupted call goes on.
 
-// On the interrupted stack, on an alternate one, on one in the frame of main; out of nested calls, and out of a nested handler. Every
-// block keeps what was written.
+// They run on the interrupted stack and on alternate stacks (heap, global, main's frame). They jump out of nested calls
+// and out of a nested handler. Every block must keep its contents.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static void on_alarm(int number) {
     if (++runs < signals) again();
 }
 
-// Each block holds its size, and is freed a few rounds later.
+// Fills each block with its size; checks and frees the block 64 rounds later.
 __attribute__((noinline)) static void work(const char *where) {
     static char *blocks[64];
     static size_t sizes[64];

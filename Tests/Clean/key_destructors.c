@@ -1,4 +1,4 @@
-// Destructors of thread keys free, allocate and set another key, which needs a second pass, while their thread ends.
+// Destructors of thread keys free and allocate at thread exit and set another key, which needs a second round.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Blocks die among the last slots of a size class, behind which no memory is accessible yet.
+// Blocks are freed among the last slots of a size class, where the memory behind is not accessible yet.
 // options: quarantine_bytes=0:fence_overhead=100%:fence_per_context=0
 
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// Parts of the C library that allocate by themselves: names, character sets, locales, sorting, expressions, time.
+// Parts of libc that allocate internally: names, character sets, locales, sorting, regular expressions, time.
 
 #define _GNU_SOURCE
 #include <iconv.h>

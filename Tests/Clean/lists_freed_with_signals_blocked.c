@@ -1,4 +1,4 @@
-// Lists whose nodes look like objects are freed where SIGSEGV is blocked: in handlers, of SIGSEGV too, and in a thread.
+// Lists of nodes like Swift objects are freed while SIGSEGV is blocked: in handlers (also SIGSEGV's) and in a thread.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 
 enum { ROUNDS = 10, NODES = 18000, PAGE_BYTES = 4096 };
 
-// As a Swift object: a pointer, and a count that is that of an immortal one.
+// Looks like a Swift object: a pointer, then the reference count of an immortal object (-1).
 struct node {
     struct node *next;
     long value;

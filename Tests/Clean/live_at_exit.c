@@ -1,4 +1,4 @@
-// Blocks live when the program ends: protected, mapped over or advised ones, in busy threads, in a child as in its parent.
+// Blocks are live at exit: protected, mapped over or advised ones, some in busy threads, in a child and its parent.
 // options: profile=fence
 // libs: -pthread
 

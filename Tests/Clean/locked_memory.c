@@ -1,4 +1,4 @@
-// A program without privileges locks its memory, within limits that it fits into by itself, and goes on: maps, allocates, forks.
+// An unprivileged program locks its memory within a limit that suffices unguarded, then maps, allocates and forks.
 
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -24,7 +24,7 @@ static long kilobytes(const char *name) {
     return value;
 }
 
-// Blocks of all sizes, few of which are there at once; and more memory of the program's own.
+// Allocates blocks of all sizes, few of them live at a time, and maps more memory.
 static const char *go_on(void) {
     char *kept[64] = {NULL};
     for (int i = 0; i < 4000; i++) {

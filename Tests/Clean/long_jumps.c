@@ -1,4 +1,4 @@
-// longjmp leaves frames that had allocated; the stacks taken afterwards are whole again.
+// longjmp leaves frames that had allocated; stacks recorded afterwards are complete again.
 
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// The main thread ends with pthread_exit; the last of the others prints and ends the process.
+// The main thread ends with pthread_exit; another thread prints and ends the process.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// A signal handler that runs at a known point allocates and frees what the program made, and the other way round.
+// A signal handler at a known point frees a block of the program and allocates one that the program frees.
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Thousands of coroutines on stacks of malloc and mmap, made and given back while others run, allocate at the same places.
+// Thousands of coroutines on stacks from malloc and mmap start and end while others run; all share call sites.
 
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Two hundred threads at once, then two thousand one after the other, pass blocks on to each other.
+// Two hundred threads at once, then two thousand in turn, pass blocks to each other.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// A file that is mapped over a block keeps its contents when the block is freed.
+// A file is mapped over a block; freeing the block must not change the file.
 
 #define _GNU_SOURCE
 #include <stdio.h>

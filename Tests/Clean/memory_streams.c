@@ -1,4 +1,4 @@
-// Streams in memory, and functions that return blocks to be freed by the caller.
+// A program uses memory streams, and libc functions that return blocks for the caller to free.
 
 #define _GNU_SOURCE
 #include <stdio.h>

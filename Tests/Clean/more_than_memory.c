@@ -1,4 +1,4 @@
-// Requests for far more than the machine's memory and swap fail with ENOMEM, where the kernel refuses them.
+// Requests far larger than the machine's memory and swap fail with ENOMEM if the kernel refuses them.
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,8 @@ int main(void) {
     FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
     int mode = file ? fgetc(file) : EOF;
     if (file) fclose(file);
-    if (mode == '1' || sysinfo(&machine)) return 0; // everything is given, or it is not known what would be too much
+    // Mode 1 grants every request; without sysinfo the right size is unknown.
+    if (mode == '1' || sysinfo(&machine)) return 0;
     volatile size_t more = 8 * (machine.totalram + machine.totalswap) * machine.mem_unit;
     char *block = strdup("kept");
     void *untouched = &block;

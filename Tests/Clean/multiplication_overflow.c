@@ -1,4 +1,4 @@
-// calloc and reallocarray refuse products that do not fit, and calloc's memory is zero however often it was used.
+// calloc and reallocarray refuse overflowing products, and calloc's memory is zero however often it was reused.
 
 #include <errno.h>
 #include <stdint.h>

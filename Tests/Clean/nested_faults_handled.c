@@ -1,4 +1,4 @@
-// A handler for faults touches memory that it makes accessible itself, on the stack that was interrupted and on an alternate one.
+// A SIGSEGV handler faults on pages that it opens itself, on the interrupted stack and on an alternate one.
 
 #define _GNU_SOURCE
 #include <signal.h>
@@ -18,7 +18,7 @@ static void open_page(int number, siginfo_t *info, void *context) {
     char *at = (char *)((uintptr_t)info->si_addr & ~(uintptr_t)(page - 1));
     if (at < pages || at >= pages + depth * page) _exit(3);
     calls++;
-    // The page behind it is touched first, in the handler, and is opened by another call of it.
+    // Touch the next page first: the handler's nested call opens it.
     if (at < pages + (depth - 1) * page) at[page] = 1;
     mprotect(at, page, PROT_READ | PROT_WRITE);
 }

@@ -1,4 +1,4 @@
-// Each of four million allocations comes from a stack of its own, 28 frames deep: 100 MiB of memory are enough.
+// Four million allocations from distinct stacks, each 28 frames deep, need no more than 100 MiB of memory.
 
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ int main(void) {
     static uint64_t *blocks[LIVE];
     uint64_t sum = 0;
     for (uint64_t i = 0; i < ALLOCATIONS; i++) {
-        uint64_t path = i * UINT64_C(0x9e3779b97f4a7c15); // a permutation of the paths' bits
+        uint64_t path = i * UINT64_C(0x9e3779b97f4a7c15); // the odd factor makes all paths distinct
         uint64_t **place = &blocks[i % LIVE];
         if (*place) sum += **place;
         free(*place);

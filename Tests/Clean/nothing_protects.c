@@ -1,4 +1,4 @@
-// The kernel refuses guards and inaccessible mappings: dead blocks with pages of their own are not used again unprotected.
+// The kernel refuses guard pages and PROT_NONE mappings: freed isolated blocks must not be reused unprotected.
 // options: profile=fence:retired_bytes=1m
 
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@
 
 enum { COUNT = 2000 };
 
-// madvise with MADV_GUARD_INSTALL (102) fails with EINVAL, mmap with PROT_NONE with ENOMEM.
+// Makes madvise(MADV_GUARD_INSTALL) (102) fail with EINVAL, and mmap(PROT_NONE) with ENOMEM.
 static void refuse_protection(void) {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -1,4 +1,4 @@
-// A handler installed before any allocation recovers from null accesses, as a virtual machine's null check does.
+// A handler installed before any allocation recovers from null accesses, like the null checks of a virtual machine.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// A handler with SA_ONSTACK has the stack that it interrupts until there is an alternate one, and then that one.
+// A handler with SA_ONSTACK runs on the interrupted stack until an alternate stack is set, and then on that one.
 
 #define _GNU_SOURCE
 #include <signal.h>

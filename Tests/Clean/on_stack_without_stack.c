@@ -1,4 +1,4 @@
-// Handlers with SA_ONSTACK in threads without an alternate stack: each runs on the stack that it interrupts, as deep as that is.
+// Handlers with SA_ONSTACK run on the interrupted stack in threads without an alternate stack, with all of its depth.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -45,7 +45,7 @@ int main(void) {
     in_a_thread();
     printf("%d runs, %d on the stack below\n", runs, above);
 
-    // One thread has an alternate stack for a while; the others have none.
+    // One thread has an alternate stack for a while; the other threads have none.
     stack_t mine = {.ss_sp = malloc(2 << 20), .ss_size = 2 << 20};
     sigaltstack(&mine, NULL);
     in_a_thread();

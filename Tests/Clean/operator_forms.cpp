@@ -1,4 +1,4 @@
-// Every form of operator new with its own form of operator delete, and the alignment each promises.
+// Every form of operator new works with its own operator delete and keeps the alignment it promises.
 
 #include <cstdint>
 #include <cstdio>

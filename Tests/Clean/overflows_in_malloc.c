@@ -1,4 +1,4 @@
-// Stack overflows, many inside malloc and free, are recovered from; blocks of other threads are recycled all the same.
+// A program recovers from stack overflows, many inside malloc and free; other threads' blocks are still recycled.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -59,7 +59,7 @@ int main(void) {
             recovered++;
             continue;
         }
-        char *volatile room = alloca((size_t)i * 16 + 16); // so that each overflow is at another place
+        char *volatile room = alloca((size_t)i * 16 + 16); // varies where the stack overflows
         room[0] = 1;
         printf("%d\n", descend(0, -1));
     }

@@ -1,4 +1,4 @@
-// Blocks are freed with pages inside that the program has guarded by MADV_GUARD_INSTALL, as far as the kernel knows that.
+// Blocks are freed that contain pages guarded by the program with MADV_GUARD_INSTALL (if the kernel supports that).
 
 #define _GNU_SOURCE
 #include <stdlib.h>

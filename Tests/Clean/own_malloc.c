@@ -1,4 +1,4 @@
-// The program brings an allocator of its own, which takes the place of every other, also for the C library's calls and reallocarray.
+// A program replaces malloc, calloc, realloc and free, also for calls from libc and for reallocarray.
 // warning: no block is guarded
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A thread runs on a stack that the program made with malloc; the stack is freed after the thread has ended.
+// A thread runs on a stack from aligned_alloc, which the program frees after the thread has ended.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// The executable counts its allocations in malloc and free, which operator new and delete have to call as they do in any program.
+// An executable counts allocations in its own malloc and free, which operator new and delete still have to call.
 
 #include <cstdio>
 #include <cstdlib>

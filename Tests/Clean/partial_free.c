@@ -1,4 +1,4 @@
-// The executable defines free alone, over the C library's own.
+// The executable defines only free, over __libc_free.
 
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Functions that an image keeps to itself, as with -Bsymbolic, over the C library's own: its free gets blocks of strdup's.
+// An image has malloc, realloc and free of its own that are hidden, as with -Bsymbolic; its free gets strdup's blocks.
 
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -21,7 +21,7 @@ int main(void) {
     char *line = malloc(8), *text = NULL;
     size_t room = 8;
     FILE *self = fopen("/proc/self/stat", "r");
-    if (!self || getline(&line, &room, self) <= 0) return 1; // grown by everybody's realloc
+    if (!self || getline(&line, &room, self) <= 0) return 1; // grown by the global realloc
     fclose(self);
     if (asprintf(&text, "%s", "made by everybody's malloc") < 0) return 2;
     text = realloc(text, 1000);

@@ -1,4 +1,4 @@
-// The executable defines malloc and free over the C library's own entry points, and takes all other functions from the C library.
+// The executable defines malloc and free over __libc_malloc and __libc_free and takes the other functions from libc.
 
 #define _GNU_SOURCE
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// The executable defines malloc, free and realloc over the C library's own, which it looks up in the C library itself.
+// The executable defines malloc, free and realloc over libc's functions, which it finds in libc with dlsym.
 // warning: no block is guarded
 
 #include <dlfcn.h>

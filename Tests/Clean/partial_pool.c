@@ -1,4 +1,4 @@
-// The executable's malloc and free have a pool of their own and leave what is not from there to the next free; only big blocks are libc's.
+// The executable's malloc and free serve small blocks from a pool and pass others to the next definitions (RTLD_NEXT).
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Only the two basic operators are replaced, over malloc and free; the library's other forms have to end up in them.
+// Only the basic operator new and delete are replaced, over malloc and free; the library's other forms must call them.
 
 #include <cstdio>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// Leaving the sized form to the library is what is tried here.
+// The program leaves the sized form to the library on purpose.
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 
 static long made, gone;

@@ -1,4 +1,4 @@
-// A signal's handler switches between two contexts, as schedulers of green threads do; each finds its frame untouched.
+// A signal handler switches between two contexts, as green thread schedulers do; each finds its frame unchanged.
 
 #define _GNU_SOURCE
 #include <signal.h>

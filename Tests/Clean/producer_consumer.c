@@ -1,4 +1,4 @@
-// Four producers make blocks, four consumers check and free them.
+// Four producers allocate blocks; four consumers check and free them.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Blocks are freed whose pages the program has protected: all of them, one in the middle, and with all signals blocked.
+// Blocks are freed while the program has protected all or some of their pages, and once with all signals blocked.
 
 #define _GNU_SOURCE
 #include <signal.h>

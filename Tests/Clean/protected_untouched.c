@@ -1,4 +1,4 @@
-// Large blocks that the program protects before it has ever touched their pages, and frees so; their memory is used again.
+// Large blocks are protected before their pages are first touched, and then freed; their memory is used again.
 // options: quarantine_bytes=0:fence_per_context=0:fence_overhead=0
 // qemu-user: unguarded it dies there, of pages that were protected before they were touched
 
@@ -17,7 +17,8 @@ static char *protected_block(size_t bytes, int protection) {
 }
 
 int main(void) {
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); // libc: every such block has a mapping of its own, and stays so
+    // Fixes libc's threshold: every such block keeps its own mapping.
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     long other = 0;
     for (size_t bytes = 160000; bytes <= 4 << 20; bytes += bytes / 3) {
         for (int i = 0; i < 8; i++) free(protected_block(bytes, i & 1 ? PROT_READ : PROT_NONE));

@@ -1,4 +1,4 @@
-// Blocks from the aligned functions are reallocated: the contents survive.
+// Blocks from the aligned functions are reallocated and keep their contents.
 
 #include <malloc.h>
 #include <stdio.h>

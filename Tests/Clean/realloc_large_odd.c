@@ -1,4 +1,4 @@
-// Large blocks of odd sizes that grow by realloc, page by page aligned: nothing is written behind them.
+// Large blocks, each one byte short of whole pages, grow by realloc: nothing behind them is written.
 
 #include <stdlib.h>
 #include <string.h>

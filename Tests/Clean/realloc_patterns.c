@@ -1,4 +1,4 @@
-// Blocks grow and shrink through every size class and back; their contents survive.
+// Blocks grow and shrink through every size class and back and keep their contents.
 
 #include <stdio.h>
 #include <stdlib.h>

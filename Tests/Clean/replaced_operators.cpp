@@ -1,4 +1,4 @@
-// The program replaces operator new and delete with its own, over malloc and free: all forms go through them.
+// A program replaces operator new and delete over malloc and free: all forms go through its operators.
 
 #include <cstdio>
 #include <cstdlib>

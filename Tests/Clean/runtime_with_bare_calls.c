@@ -1,8 +1,8 @@
-// A language runtime as Go's asks the kernel for each thread's alternate stack, and insists on it.
+// A language runtime such as Go's asks the kernel for each thread's alternate stack and depends on the answer.
 // libs: -lpthread -Wl,--hash-style=sysv
 
-// It takes the stack that is there or sets its own, and ends the program if a handler runs anywhere else, faults that it recovers from
-// included.
+// It takes the existing stack or sets its own, and ends the program if a handler runs anywhere else. This applies to
+// faults from which it recovers, too.
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -15,7 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// By this Go's runtime is known: every one that calls C exports it. What Go links itself has the older hash table alone.
+// zguard recognizes Go's runtime by this symbol, which every Go program that calls C exports.
+// The Go linker itself writes only the older hash table (SysV), hence --hash-style=sysv.
 void _cgo_topofstack(void);
 void _cgo_topofstack(void) {}
 

@@ -1,4 +1,4 @@
-// A second C library in a namespace of its own makes and frees blocks that the first one knows nothing of.
+// A second libc, in a namespace of its own (dlmopen), allocates and frees blocks that the first libc does not know.
 // libs: -ldl
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// system, popen, glob and wordexp: the C library starts programs and allocates on the program's behalf.
+// libc starts programs and allocates for the program in system, popen, glob and wordexp.
 
 #include <glob.h>
 #include <stdio.h>

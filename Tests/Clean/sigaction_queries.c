@@ -1,4 +1,4 @@
-// What the program asks about its signal handling is what it has set: handler, flags, mask, also for SIGSEGV.
+// sigaction returns the handler, flags and mask that the program has set, for SIGSEGV, too.
 
 #define _GNU_SOURCE
 #include <errno.h>

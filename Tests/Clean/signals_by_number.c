@@ -1,4 +1,4 @@
-// A program asks for alternate stacks and handlers by the numbers of the calls, through libc's syscall.
+// A program sets and queries alternate stacks and handlers by call number, through libc's syscall().
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Stacks run over, and the handler on a small alternate stack is left by a jump or by setcontext: the stack stays the program's.
+// A handler leaves a small alternate stack by a jump or setcontext after stack overflows: the program keeps that stack.
 // options: collect=crashes
 
 #define _GNU_SOURCE
@@ -28,14 +28,14 @@ static void on_fault(int number) {
     setcontext(&context);
 }
 
-// Not a signal of the library's: the kernel alone says where it runs.
+// The runtime does not handle SIGUSR1: the kernel alone selects the stack of this handler.
 static void on_user(int number) {
     char here;
     (void)number;
     is_on_stack = (size_t)(&here - stack_start) < stack_bytes;
 }
 
-// A fault that the handler mends by leaving in the same way, without a stack that has run over.
+// A fault without a stack overflow; the handler leaves in the same way.
 static void fault(void) { *(volatile char *)16 = 1; }
 
 __attribute__((noinline)) static long descend(long depth, long limit) {
@@ -53,7 +53,8 @@ static const char *whose(void) {
 static void *run(void *text) {
     size_t least = getauxval(AT_MINSIGSTKSZ);
     stack_bytes = 4096 + (least > 2048 ? least : 2048);
-    if (stack_bytes > 16000) stack_bytes = 16000; // where vectors are large: as large as is still small
+    // A cap: still a small stack where vector registers make AT_MINSIGSTKSZ large.
+    if (stack_bytes > 16000) stack_bytes = 16000;
     stack_start = malloc(stack_bytes);
     stack_t stack = {.ss_sp = stack_start, .ss_size = stack_bytes};
     sigaltstack(&stack, NULL);
@@ -67,7 +68,7 @@ static void *run(void *text) {
             if (round / ways == 2) fault();
             else times += (int)descend(0, -1);
         }
-        // By setcontext the library sees it at the next fault alone, or when it is asked.
+        // After setcontext the runtime sees that the handler was left only at the next fault or sigaltstack() query.
         const char *said = way == by_jump || round % 3 ? whose() : "own";
         is_on_stack = -1;
         if (way == by_jump || round % 3) raise(SIGUSR1);

@@ -1,7 +1,7 @@
-// Coroutines with 4 KiB of stack allocate, and threads that use most of the smallest stack there is.
+// Coroutines with 4 KiB of stack allocate, and so do threads that use most of the smallest stack.
 // libs: -pthread -Wl,-z,now
 
-// Each coroutine's page lies between two that nobody may touch.
+// Each coroutine's stack page lies between two inaccessible pages.
 
 #define _GNU_SOURCE
 #include <alloca.h>

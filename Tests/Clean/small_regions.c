@@ -1,4 +1,4 @@
-// With little address space the tables of dead pages are small: what lies behind them stays protected.
+// With little address space the tables of freed pages are small: the program's pages behind them stay protected.
 // options: quarantine_bytes=0:fence_overhead=100%:fence_per_context=0
 // warning: zguard
 
@@ -23,7 +23,7 @@ int main(int count, char **arguments) {
         return 2;
     }
     for (int i = 0; i < COUNT; i++) blocks[i] = malloc(200);
-    // One below the other: new tables come right below them. Neighbours of different protection stay single mappings.
+    // The kernel maps top-down: new tables lie right below the pages. Alternating protections keep the pages separate.
     for (int i = 0; i < PAGES; i++)
         pages[i] = mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < COUNT; i++) free(blocks[i]);

@@ -1,4 +1,4 @@
-// Threads with the smallest stack use some of it themselves: guarding leaves it to them.
+// Threads with the smallest stack use some of it themselves: the runtime leaves that much free.
 // libs: -pthread
 
 #include <pthread.h>

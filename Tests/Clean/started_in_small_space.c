@@ -1,4 +1,4 @@
-// The program starts itself again under a limit of 1 GiB on the address space, as `ulimit -v` does.
+// A program starts itself again under an address space limit of 1 GiB, as `ulimit -v` does.
 // libs: -lpthread
 // warning: the program is not guarded
 

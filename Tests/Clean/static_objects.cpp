@@ -1,4 +1,4 @@
-// Static objects allocate before main and free after it, in the reverse order.
+// Static objects allocate before main and free after main, in reverse order.
 
 #include <cstdio>
 #include <map>

@@ -1,4 +1,4 @@
-// thread_local objects are made in each thread and their destructors free, also in threads that end late.
+// Each thread makes thread_local objects, whose destructors free, also in threads that end late.
 // libs: -lpthread
 
 #include <atomic>

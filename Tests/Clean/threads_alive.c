@@ -1,4 +1,4 @@
-// Twenty thousand threads are alive at once, each of which has allocated; the last thousands cost no more than the first.
+// Twenty thousand threads that have allocated are alive at once; the last thousands cost no more than the first.
 // libs: -lpthread
 // qemu-user: an emulated thread has memory of the emulator, too: how many there may be depends on what else is mapped
 // machine: twenty thousand threads take it minutes
@@ -14,7 +14,7 @@
 
 enum { threads = 20000, batch = 2000, factor = 12, slack_ms = 300 };
 
-// No condition variable: with so many waiters some glibc lose a wakeup (its bug 25847).
+// A mutex, not a condition variable: with so many waiters some versions of glibc lose a wakeup (glibc bug 25847).
 static pthread_mutex_t end = PTHREAD_MUTEX_INITIALIZER;
 static sem_t arrived;
 
@@ -28,7 +28,7 @@ static void *work(void *unused) {
     return block;
 }
 
-// Or half of what the system has numbers left for.
+// Returns `threads`, or half of the process IDs left in the system if that is less.
 static int wanted_threads(void) {
     struct sysinfo system = {0};
     int numbers = 32768;
@@ -42,7 +42,7 @@ static int wanted_threads(void) {
     return left < threads ? left : threads;
 }
 
-// What the process itself has computed so far: the kernel's part is the same without the library.
+// Returns the user time so far: the kernel's time is the same without the runtime.
 static long milliseconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

@@ -1,4 +1,4 @@
-// The child of a threaded program starts threads of its own, forks again, and ends through exit with its handlers.
+// The child of a threaded program starts threads, forks again and ends by exit(), which runs its handlers.
 // libs: -lpthread
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// 65,536 threads live on one stack one after the other; the last has a shorter one, and calls where the first did.
+// 65,536 threads run in turn on one stack; the last one's stack is shorter, but it allocates where the first did.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

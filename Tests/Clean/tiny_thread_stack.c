@@ -1,4 +1,4 @@
-// Threads with the smallest stack there is allocate, move and free.
+// Threads with the smallest possible stack allocate, reallocate and free.
 // libs: -lpthread
 
 #include <limits.h>

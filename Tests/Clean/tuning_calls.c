@@ -1,4 +1,4 @@
-// The tuning and statistics calls of the C library's allocator are answered.
+// The tuning and statistics functions of libc's allocator return answers.
 
 #include <malloc.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Everything up to malloc_usable_size may be written, and realloc within it keeps what was written.
+// All bytes up to malloc_usable_size may be written, and realloc within that size keeps them.
 
 #include <malloc.h>
 #include <stdio.h>

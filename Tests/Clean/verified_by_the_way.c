@@ -1,4 +1,4 @@
-// The dead blocks are verified while other threads free and their pages are protected.
+// The program verifies freed blocks through the API while other threads free and pages are being protected.
 // options: fence_overhead=100%:quarantine_bytes=8m:fence_per_context=0
 // libs: -pthread
 

@@ -1,4 +1,4 @@
-// A block is made before vfork and freed after it; the child only executes another program.
+// A block is allocated before vfork and freed afterwards; the child only executes another program.
 
 #include <stdio.h>
 #include <stdlib.h>

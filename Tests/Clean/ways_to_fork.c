@@ -1,4 +1,4 @@
-// Processes are made in every way but sharing memory; parent and child go on with the blocks from before, at the same time.
+// Processes are made in every way that does not share memory; parent and child then use the old blocks concurrently.
 // libs: -lutil
 // qemu-user: unguarded it does not come to its end there, in processes that bare system calls make
 
@@ -57,7 +57,7 @@ static void change(unsigned by) {
     }
 }
 
-// Every other block is replaced, and every fourth resized.
+// Replaces every other block and resizes every fourth.
 static void replace(unsigned salt) {
     for (int i = 0; i < count; i += 2) {
         free(blocks[i].start);
@@ -78,12 +78,12 @@ static void hear(int pipe) {
     if (read(pipe, &byte, 1) != 1) _exit(97);
 }
 
-// What a child does: its blocks are those of the moment, and stay its own.
+// Run by the child: it must see the blocks as they were at the fork, and none of the parent's later changes.
 static int work(void) {
     int wrong = lost();
     change(50);
     tell(to_parent[1]);
-    hear(to_child[0]); // the parent has changed its own by now
+    hear(to_child[0]); // the parent has changed its own blocks by now
     wrong += lost();
     replace(1000);
     wrong += lost();
@@ -173,13 +173,13 @@ static void run_shells(void) {
 int main(void) {
     if (pipe(to_child) || pipe(to_parent)) return 1;
     for (int i = 0; i < count; i++) make_block(&blocks[i], (unsigned)i);
-    for (int i = 0; i < 3000; i++) free(malloc((size_t)i % 2000)); // some are dead
+    for (int i = 0; i < 3000; i++) free(malloc((size_t)i % 2000)); // makes freed blocks
     char *stack = malloc(stack_bytes);
-    // What libc does before and after a fork of its own is left out by some of these.
+    // Some of these skip what libc itself does before and after a fork.
     for (int round = 0; round < 2; round++) {
         run("fork", fork());
         run("_Fork", _Fork());
-#ifdef SYS_fork // arm64's kernel has clone alone
+#ifdef SYS_fork // arm64's kernel has only clone
         run("syscall fork", (pid_t)syscall(SYS_fork));
 #endif
         run("syscall clone", (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L));

@@ -1,4 +1,4 @@
-// Blocks of whole pages in which the program maps, protects and advises, until it frees them; they are used again.
+// A program maps over, protects or advises the pages of large blocks and frees them; the memory is used again.
 // options: retired_bytes=1m
 // qemu-user: unguarded it is ended there by libc, whose memory the emulator changes
 
@@ -45,7 +45,8 @@ static int use(void *(*allocate)(void), void (*change)(void *)) {
 }
 
 int main(void) {
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); // libc: every large block has a mapping of its own, and stays so
+    // Fixes libc's threshold: every large block keeps its own mapping.
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
     FILE *stream = tmpfile();
     file = fileno(stream);
     memset(contents, 'f', WHOLE);

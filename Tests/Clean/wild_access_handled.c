@@ -1,4 +1,4 @@
-// A handler installed with signal(), after allocations, recovers from a wild access; what signal() returns is right.
+// A handler installed with signal() after allocations recovers from a wild access; signal() returns the old handlers.
 
 #include <setjmp.h>
 #include <signal.h>

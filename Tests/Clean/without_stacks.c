@@ -1,4 +1,4 @@
-// No stacks are kept: all blocks have the same unknown context, of which more than the first ones get pages of their own.
+// No stacks are recorded: all blocks share one unknown context, and more than its first blocks are isolated.
 // options: stack_depth=0:fence_overhead=100%
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// The executable wraps malloc and free around the next definitions, and takes the others as they are.
+// The executable wraps the next definitions of malloc and free (RTLD_NEXT) and uses the other functions as they are.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// A collector's write barrier: the handler lifts the protection of a page and the write is done again.
+// A garbage collector's write barrier: the handler unprotects a page and the write is repeated.
 
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Blocks of 0 bytes are handed to functions that use none of their bytes, grow, shrink to nothing and come in thousands.
+// Blocks of 0 bytes are passed to functions with length 0, grown, shrunk to nothing and made in thousands.
 // options: profile=fence
 
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// Blocks of zero bytes are distinct pointers, free takes NULL, and free keeps errno.
+// Blocks of zero bytes have distinct pointers, free accepts NULL, and free preserves errno.
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// A program ends itself, and says why (more of them: Tests/Detection/crashing.py).
+// A program prints a reason and aborts (more crashes: Tests/Detection/crashing.py).
 // finding: crash
 // access: unknown
 // stack-access: ~give_up

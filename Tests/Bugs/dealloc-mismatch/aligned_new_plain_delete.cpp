@@ -1,4 +1,4 @@
-// A block made by the aligned operator new is given to the plain operator delete.
+// A block from the aligned operator new is freed by the plain operator delete.
 // finding: dealloc-mismatch
 // access: free
 // block: size=128 offset=0

@@ -1,4 +1,4 @@
-// A block made by calloc is deleted.
+// A block from calloc is freed by operator delete.
 // finding: dealloc-mismatch
 // access: free
 // block: size=64 offset=0

@@ -1,4 +1,4 @@
-// free_sized is told another size than the block was asked with.
+// free_sized is passed a size other than the one that was allocated.
 // finding: dealloc-mismatch
 // access: free
 // block: size=80 offset=0
@@ -12,7 +12,7 @@
 #include "../bug.h"
 #include <dlfcn.h>
 
-// C23; the C library of the machine may not have it yet.
+// C23; NULL if the C library does not have it yet.
 static void (*sized)(void *, size_t);
 
 FRAME char *make_packet(void) {

@@ -1,4 +1,4 @@
-// A block made by malloc is deleted.
+// A block from malloc is freed by operator delete.
 // finding: dealloc-mismatch
 // access: free
 // block: size=24 offset=0

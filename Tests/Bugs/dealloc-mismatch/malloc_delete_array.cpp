@@ -1,4 +1,4 @@
-// A buffer made by malloc is deleted as an array.
+// A buffer from malloc is freed by operator delete[].
 // finding: dealloc-mismatch
 // access: free
 // block: size=150 offset=0

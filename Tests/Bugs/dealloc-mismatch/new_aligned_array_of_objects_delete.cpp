@@ -1,4 +1,4 @@
-// The same with objects of an alignment that makes the count take up as much: 64 bytes in front of the first.
+// An array of objects aligned to 64 bytes is freed by delete, not delete[]: the array cookie takes 64 bytes in front.
 // finding: dealloc-mismatch
 // access: free
 // block: size=256 offset=64 state=live

@@ -1,4 +1,4 @@
-// An array of bytes made by new[] is deleted without the brackets.
+// An array of bytes from new[] is freed by delete, not delete[].
 // finding: dealloc-mismatch
 // access: free
 // block: size=1000 offset=0

@@ -1,4 +1,4 @@
-// An array of integers made by new[] is given to free.
+// An array of integers from new[] is freed by free.
 // finding: dealloc-mismatch
 // access: free
 // block: size=48 offset=0

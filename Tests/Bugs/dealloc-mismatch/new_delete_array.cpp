@@ -1,4 +1,4 @@
-// A single integer made by new is deleted as an array.
+// A single integer from new is freed by delete[].
 // finding: dealloc-mismatch
 // access: free
 // block: size=8 offset=0

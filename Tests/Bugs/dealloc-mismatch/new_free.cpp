@@ -1,4 +1,4 @@
-// An object made by new is given to free.
+// An object from new is freed by free.
 // finding: dealloc-mismatch
 // access: free
 // block: size=40 offset=0

@@ -1,4 +1,4 @@
-// A single object with a destructor is deleted as an array: the count is read from the gap in front of the block.
+// A single object is freed by delete[], which reads an array cookie (the count) from the red zone in front of it.
 // finding: dealloc-mismatch
 // access: free
 // block: size=32 state=live

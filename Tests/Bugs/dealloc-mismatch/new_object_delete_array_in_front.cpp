@@ -1,4 +1,4 @@
-// A single object with a destructor is deleted as an array: what lies in front of it counts none, and delete[] gets that place.
+// A single object is freed by delete[], which reads a count of 0 from the word in front of it and frees that address.
 // finding: dealloc-mismatch
 // access: free
 // block: size=32 offset=0 state=live
@@ -14,7 +14,7 @@
 #include "../bug.h"
 
 FRAME std::string *make_name() {
-    // The block in front of it ends with a zero.
+    // Each of these blocks ends with zeros: the word in front of the object is 0.
     static void *before[64];
     for (void *&block : before) block = calloc(1, 24);
     std::string *name = new std::string("short");

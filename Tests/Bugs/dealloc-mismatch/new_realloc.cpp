@@ -1,4 +1,4 @@
-// An array made by new[] is grown by realloc.
+// An array from new[] is grown by realloc.
 // finding: dealloc-mismatch
 // access: free
 // block: size=56 offset=0

@@ -1,4 +1,4 @@
-// A block made by the plain operator new is given to the aligned operator delete.
+// A block from the plain operator new is freed by the aligned operator delete.
 // finding: dealloc-mismatch
 // access: free
 // block: size=96 offset=0

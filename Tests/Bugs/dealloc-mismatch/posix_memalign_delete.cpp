@@ -1,4 +1,4 @@
-// A block made by posix_memalign is deleted.
+// A block from posix_memalign is freed by operator delete.
 // finding: dealloc-mismatch
 // access: free
 // block: size=256 offset=0

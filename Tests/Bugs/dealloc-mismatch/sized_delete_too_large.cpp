@@ -1,4 +1,4 @@
-// The sized operator delete is told more bytes than the block has.
+// The sized operator delete is passed more bytes than the block has.
 // finding: dealloc-mismatch
 // access: free
 // block: size=24 offset=0

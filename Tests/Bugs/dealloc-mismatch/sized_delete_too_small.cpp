@@ -1,4 +1,4 @@
-// The sized operator delete is told fewer bytes than the block has.
+// The sized operator delete is passed fewer bytes than the block has.
 // finding: dealloc-mismatch
 // access: free
 // block: size=200 offset=0

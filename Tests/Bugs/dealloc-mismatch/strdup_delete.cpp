@@ -1,4 +1,4 @@
-// A string made by strdup is deleted as an array.
+// A string from strdup is freed by operator delete[].
 // finding: dealloc-mismatch
 // access: free
 // block: size=13 offset=0

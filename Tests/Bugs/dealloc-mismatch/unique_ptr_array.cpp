@@ -1,4 +1,4 @@
-// A unique_ptr of one object holds an array.
+// A unique_ptr for a single object owns an array from new[], so it calls delete instead of delete[].
 // finding: dealloc-mismatch
 // access: free
 // block: size=36 offset=0

@@ -1,4 +1,4 @@
-// Two fields of a record hold the same buffer; its clean-up frees both.
+// Two fields of a record point to the same buffer; the cleanup of the record frees both.
 // finding: double-free
 // access: free
 // block: size=100 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The clean-up registered with atexit frees what the program has freed already.
+// A cleanup function registered with atexit frees a block that the program has freed already.
 // finding: double-free
 // access: free
 // block: size=40 offset=0 state=quarantined language=unknown

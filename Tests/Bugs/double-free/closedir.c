@@ -1,4 +1,4 @@
-// A directory stream is closed twice; block, first and second free all belong to the C library.
+// A directory stream is closed twice: libc allocates the block and frees it both times.
 // finding: double-free
 // access: free
 // block: offset=0 state=quarantined language=unknown

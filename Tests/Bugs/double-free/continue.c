@@ -1,4 +1,4 @@
-// With on_finding=continue the second free is reported and has no effect: the program ends as it would have.
+// With on_finding=continue a second free is reported and has no effect: the program runs on to its usual end.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined language=unknown

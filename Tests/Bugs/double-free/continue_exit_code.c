@@ -1,4 +1,4 @@
-// With on_finding=continue an exit code of the program's own stands, whatever was found.
+// With on_finding=continue a program that exits with a code other than 0 keeps this exit code despite a finding.
 // finding: double-free
 // access: free
 // block: size=24 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The default copy constructor copies the pointer of an owner; both copies delete it.
+// The default copy constructor copies an owning pointer, so the destructors of both copies delete it.
 // finding: double-free
 // access: free
 // block: size=96 offset=0 state=quarantined

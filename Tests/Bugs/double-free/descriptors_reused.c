@@ -1,4 +1,4 @@
-// The program closes all descriptors and opens a file of its own at their numbers: no report is written into that file.
+// A program replaces all open descriptors by its own file: the runtime must not write a report into that file.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined language=unknown

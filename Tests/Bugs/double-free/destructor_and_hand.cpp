@@ -1,4 +1,4 @@
-// A buffer is freed by hand and then by the destructor of its owner.
+// A function frees a buffer of an object, and the object's destructor frees the buffer again.
 // finding: double-free
 // access: free
 // block: size=80 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// The callee frees its argument when it fails; the caller's error path frees it again.
+// A callee frees its argument when it fails, and the caller's error path frees it again.
 // finding: double-free
 // access: free
 // block: size=512 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The second free comes after the block has left the quarantine; nobody else has got its slot since.
+// A block is freed again after it has left the quarantine and before its slot is reused.
 // finding: double-free
 // access: free
 // block: size=3000 offset=0 state=reusable language=unknown

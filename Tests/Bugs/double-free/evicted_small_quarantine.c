@@ -1,4 +1,4 @@
-// The second free comes long after: 20 MB of dead blocks of the same context have passed through a small quarantine.
+// A block is freed again after 20 MB of blocks of the same context have passed through a small quarantine.
 // finding: double-free
 // access: free
 // block: size=720 offset=0 state=reusable language=unknown
@@ -29,7 +29,7 @@ FRAME void drop_again(char *page) {
 
 int main(void) {
     char *stale = NULL;
-    for (volatile int i = 0; i < 100000; i++) { // volatile: one and the same call makes them all
+    for (volatile int i = 0; i < 100000; i++) { // volatile: the loop is not unrolled, so one call site makes all
         char *page = make_page(i ? 200 : 720);
         if (!i) stale = page;
         drop_page(page);

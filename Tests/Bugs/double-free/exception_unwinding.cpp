@@ -1,4 +1,4 @@
-// A constructor that throws deletes its buffer; the catch block of its caller deletes it as well.
+// A function deletes its caller's buffer before it throws, and the caller deletes the buffer again after catching.
 // finding: double-free
 // access: free
 // block: size=200 offset=0 state=quarantined

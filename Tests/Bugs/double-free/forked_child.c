@@ -1,4 +1,4 @@
-// A forked child frees a block twice; the parent sees it die and ends by itself.
+// A forked child frees a block twice and dies; the parent goes on and ends normally.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The child frees what the parent had freed before the fork: it knows the parent's stacks.
+// A child frees a block that its parent freed before the fork: the finding has the parent's stacks.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined language=unknown

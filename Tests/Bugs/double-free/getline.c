@@ -1,4 +1,4 @@
-// A line buffer made by getline is freed in the loop and behind it.
+// A line buffer from getline is freed after use, and again in the final cleanup.
 // finding: double-free
 // access: free
 // block: offset=0 state=quarantined language=unknown

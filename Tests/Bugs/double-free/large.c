@@ -1,4 +1,4 @@
-// A block of one MiB, which has pages of its own, is freed twice.
+// An isolated block of 1 MiB is freed twice.
 // finding: double-free
 // access: free
 // block: size=1048576 offset=0 state=quarantined|retired language=unknown

@@ -1,4 +1,4 @@
-// The block was made by a thread that has ended since; two other threads free it, one after the other.
+// Two threads, one after the other, free a block whose allocating thread has ended.
 // finding: double-free
 // access: free
 // block: size=160 offset=0 state=quarantined language=unknown

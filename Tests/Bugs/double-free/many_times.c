@@ -1,4 +1,4 @@
-// A hundred thousand equal double frees, in one place of one process: one finding, and the number.
+// A hundred thousand double frees from the same stack make one finding with their count.
 // finding: double-free
 // access: free
 // block: size=40 offset=0

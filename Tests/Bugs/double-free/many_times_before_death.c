@@ -1,4 +1,4 @@
-// Equal double frees until a fault ends the process: what was counted is written before it dies.
+// Equal double frees are counted until a fault ends the process: the count is written before the process dies.
 // finding: double-free
 // access: free
 // block: size=40 offset=0

@@ -1,4 +1,4 @@
-// A block of a program that does nothing but make new stacks is freed twice, long after they may not take time any more.
+// A block is freed twice after a million new stacks used up stack_overhead, so its allocation stack is shortened.
 // finding: double-free
 // access: free
 // block: size=40 offset=0 state=quarantined language=unknown
@@ -16,7 +16,7 @@ enum { STACKS = 1000000, DEPTH = 20 };
 
 static volatile int returns;
 
-// Each path makes a stack of its own.
+// Each `path` produces a distinct stack.
 FRAME void *leave(unsigned long path, int depth) {
     void *block = !depth ? make() : path & 1 ? leave(path >> 1, depth - 1) : (returns++, leave(path >> 1, depth - 1));
     returns--;

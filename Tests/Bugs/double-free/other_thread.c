@@ -1,4 +1,4 @@
-// A worker frees the request it was lent; its owner frees it after the join.
+// A worker frees a request that it only borrowed, and the owner frees the request again after the join.
 // finding: double-free
 // access: free
 // block: size=88 offset=0 state=quarantined language=unknown

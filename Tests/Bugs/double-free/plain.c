@@ -1,4 +1,4 @@
-// A cart is dropped in one function and once more in another.
+// A block is freed in one function and again in another.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined language=unknown

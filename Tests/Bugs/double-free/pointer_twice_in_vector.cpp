@@ -1,4 +1,4 @@
-// A vector of raw pointers holds one of them twice; the loop deletes each element.
+// A vector of raw pointers holds one pointer twice; the loop deletes each element.
 // finding: double-free
 // access: free
 // block: size=24 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// Eight threads free the same block at the same moment and the program goes on: seven losers, reported once.
+// Eight threads race to free one block and the program goes on: up to seven double frees make one finding.
 // finding: double-free
 // access: free
 // block: size=256 offset=0 state=freeing|quarantined language=unknown

@@ -1,4 +1,4 @@
-// Two threads free the same block at the same moment; one of them loses.
+// Two threads race to free one block; the second free is reported.
 // finding: double-free
 // access: free
 // block: size=256 offset=0 state=freeing|quarantined language=unknown

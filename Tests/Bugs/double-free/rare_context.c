@@ -1,4 +1,4 @@
-// A busy allocation site frees far more than the quarantine holds; the one block of a rare site must still be dead.
+// A busy call site frees far more than the quarantine holds; the one block of a rare call site must stay quarantined.
 // finding: double-free
 // access: free
 // block: size=720 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A freed table is asked to grow.
+// A freed table is passed to realloc.
 // finding: double-free
 // access: free
 // block: size=64 offset=0 state=quarantined language=unknown

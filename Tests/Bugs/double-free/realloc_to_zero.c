@@ -1,4 +1,4 @@
-// realloc to zero bytes is a free; the caller takes NULL for "nothing happened" and frees.
+// realloc to zero bytes frees the block and returns NULL; the caller takes NULL for failure and frees the block again.
 // finding: double-free
 // access: free
 // block: size=72 offset=0 state=quarantined language=unknown

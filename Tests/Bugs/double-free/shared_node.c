@@ -1,4 +1,4 @@
-// A node hangs in two lists; each list drops all of its nodes.
+// A node is an element of two lists, and each list frees all of its nodes.
 // finding: double-free
 // access: free
 // block: size=16 offset=0 state=quarantined language=unknown

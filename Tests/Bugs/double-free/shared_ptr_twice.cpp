@@ -1,4 +1,4 @@
-// Two shared_ptr are made from the same raw pointer, so there are two counts of its owners.
+// Two shared_ptr made from one raw pointer have separate reference counts, so both delete the object.
 // finding: double-free
 // access: free
 // block: size=32 offset=0 state=quarantined

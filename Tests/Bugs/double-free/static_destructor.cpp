@@ -1,4 +1,4 @@
-// The destructor of a static object deletes, after main, what main has deleted.
+// The destructor of a static object deletes, after main, an array that main has deleted already.
 // finding: double-free
 // access: free
 // block: size=20 offset=0 state=quarantined

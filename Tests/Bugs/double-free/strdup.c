@@ -1,4 +1,4 @@
-// A string made by strdup is freed twice; the allocation happens inside the C library.
+// A string from strdup is freed twice; libc makes the allocation.
 // finding: double-free
 // access: free
 // block: size=15 offset=0 state=quarantined language=unknown

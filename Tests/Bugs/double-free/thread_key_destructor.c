@@ -1,4 +1,4 @@
-// The destructor of a thread's key frees what the thread has freed by hand.
+// The destructor of a pthread key frees a block that its thread has freed already.
 // finding: double-free
 // access: free
 // block: size=56 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The destructor of a thread_local object frees, while its thread ends, what main has freed.
+// The destructor of a thread_local object frees, at thread exit, a block that the thread has freed already.
 // finding: double-free
 // access: free
 // block: size=112 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// Two unique_ptr are made from the same raw pointer.
+// Two unique_ptr made from one raw pointer both delete the object.
 // finding: double-free
 // access: free
 // block: size=64 offset=0 state=quarantined

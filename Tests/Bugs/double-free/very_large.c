@@ -1,4 +1,4 @@
-// A block of 64 MiB, larger than the whole quarantine, is freed twice.
+// A block of 64 MiB, which is larger than the whole quarantine, is freed twice.
 // finding: double-free
 // access: free
 // block: size=67108864 offset=0 state=quarantined|retired|reusable language=unknown

@@ -1,4 +1,4 @@
-// An object is deleted through its base class; then its memory is given to operator delete once more.
+// An object is deleted through its base class, and its memory is then passed to operator delete again.
 // finding: double-free
 // access: free
 // block: size=48 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// A block of zero bytes is a block all the same.
+// A block of zero bytes is freed twice.
 // finding: double-free
 // access: free
 // block: size=0 offset=0 state=quarantined language=unknown

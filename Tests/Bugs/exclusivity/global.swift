@@ -1,4 +1,4 @@
-// A global variable is modified while a function has it as its inout argument.
+// A global variable is modified while a function has exclusive access to it as an inout argument.
 // finding: exclusivity
 // access: write
 // stack-access: ~change

@@ -1,4 +1,4 @@
-// A property is read by the closure that modifies it.
+// A closure reads a property that it is modifying as an inout argument.
 // finding: exclusivity
 // access: read
 // block: state=live language=swift class=Shop.Cart member=total

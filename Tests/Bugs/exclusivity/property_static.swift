@@ -1,4 +1,4 @@
-// The same with Swift's library inside, optimised.
+// Same bug as property.swift, optimized and with the Swift standard library linked statically.
 // finding: exclusivity
 // access: read
 // block: state=live language=swift class=Shop.Cart member=total

@@ -1,4 +1,4 @@
-// An index that is far too large leads from a live block into the pages of a dead one.
+// A far too large index into a live block leads into the protected pages of a freed block.
 // finding: heap-overflow
 // access: read
 // block: size=512 state=live

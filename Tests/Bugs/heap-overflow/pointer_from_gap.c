@@ -1,4 +1,4 @@
-// A pointer is read from one element past the end of a list, and followed.
+// A pointer is read from the gap behind a list, past its last element, and dereferenced.
 // finding: heap-overflow
 // access: read
 // block: size=100 state=live

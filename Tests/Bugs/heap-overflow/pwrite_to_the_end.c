@@ -1,4 +1,4 @@
-// A file gets more than the block has: behind the block's pages is none, and pwrite() stops there.
+// pwrite() is passed more bytes than the block has and stops short at the inaccessible page behind the block.
 // finding: heap-overflow
 // access: read
 // block: size=131072 offset=131072 state=live language=unknown

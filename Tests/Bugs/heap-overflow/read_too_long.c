@@ -1,4 +1,4 @@
-// read() is told more bytes than the block has, and that many come.
+// read() is passed more bytes than the block has, and writes all of them.
 // finding: heap-overflow
 // access: write
 // block: size=100 offset=100 state=live language=unknown

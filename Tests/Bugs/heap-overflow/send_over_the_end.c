@@ -1,4 +1,4 @@
-// A message longer than its block: behind the block's pages is none, and send() fails as a whole.
+// send() is passed more bytes than the block has and fails, because the page behind the block is inaccessible.
 // finding: heap-overflow
 // access: read
 // block: size=131072 offset=131072 state=live language=unknown

@@ -1,4 +1,4 @@
-// A pointer is read from the last four bytes of a block and what lies behind them, and followed.
+// A pointer that lies half in the last four bytes of a block and half in the gap behind is read and dereferenced.
 // finding: heap-overflow
 // access: read
 // block: size=20 state=live

@@ -1,4 +1,4 @@
-// A block that was made smaller in place is written out at its former length.
+// write() is passed the former size of a block that realloc has shrunk in place.
 // finding: heap-overflow
 // access: read
 // block: size=70 offset=70 state=live language=unknown

@@ -1,4 +1,4 @@
-// write() is told more bytes than the block has, and all of them go out.
+// write() is passed more bytes than the block has, and reads all of them.
 // finding: heap-overflow
 // access: read
 // block: size=100 offset=100 state=live language=unknown

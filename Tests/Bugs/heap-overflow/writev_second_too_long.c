@@ -1,4 +1,4 @@
-// The second of three buffers of writev() is longer than its block.
+// The second of three buffers passed to writev() is longer than its block.
 // finding: heap-overflow
 // access: read
 // block: size=50 offset=50 state=live language=unknown

@@ -1,4 +1,4 @@
-// The only pointer to a string is advanced over its leading spaces, then freed.
+// The only pointer to a string is advanced past leading spaces and then freed.
 // finding: invalid-free
 // access: free
 // block: size=24 offset=3 state=live language=unknown

@@ -1,4 +1,4 @@
-// A program frees one of its own arguments, which lie above the stack.
+// A program frees one of its command line arguments, which lie above the stack.
 // finding: invalid-free
 // access: free
 // stack-access: drop_name

@@ -1,4 +1,4 @@
-// An array of objects with a destructor has its count in front of it; free gets the first object, not the block.
+// free gets the first object of an array from new[]; the block starts in front of it, at the array cookie.
 // finding: invalid-free
 // access: free
 // block: size=88 offset=8 state=live

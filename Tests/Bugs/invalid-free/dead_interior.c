@@ -1,4 +1,4 @@
-// A member of a record that is dead already is freed.
+// A pointer to a member of a freed record is freed.
 // finding: invalid-free
 // access: free
 // block: size=176 offset=48 state=quarantined language=unknown

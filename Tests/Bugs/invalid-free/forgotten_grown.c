@@ -1,4 +1,4 @@
-// As forgotten_twice, and one of them is to grow.
+// A block that was freed and whose records the runtime has dropped is passed to realloc.
 // finding: invalid-free
 // access: free
 // stack-access: grow_again

@@ -1,4 +1,4 @@
-// Many blocks die, their memory is given back with all that was known of them, and one of them is freed again.
+// A block that was freed and whose records the runtime has dropped is freed again.
 // finding: invalid-free
 // access: free
 // stack-access: drop_again

@@ -1,4 +1,4 @@
-// As forgotten_twice, and the usable size of one of them is asked for.
+// A block that was freed and whose records the runtime has dropped is passed to malloc_usable_size.
 // finding: invalid-free
 // access: read
 // stack-access: room_in

@@ -1,4 +1,4 @@
-// A static default is freed like the buffer that may stand in its place.
+// A default string in a global is freed as if it were the heap buffer that it stands in for.
 // finding: invalid-free
 // access: free
 // stack-access: drop_title

@@ -1,4 +1,4 @@
-// The payload behind a header of 16 bytes is freed: an interior pointer that is aligned like a block.
+// The payload behind a header of 16 bytes is freed: an interior pointer with the alignment of a block.
 // finding: invalid-free
 // access: free
 // block: size=144 offset=16 state=live language=unknown

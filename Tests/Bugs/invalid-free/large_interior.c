@@ -1,4 +1,4 @@
-// The second row of a big image is freed: deep inside a block with pages of its own.
+// The second row of an image is freed: an interior pointer far into an isolated block.
 // finding: invalid-free
 // access: free
 // block: size=3145728 offset=4096 state=live language=unknown

@@ -1,4 +1,4 @@
-// An odd integer that only looks like a pointer is freed.
+// An odd integer, used as a pointer, is freed.
 // finding: invalid-free
 // access: free
 // stack-access: drop_handle

@@ -1,4 +1,4 @@
-// An integer that only looks like a pointer is freed: nothing is mapped there.
+// An integer, used as a pointer to memory that is not mapped, is freed.
 // finding: invalid-free
 // access: free
 // stack-access: drop_handle

@@ -1,4 +1,4 @@
-// A pointer with a tag left in its upper bits is freed: no such address exists.
+// A pointer with a tag in its upper bits is freed: the address is non-canonical.
 // finding: invalid-free
 // access: free
 // stack-access: drop_tagged

@@ -1,4 +1,4 @@
-// A filled buffer is freed through its write position, which is one past its end.
+// A full buffer is freed through its write position, which is one past its end.
 // finding: invalid-free
 // access: free
 // block: size=40 offset=40 state=live language=unknown

@@ -1,4 +1,4 @@
-// A thread frees the address of a member of a block that another thread made.
+// A thread frees a pointer to a member of a block that another thread allocated.
 // finding: invalid-free
 // access: free
 // block: size=208 offset=32 state=live language=unknown

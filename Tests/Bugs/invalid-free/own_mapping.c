@@ -1,4 +1,4 @@
-// Memory that the program got from mmap is given to free.
+// Memory that the program mapped with mmap is passed to free.
 // finding: invalid-free
 // access: free
 // stack-access: drop_mapping

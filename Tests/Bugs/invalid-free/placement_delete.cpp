@@ -1,4 +1,4 @@
-// An object was placed into a static buffer and is deleted like one from the heap.
+// An object made by placement new in a static buffer is deleted as if it were on the heap.
 // finding: invalid-free
 // access: free
 // stack-access: delete_logger

@@ -1,4 +1,4 @@
-// realloc is asked to grow a string from its middle.
+// realloc gets a pointer to the middle of a string.
 // finding: invalid-free
 // access: free
 // block: size=64 offset=16 state=live language=unknown

@@ -1,4 +1,4 @@
-// An object is deleted through its second base class, which has no virtual destructor: the pointer is not its start.
+// An object is deleted through its second base class, which has no virtual destructor: delete gets an interior pointer.
 // finding: invalid-free
 // access: free
 // block: size=64 offset=32 state=live

@@ -1,4 +1,4 @@
-// A shared_ptr is made from the address of a local object.
+// A shared_ptr is made from the address of a local object, which it deletes.
 // finding: invalid-free
 // access: free
 // stack-access: ~draw

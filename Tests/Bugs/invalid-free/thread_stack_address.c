@@ -1,4 +1,4 @@
-// A thread frees a local array of its own stack.
+// A thread frees a local array on its own stack.
 // finding: invalid-free
 // access: free
 // stack-access: drop_buffer

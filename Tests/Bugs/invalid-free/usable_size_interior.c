@@ -1,4 +1,4 @@
-// The usable size is asked for with a pointer into a block.
+// malloc_usable_size gets an interior pointer.
 // finding: invalid-free
 // access: read
 // block: size=48 offset=16 state=live

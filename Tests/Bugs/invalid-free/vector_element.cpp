@@ -1,4 +1,4 @@
-// The address of a vector's second element is deleted as if each element were a block.
+// The second element of a vector is deleted as if each element were a block.
 // finding: invalid-free
 // access: free
 // block: size=192 offset=48 state=live

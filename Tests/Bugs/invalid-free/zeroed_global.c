@@ -1,4 +1,4 @@
-// An array without an initial value (.bss) is freed.
+// A global array without an initial value (.bss) is freed.
 // finding: invalid-free
 // access: free
 // stack-access: drop_pool

@@ -1,4 +1,4 @@
-// A hook that was never set is called.
+// A hook (function pointer) that is null is called.
 // finding: null-access
 // access: call
 // address: 0x0

@@ -1,4 +1,4 @@
-// The pointer was set to null after the free: the use is a null access, not a use after free.
+// A pointer set to null after the free is used: a null access, not a use after free.
 // finding: null-access
 // access: read
 // address: 0x18

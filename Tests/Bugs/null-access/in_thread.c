@@ -1,4 +1,4 @@
-// A thread reads through a null pointer; its own stack is the one reported.
+// A thread reads through a null pointer; the finding has the stack of that thread.
 // finding: null-access
 // access: read
 // address: 0x8

@@ -1,4 +1,4 @@
-// An element of an array that was never made is written.
+// An element is written through a null pointer because the array was never allocated.
 // finding: null-access
 // access: write
 // address: 0x14

@@ -1,4 +1,4 @@
-// A comparison calls itself instead of the one of its member.
+// A comparison operator calls itself instead of comparing the members.
 // finding: stack-overflow
 // stack-access: Name::operator==
 // exit: 139

@@ -1,4 +1,4 @@
-// Two functions call each other without an end.
+// Two functions call each other without end.
 // finding: stack-overflow
 // stack-access: is_even|is_odd
 // exit: 139

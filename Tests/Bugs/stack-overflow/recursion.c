@@ -1,4 +1,4 @@
-// A recursion without an end uses up the stack of the main thread.
+// An infinite recursion overflows the stack of the main thread.
 // finding: stack-overflow
 // stack-access: descend
 // exit: 139

@@ -1,4 +1,4 @@
-// A recursion that the main thread would bear is too deep for a thread with a stack of 128 KiB.
+// A recursion that fits on the main thread's stack is too deep for a thread with a stack of 128 KiB.
 // finding: stack-overflow
 // stack-access: descend
 // exit: 139

@@ -1,4 +1,4 @@
-// Libraries come and go between uses of a class; then a virtual function is called on a deleted object of that class.
+// A virtual function is called on a deleted object after libraries were loaded and unloaded between uses of its class.
 // finding: use-after-free
 // access: call
 // block: size=16 offset=0 state=quarantined language=c++ class=Circle member=area()

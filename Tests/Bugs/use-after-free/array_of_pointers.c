@@ -1,4 +1,4 @@
-// An entry of a freed array of pointers is followed.
+// A pointer is read from a freed array of pointers and dereferenced.
 // finding: use-after-free
 // access: read
 // block: size=80 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A buffer is freed while another thread waits in read() for what is to come into it.
+// A buffer is freed while another thread waits in read() for data into this buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=0 state=quarantined language=unknown
@@ -42,7 +42,7 @@ int main(void) {
     void *bytes;
     char *buffer = make_buffer();
     if (pipe(pair) || pthread_create(&thread, NULL, run, buffer)) return 1;
-    usleep(200000); // it waits by now
+    usleep(200000); // now the thread waits in read()
 #ifndef FIXED
     drop_buffer(buffer);
 #endif

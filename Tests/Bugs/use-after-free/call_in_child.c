@@ -1,4 +1,4 @@
-// A child writes out a buffer that was freed before the fork.
+// A child passes a buffer that was freed before the fork to write().
 // finding: use-after-free
 // access: read
 // block: size=200 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A signal handler writes out a buffer that the program has freed.
+// A signal handler passes a buffer that the program has freed to write().
 // finding: use-after-free
 // access: read
 // block: size=200 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// pread() fills a freed buffer.
+// pread() writes into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=100 state=quarantined language=unknown

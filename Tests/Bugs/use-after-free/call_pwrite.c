@@ -1,4 +1,4 @@
-// pwrite() reads a freed buffer.
+// pwrite() reads from a freed buffer.
 // finding: use-after-free
 // access: read
 // block: size=200 offset=100 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// pwrite() reads a freed buffer of 2 MiB, whose pages are protected: unguarded it fails, or hits another block.
+// pwrite() reads from the protected pages of a freed 2 MiB buffer; unguarded it fails or reads another block.
 // finding: use-after-free
 // access: read
 // block: size=2097152 offset=1000000 state=retired language=unknown

@@ -1,4 +1,4 @@
-// read() fills a freed buffer.
+// read() writes into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=100 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A freed buffer is filled, and the program goes on: no late write is reported besides.
+// With on_finding=continue read() writes into a freed buffer: no write-after-free is reported in addition.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=100 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A freed buffer is filled through the function that fortified programs call.
+// __read_chk(), which programs built with _FORTIFY_SOURCE call, writes into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=0 state=quarantined language=unknown

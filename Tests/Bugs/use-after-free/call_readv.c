@@ -1,4 +1,4 @@
-// readv() fills a freed buffer.
+// readv() writes into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=100 state=quarantined language=unknown

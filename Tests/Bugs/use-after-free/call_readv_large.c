@@ -1,4 +1,4 @@
-// readv() fills a freed buffer of 2 MiB, whose pages are protected: unguarded it fails, or hits another block.
+// readv() writes into the protected pages of a freed 2 MiB buffer; unguarded it fails or overwrites another block.
 // finding: use-after-free
 // access: write
 // block: size=2097152 offset=1000000 state=retired language=unknown

@@ -1,4 +1,4 @@
-// A message arrives in a freed buffer of 2 MiB, and the program goes on: its pages come back before the message is gone.
+// With on_finding=continue the runtime reopens the pages of a freed 2 MiB buffer before recv() would lose the message.
 // finding: use-after-free
 // access: write
 // block: size=2097152 offset=1000000 state=retired language=unknown
@@ -38,7 +38,7 @@ int main(void) {
     int pair[2];
     char *buffer = make_buffer();
     if (socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) || send(pair[1], "message", 7, 0) != 7) return 1;
-        // Unguarded there may be no memory any more.
+        // Unguarded, recv() may fail: the freed buffer may be unmapped.
 #ifdef FIXED
     int bytes = fill_buffer(pair[0], buffer);
     printf("%d %.7s\n", bytes, buffer + place);

@@ -1,4 +1,4 @@
-// A datagram is received into a freed buffer.
+// recvfrom() writes a datagram into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=0 state=quarantined language=unknown

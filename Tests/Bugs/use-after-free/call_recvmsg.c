@@ -1,4 +1,4 @@
-// A message is received into a freed buffer.
+// recvmsg() writes into a freed buffer.
 // finding: use-after-free
 // access: write
 // block: size=200 offset=20 state=quarantined language=unknown

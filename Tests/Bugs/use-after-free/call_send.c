@@ -1,4 +1,4 @@
-// send() reads a freed buffer.
+// send() reads from a freed buffer.
 // finding: use-after-free
 // access: read
 // block: size=200 offset=100 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The last of forty buffers of a message is freed memory.
+// sendmsg() is passed 40 buffers, the last of which is freed memory.
 // finding: use-after-free
 // access: read
 // block: size=200 offset=0 state=quarantined language=unknown

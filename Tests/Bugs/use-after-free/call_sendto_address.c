@@ -1,4 +1,4 @@
-// The address that a datagram is to go to is freed memory.
+// sendto() is passed a destination address that is freed memory.
 // finding: use-after-free
 // access: read
 // block: size=110 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The vectors themselves, handed to writev(), are freed memory.
+// writev() is passed a vector array that is freed memory.
 // finding: use-after-free
 // access: read
 // block: size=32 offset=0 state=quarantined language=unknown

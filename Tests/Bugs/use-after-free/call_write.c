@@ -1,4 +1,4 @@
-// write() reads a freed buffer.
+// write() reads from a freed buffer.
 // finding: use-after-free
 // access: read
 // block: size=200 offset=100 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A freed buffer is written out, and the program goes on: the fill goes out.
+// With on_finding=continue write() reads from a freed buffer: it transfers the fill.
 // finding: use-after-free
 // access: read
 // block: size=200 offset=100 state=quarantined language=unknown

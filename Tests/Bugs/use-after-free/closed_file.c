@@ -1,4 +1,4 @@
-// A line is written to a stream that was closed: the C library takes the lock of a freed FILE.
+// A line is written to a closed stream: libc takes the lock of the freed FILE.
 // finding: use-after-free
 // block: state=quarantined language=unknown
 // stack-access: ~log_line

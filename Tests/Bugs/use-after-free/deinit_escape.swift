@@ -1,4 +1,4 @@
-// An object stores a reference to itself in its deinit.
+// The deinit of an object stores a reference to self that outlives the object.
 // finding: use-after-free
 // access: retain
 // block: state=live language=swift class=Shop.Cart

@@ -1,4 +1,4 @@
-// The same with Swift's library inside, optimised.
+// Same bug as deinit_escape.swift, optimized and with the Swift standard library linked statically.
 // finding: use-after-free
 // access: retain
 // block: state=live language=swift class=Shop.Cart

@@ -1,4 +1,4 @@
-// An object of nothing but its pointer to the table of functions has a page of its own; a virtual function is called.
+// A virtual function is called on a freed isolated block that held an object of nothing but a vtable pointer.
 // finding: use-after-free
 // access: call
 // block: size=8 offset=0 state=retired language=c++ class=Circle member=area()

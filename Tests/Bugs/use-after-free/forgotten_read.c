@@ -1,4 +1,4 @@
-// Many blocks die, their memory is given back with all that was known of them, and one of them is read.
+// A block that was freed and whose records the runtime has dropped is read.
 // finding: use-after-free
 // access: read
 // stack-access: look_again

@@ -1,4 +1,4 @@
-// Many blocks die, their memory is given back with all that was known of them, and one of them is written to a file.
+// A block that was freed and whose records the runtime has dropped is passed to write().
 // finding: use-after-free
 // access: read
 // stack-access: save_again

@@ -1,4 +1,4 @@
-// A forked child follows a pointer of a record that was freed before the fork.
+// A forked child dereferences a pointer in a record that was freed before the fork.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The pointer that is followed is a member in the middle of the freed record.
+// A pointer in the middle of a freed record is dereferenced.
 // finding: use-after-free
 // access: read
 // block: size=96 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A slot of a freed hash table of half a MiB is followed.
+// A pointer in a freed hash table of 512 KiB is dereferenced.
 // finding: use-after-free
 // access: read
 // block: size=524288 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The first block that a function makes, after 20,000 other stacks have used up what protected pages may cost.
+// The first block of a new call site is isolated even after 20,000 other stacks used up the fence_overhead budget.
 // finding: use-after-free
 // access: read
 // block: size=72 offset=8

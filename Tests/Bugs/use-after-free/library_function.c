@@ -1,4 +1,4 @@
-// strlen gets a pointer that was read from a freed record: the fault happens inside the C library.
+// strlen gets a pointer from a freed record: the fault is inside libc.
 // finding: use-after-free
 // access: read|unknown
 // block: size=48 offset=0 state=quarantined language=unknown

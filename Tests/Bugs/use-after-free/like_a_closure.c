@@ -1,4 +1,4 @@
-// A freed struct begins with a pointer to the number 0x400, which closures of Swift have there, too: it is no closure.
+// A freed struct begins with a pointer to the number 0x400, as a Swift closure does, but is no closure.
 // finding: use-after-free
 // access: read
 // block: size=24 state=quarantined language=unknown class=-

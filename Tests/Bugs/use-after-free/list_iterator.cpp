@@ -1,4 +1,4 @@
-// A loop erases a list element and then steps on from the erased one.
+// A loop erases a list element and then advances the iterator of the erased element.
 // finding: use-after-free
 // access: read
 // block: size=24 offset=0 state=quarantined

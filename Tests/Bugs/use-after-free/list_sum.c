@@ -1,4 +1,4 @@
-// A list is summed up after it was freed.
+// The elements of a list are summed up after the list was freed.
 // finding: use-after-free
 // access: read
 // block: size=48 offset=0 state=quarantined language=unknown

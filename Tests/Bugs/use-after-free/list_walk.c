@@ -1,4 +1,4 @@
-// A list is freed node by node, and the link is read out of the node that was just freed.
+// A list is freed node by node; the link to the next node is read from the node just freed.
 // finding: use-after-free
 // access: read
 // block: size=24 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A key is looked up in a map that was deleted.
+// A key is looked up in a deleted map.
 // finding: use-after-free
 // access: read
 // block: size=48 state=quarantined

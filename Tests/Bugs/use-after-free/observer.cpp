@@ -1,4 +1,4 @@
-// A subject notifies an observer that was deleted without being removed.
+// A subject notifies an observer that was deleted but not removed from the subject.
 // finding: use-after-free
 // access: call
 // block: size=16 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// The table of operations of a freed device is looked up and called.
+// A function pointer is read from the operations table of a freed device and called.
 // finding: use-after-free
 // access: read|call
 // block: size=56 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// An executable with malloc and free of its own over the C library's entry points: its blocks are guarded all the same.
+// An executable defines malloc and free over __libc_malloc and __libc_free: the runtime still guards its blocks.
 // finding: use-after-free
 // access: read
 // block: size=600 offset=8 state=retired

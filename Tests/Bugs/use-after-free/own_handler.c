@@ -1,4 +1,4 @@
-// The program has its own SIGSEGV handler: the fault on freed memory is reported, then the handler runs and ends it.
+// A program has its own SIGSEGV handler: the finding is reported before the handler runs and ends the program.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// The program installs its handler with signal() only between the free and the use.
+// A program installs its SIGSEGV handler with signal() after the free and before the use of the freed block.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=0 state=quarantined language=unknown

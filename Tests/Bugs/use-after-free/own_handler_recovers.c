@@ -1,4 +1,4 @@
-// The program recovers from the fault with siglongjmp and ends well: there is a finding nevertheless.
+// A program recovers from the fault with siglongjmp and ends normally: the use after free is reported nevertheless.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A shared_ptr inside a deleted holder is copied: its count is incremented through the fill.
+// A shared_ptr in a deleted holder is copied: its reference count is incremented through the fill.
 // finding: use-after-free
 // access: read|write
 // block: size=40 state=quarantined

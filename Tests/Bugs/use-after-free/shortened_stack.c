@@ -1,4 +1,4 @@
-// After two million allocations, each from a stack of its own, only the innermost frames of new stacks are recorded: the finding has them.
+// After two million distinct stacks, only the innermost frames of new stacks are recorded; the finding has those.
 // finding: use-after-free
 // access: read
 // block: size=72 offset=8

@@ -1,4 +1,4 @@
-// A method of a deleted object follows one of its own pointers.
+// A method of a deleted object dereferences a pointer member.
 // finding: use-after-free
 // access: read
 // block: size=24 offset=0 state=quarantined

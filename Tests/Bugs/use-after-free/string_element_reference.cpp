@@ -1,4 +1,4 @@
-// A reference to a string in a vector is used after the vector has moved its elements.
+// A reference to a string in a vector is used after the vector reallocated its elements.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=32 state=quarantined

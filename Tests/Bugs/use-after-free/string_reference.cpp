@@ -1,4 +1,4 @@
-// A reference to a string outlives the string.
+// A reference to a string is used after the string was deleted.
 // finding: use-after-free
 // access: read
 // block: size=32 offset=0 state=quarantined

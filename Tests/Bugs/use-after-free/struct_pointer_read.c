@@ -1,4 +1,4 @@
-// A name is read through a freed customer, whose only member is the pointer to it.
+// A name is read through the name pointer of a freed customer.
 // finding: use-after-free
 // access: read
 // block: size=64 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A counter is written through a freed statistics record.
+// A counter is written through the pointer in a freed statistics record.
 // finding: use-after-free
 // access: write
 // block: size=40 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A method of a freed object is called through a reference that nobody counts, with memory tags: what follows the retain is told.
+// A method of a freed object is called through an unowned(unsafe) reference under MTE: the finding names the method.
 // processor: aarch64
 // options: profile=mte
 // libs: -Xlinker --build-id -Xlinker -z -Xlinker now

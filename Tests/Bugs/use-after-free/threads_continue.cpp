@@ -1,4 +1,4 @@
-// With on_finding=continue 64 threads at a time call a virtual function of the same deleted object, and all go on.
+// With on_finding=continue 64 threads call a virtual function of the same deleted object at once, and all go on.
 // finding: use-after-free
 // access: call
 // block: size=16 offset=0 state=quarantined language=c++ class=Circle member=area()

@@ -1,4 +1,4 @@
-// The usable size of a freed block is asked for.
+// malloc_usable_size gets a freed block.
 // finding: use-after-free
 // access: read
 // block: size=48 offset=0

@@ -1,4 +1,4 @@
-// A vector is indexed through a reference after its owner was deleted.
+// A vector is indexed through a reference after the vector was deleted.
 // finding: use-after-free
 // access: read
 // block: size=24 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// A signal handler frees a block and writes into it by a scalable vector; the code that it interrupts has such vectors in use.
+// A signal handler frees a block and writes it with an SVE store, while the interrupted code uses SVE registers.
 // finding: use-after-free
 // access: write
 // block: size=4096 offset=8 state=retired language=unknown
@@ -49,7 +49,7 @@ static void on_break(int number, siginfo_t *info, void *context) {
     ((ucontext_t *)context)->uc_mcontext.pc += BREAK_BYTES;
 }
 
-// By no system call, at which the vectors would be given up.
+// Raises SIGTRAP with a brk instruction: a system call would discard the contents of the SVE registers.
 FRAME void interrupted(void) {
     if (has_vectors) __asm__ volatile(".arch_extension sve\n ptrue p0.b\n dup z31.b, #5\n setffr" ::: "v31");
     __asm__ volatile("brk #1" ::: "memory");

@@ -1,4 +1,4 @@
-// A virtual function is called on a deleted object: its pointer to the table of functions leads to a trap.
+// A virtual function is called on a deleted object: its vtable pointer leads to a trap.
 // finding: use-after-free
 // access: call
 // block: size=48 offset=0 state=quarantined

@@ -1,4 +1,4 @@
-// A worker follows a pointer of a context that main freed too early.
+// A worker dereferences a pointer in a context that main freed too early.
 // finding: use-after-free
 // access: read
 // block: size=120 offset=0 state=quarantined language=unknown

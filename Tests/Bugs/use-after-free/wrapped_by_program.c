@@ -1,4 +1,4 @@
-// A wrapper of malloc and free in the executable: what it hands on is guarded from the first block on.
+// An executable wraps malloc and free: the blocks that its wrappers get are guarded from the first one on.
 // finding: use-after-free
 // access: read
 // block: size=600 offset=8 state=retired

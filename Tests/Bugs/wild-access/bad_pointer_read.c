@@ -1,4 +1,4 @@
-// A pointer made from a wrong number is read through.
+// A pointer made from an integer is read through.
 // finding: wild-access
 // access: read
 // address: 0x1234000000

@@ -1,4 +1,4 @@
-// A pointer made from a wrong number is written through, in a thread.
+// A thread writes through a pointer made from an integer.
 // finding: wild-access
 // access: write
 // address: 0x1234000008

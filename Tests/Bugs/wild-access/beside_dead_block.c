@@ -1,4 +1,4 @@
-// A pointer leads from a live block to the guard behind a dead one: whose it was cannot be told.
+// A pointer leads from a live block to the guard page behind a freed block, so the finding names no block as its own.
 // finding: wild-access
 // access: read
 // stack-access: read_from
@@ -21,7 +21,7 @@ int main(void) {
     static uintptr_t dead[COUNT];
     for (int i = 0; i < COUNT; i++) {
         lives[i] = calloc(1, 512);
-        dead[i] = (uintptr_t)malloc(768) ^ 1; // no pointer to it is left over
+        dead[i] = (uintptr_t)malloc(768) ^ 1; // hidden, so that no pointer to the block is left
     }
     for (int i = 0; i < COUNT; i++) {
         void *block = (void *)(dead[i] ^ 1);

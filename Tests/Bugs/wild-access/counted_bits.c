@@ -1,4 +1,4 @@
-// Bits are counted through a wrong pointer; a register holds the mask for it, which looks like freed memory.
+// A bit count reads through a wrong pointer while a register holds the mask 0x5555..., which looks like the fill.
 // finding: wild-access
 // access: read
 // stack-access: count_bits

@@ -1,4 +1,4 @@
-// A function pointer holds an address where nothing is mapped.
+// A function pointer to an unmapped address is called.
 // finding: wild-access
 // access: call
 // address: 0x1234000000

@@ -1,4 +1,4 @@
-// A string literal is written to.
+// A string literal is written.
 // finding: wild-access
 // access: write
 // stack-access: capitalize

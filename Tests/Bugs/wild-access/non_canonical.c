@@ -1,4 +1,4 @@
-// A pointer whose upper bits were overwritten is read through; the kernel cannot say which address it was.
+// A pointer with corrupted upper bits is read through: the kernel does not report the non-canonical address.
 // finding: wild-access
 // access: read
 // stack-access: use_value
@@ -16,7 +16,7 @@ int main(void) {
     static const long value = 3;
     const long *pointer = &value;
 #ifndef FIXED
-    // Not in the top byte, which AArch64 ignores.
+    // Corrupts bits 48 to 54, not the top byte, which AArch64 ignores.
     pointer = (const long *)((uintptr_t)pointer ^ 0x006b000000000000);
 #endif
     printf("%ld\n", use_value(pointer));

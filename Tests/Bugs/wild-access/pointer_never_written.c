@@ -1,4 +1,4 @@
-// A pointer in a new block was never written; new blocks are filled.
+// A pointer that was never initialized is read from a new block, which is filled, and dereferenced.
 // finding: wild-access
 // access: write
 // block: size=64 state=live

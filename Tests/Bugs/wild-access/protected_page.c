@@ -1,4 +1,4 @@
-// A page that the program has made read-only is written.
+// A page that the program made read-only is written.
 // finding: wild-access
 // access: write
 // stack-access: set_value

@@ -1,4 +1,4 @@
-// A mapped file gets shorter; reading behind its new end is a bus error.
+// A mapping of a file is read behind the file's end after the file was truncated: a bus error.
 // finding: wild-access
 // access: read
 // stack-access: use_value

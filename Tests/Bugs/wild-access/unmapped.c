@@ -1,4 +1,4 @@
-// A mapping of the program's own is read after it was unmapped: the heap has no part in it.
+// A mapping that the program has unmapped itself is read; it was never a heap block.
 // finding: wild-access
 // access: read
 // stack-access: use_value

@@ -1,4 +1,4 @@
-// A callback holds a reference to an integer that its owner has let go.
+// A callback increments an integer through a reference after the owner of the integer has deleted it.
 // finding: write-after-free
 // access: write
 // block: size=4 offset=0 state=quarantined

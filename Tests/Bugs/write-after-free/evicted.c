@@ -1,4 +1,4 @@
-// The late write is found when the block leaves a small quarantine, long before the end. (In a window it is found when it is made.)
+// A late write is found when the block leaves a small quarantine. Windows are off: with them the write itself faults.
 // finding: write-after-free
 // access: write
 // block: size=200 offset=50 language=unknown

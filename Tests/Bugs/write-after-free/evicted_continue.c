@@ -1,4 +1,4 @@
-// The late write is found at eviction; with on_finding=continue the program ends as it would have.
+// A late write is found at eviction; with on_finding=continue the program runs on to its usual end.
 // finding: write-after-free
 // access: write
 // block: size=1000 offset=992 language=unknown

@@ -1,4 +1,4 @@
-// A late write into a block of half a MiB is found when many more of them push it out.
+// A late write into a block of 512 KiB is found when other blocks push it out of the quarantine.
 // finding: write-after-free
 // access: write
 // block: size=524288 offset=100000 language=unknown

@@ -1,4 +1,4 @@
-// The program ends with an exit code of its own, through exit in a nested call; the late write is found all the same.
+// A late write is found although the program ends by exit() in a nested call, with an exit code other than 0.
 // finding: write-after-free
 // access: write
 // block: size=16 offset=4 state=quarantined language=unknown

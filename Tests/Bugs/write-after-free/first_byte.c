@@ -1,4 +1,4 @@
-// The first byte of the smallest block is written after its free.
+// The only byte of a block of 1 byte is written after its free.
 // finding: write-after-free
 // access: write
 // block: size=1 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A member of four bytes of a freed record is set.
+// A member of four bytes of a freed record is written.
 // finding: write-after-free
 // access: write
 // block: size=64 offset=20 state=quarantined language=unknown

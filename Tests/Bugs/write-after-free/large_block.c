@@ -1,4 +1,4 @@
-// A byte deep inside a freed block of half a MiB is written.
+// A byte deep inside a freed block of 512 KiB is written.
 // finding: write-after-free
 // access: write
 // block: size=524288 offset=300001 state=quarantined language=unknown

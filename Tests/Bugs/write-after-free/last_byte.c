@@ -1,4 +1,4 @@
-// The last byte of a freed block of odd size is written: a string is terminated too late.
+// The last byte of a freed block of odd size is written: the string is terminated after its free.
 // finding: write-after-free
 // access: write
 // block: size=77 offset=76 state=quarantined language=unknown

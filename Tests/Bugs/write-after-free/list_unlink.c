@@ -1,4 +1,4 @@
-// A node is taken out of a list after its successor was freed: the link back is written into the dead neighbour.
+// A node is unlinked after its successor was freed: the back link is written into the freed successor.
 // finding: write-after-free
 // access: write
 // block: size=32 offset=8 state=quarantined language=unknown

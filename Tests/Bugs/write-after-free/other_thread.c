@@ -1,4 +1,4 @@
-// A worker writes its result into a request that main has given up and freed.
+// A worker writes its result into a request that main has freed.
 // finding: write-after-free
 // access: write
 // block: size=96 offset=24 state=quarantined language=unknown

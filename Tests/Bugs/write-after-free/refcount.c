@@ -1,4 +1,4 @@
-// A reference is given back after the object is gone: its counter is decremented in freed memory.
+// A reference is released after the object was freed: its counter is decremented in freed memory.
 // finding: write-after-free
 // access: write
 // block: size=72 offset=8 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// An iterator kept over a reallocation of its vector is written through.
+// An iterator is written through after its vector has reallocated.
 // finding: write-after-free
 // access: write
 // block: size=80 offset=20 state=quarantined

@@ -1,4 +1,4 @@
-// The kernel writes into freed memory: fstat(2) gets a dead buffer, which nobody looks at.
+// The kernel writes into a freed buffer passed to fstat(2), a call that the runtime does not check.
 // finding: write-after-free
 // access: write
 // block: size=200 state=quarantined language=unknown
@@ -14,7 +14,7 @@
 
 struct record {
     struct stat status;
-    char unused[200 - sizeof(struct stat)]; // which differs among processors
+    char unused[200 - sizeof(struct stat)]; // pads to 200 bytes: struct stat differs among processors
 };
 
 FRAME struct record *make_record(void) {

@@ -1,4 +1,4 @@
-// A text is copied into a freed buffer.
+// A string is copied into a freed buffer.
 // finding: write-after-free
 // access: write
 // block: size=128 offset=0 state=quarantined language=unknown

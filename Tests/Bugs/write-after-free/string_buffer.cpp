@@ -1,4 +1,4 @@
-// The buffer of a string is written after the string is gone.
+// The character buffer of a string is written after the string was deleted.
 // finding: write-after-free
 // access: write
 // block: size=101 offset=7 state=quarantined

@@ -1,4 +1,4 @@
-// A record of 56 bytes inside a freed table is assigned; the bytes around it keep the fill.
+// A row of 56 bytes inside a freed table is assigned; the bytes around it keep the fill.
 // finding: write-after-free
 // access: write
 // block: size=560 offset=224 state=quarantined language=unknown
