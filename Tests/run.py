@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the test suite: a queue of all parts (Support/parts.py), two of them at a time, the longest first. scripts/test sets the machine
-up and calls it; CONTRIBUTING.md says what --full and --long add, and how slices rotate.
+"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time, the longest first.
+scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and how slices rotate.
 
-A part's output goes to build/tests/NAME.log; when it ends, one line says what came of it, and what failed follows. A part that does not
-end is ended, and has failed. The last line but for the empty ones is the sum "N passed, N failed" of all parts but `swift test`, whose own
-output is shown whole."""
+A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its
+time limit is killed and has failed. The last line that is not empty is the sum "N passed, N failed" of all parts except `swift test`, whose
+own output is shown completely."""
 
 import argparse
 import contextlib
@@ -28,19 +28,19 @@ from Support.slices import Slice, slice_of  # noqa: E402
 
 LOGS = ROOT / "build" / "tests"
 SLOTS = 2
-FAILED_LINES = 12  # of what stands indented below a line that begins with FAIL
+FAILED_LINES = 12  # maximum number of indented lines shown below a FAIL line
 LAST_LINES = 15
 
 
 class Outcome:
-    """What came of a part: the sum of its closing line, and its time."""
+    """The result of a part: the sum of its closing line, and its time."""
 
     def __init__(self, part, log):
         self.part, self.log = part, log
         self.passed = self.failed = self.skipped = 0
         self.seconds = self.processor = 0.0
         self.status, self.slice, self.trouble = None, "", []
-        self.limit = None  # the time after which it was ended, if it was
+        self.limit = None  # time limit after which the part was killed, if it was
 
     def read(self):
         text = self.log.read_text(errors="replace")
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def failures_in(text, part):
-    """From a log, what failed: every line that begins with FAIL and the indented ones below; or how it ended."""
+    """Returns the failures in a log: each line that begins with FAIL with the indented lines below it, or the end of the log."""
     lines = text.splitlines()
     if part.says != LINE:
         return [line for line in lines if re.search(r"^✘|\b(error|warning):", line)] or lines[-LAST_LINES:]
@@ -92,7 +92,7 @@ def failures_in(text, part):
 
 
 def commits():
-    """The number of commits that the tree stands on, or why it is not known."""
+    """Returns the number of commits in the tree's history, or None and the reason why it is unknown."""
     def git(*words):
         result = subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         return result.stdout.strip() if result.returncode == 0 else ""
@@ -105,19 +105,19 @@ def commits():
 
 
 def time_limit(part, is_whole):
-    """Seconds after which a part is taken for hung: far more than it needs on a slow and busy machine that has to fetch packages before."""
+    """Returns the seconds after which a part counts as hung: far more than needed on a slow, busy machine that first downloads packages."""
     return 600 + 6 * part.seconds * (part.slices if is_whole else 1)
 
 
 def end_part(process, signal_number=signal.SIGTERM):
-    """Ends all processes of a part: those of its session, since compilers and servers put theirs into groups of their own, and what it
-    or they have started in other sessions."""
+    """Kills all processes of a part: those of its session, as compilers and servers create process groups, and descendants in other
+    sessions."""
     parents, found = {}, {process}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             _, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
         except (OSError, ValueError):
-            continue  # it has ended meanwhile
+            continue  # ended meanwhile
         parents[int(entry.name)] = int(parent)
         if int(session) == process:
             found.add(int(entry.name))
@@ -129,7 +129,7 @@ def end_part(process, signal_number=signal.SIGTERM):
 
 
 class Queue:
-    """Runs parts, SLOTS at a time: builds, then those that are longest with all that waits for them."""
+    """Runs parts, SLOTS at a time: first builds, then parts whose chain of dependents takes longest."""
 
     def __init__(self, parts, slice_for, logs=None, limit_for=time_limit):
         self.parts, self.slice_for, self.logs, self.limit_for = parts, slice_for, logs or LOGS, limit_for
@@ -141,7 +141,7 @@ class Queue:
         return part.seconds + max((self.weight(other) for other in self.parts if part.name in other.needs), default=0)
 
     def in_order(self):
-        """What others wait for, then the longest."""
+        """Returns the parts in order of priority: builds, then the longest."""
         return sorted(self.parts, key=lambda part: (part.says == BUILD, self.weight(part)), reverse=True)
 
     def run(self):
@@ -163,7 +163,7 @@ class Queue:
         return [name for name in part.needs if name in self.outcomes and not self.outcomes[name].is_good and self.by_name[name].says == BUILD]
 
     def next_of(self, waiting):
-        """The first part that may begin, if one may."""
+        """Returns the first part that may start, or None."""
         running = self.running.values()
         if len(running) >= SLOTS or any(part.quiet for part in running):
             return None
@@ -225,7 +225,7 @@ class Queue:
         sys.stdout.flush()
 
     def stop(self):
-        """Ends what runs; says what that was."""
+        """Kills the running parts, and prints their names."""
         for name in list(self.running):
             process = self.processes.get(name)
             if process and process.returncode is None:
@@ -264,7 +264,7 @@ def chosen_parts(arguments, table):
 
 
 def keep_for_table(arguments, passed, failed, skipped):
-    """For docs/COMPATIBILITY.md: the whole suite on this system. Parts that are run for another processor say by themselves where."""
+    """Records the whole suite on this system for docs/COMPATIBILITY.md. Parts for another processor record their results themselves."""
     if arguments.arch != HERE or arguments.part:
         return
     how = "long" if arguments.long else "full" if arguments.full else ""
@@ -274,7 +274,7 @@ def keep_for_table(arguments, passed, failed, skipped):
 
 
 def slices(arguments):
-    """Says which slices are taken; returns a function of a part, None where it runs whole."""
+    """Prints which slices run; returns a function from a part to its slice, None to run it whole."""
     if arguments.full or arguments.long:
         return lambda part: None
     if arguments.slice:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`zguard collect` and what is kept of findings in directories, SQLite and PostgreSQL: shippers that are killed at random moments,
-connections that break, disks that are full, two shippers at once. Each finding must have arrived exactly once, and the same questions
-must have the same answers wherever it lies. Closing line: N passed, N failed."""
+"""Tests `zguard collect` and the stores of findings: directories, SQLite and PostgreSQL.
+Shippers are killed at random moments, connections break, disks are full, two shippers run at once. Each finding must arrive exactly once,
+and each query must have the same result in every store. Closing line: N passed, N failed."""
 
 import argparse
 import contextlib
@@ -49,22 +49,22 @@ class Work:
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **how)
 
     def places(self):
-        """Every kind of place that answers questions, empty."""
+        """Returns an empty store of every kind that can be queried."""
         server.clear()
         return [str(self.path / "kept"), f"sqlite:{self.path}/kept.db", server.address]
 
     def findings(self, place, *flags):
-        """Groups by signature, as `zguard report` says."""
+        """Returns the groups by signature, from `zguard report`."""
         said = self.run("report", "--format", "json", *flags, place)
         return {one["signature"]: one for one in map(json.loads, said.stdout.splitlines())}
 
 
-# Days and totals are counted by different statements.
+# Different statements maintain days and totals.
 COUNTED = "SELECT coalesce(sum(findings), 0) FROM zguard_days UNION ALL SELECT coalesce(sum(findings), 0) FROM zguard_totals"
 
 
 def ids(place):
-    """Ids of what has arrived, one for each line, and what is counted beside them, in each way."""
+    """Returns the ids of the stored findings, one for each row, and the set of their counts according to days and totals."""
     if place.startswith("sqlite:"):
         if not Path(place[7:]).exists():
             return [], {0}
@@ -100,18 +100,18 @@ def arrives_once(work):
         first = work.collect(place)
         assert f"{count} findings of 12 reports sent, {count} of them new" in first.stdout, first.stdout
         assert "0 findings of 0 reports sent" in work.collect(place).stdout
-        # Without the memory of what was sent, everything is sent once more, and nothing arrives.
+        # Without the shipper's state file everything is sent again, and nothing is stored twice.
         for path in work.source.glob(".zguard-collect-*"):
             path.unlink()
         assert f"{count} findings of 12 reports sent" in work.collect(place).stdout
         exactly_once(place, count)
-        # Another machine's findings are others, equal as they may be.
+        # Findings of another machine are separate, even if equal.
         plain, kept = work.findings(work.source), work.findings(place)
         assert set(plain) == set(kept), (set(plain) ^ set(kept))
         for signature, one in plain.items():
             assert kept[signature]["count"] == one["count"], (place, signature, kept[signature]["count"], one["count"])
             assert kept[signature]["stacks"] == one["stacks"] and kept[signature]["block"]["class"] == one["block"]["class"]
-    # What was kept in a directory is shipped from there as what it is.
+    # A shipper can send on from a directory store; the findings keep their identity.
     work.collect(f"sqlite:{work.path}/kept.db", source=work.path / "kept")
     exactly_once(f"sqlite:{work.path}/kept.db", count)
 
@@ -124,7 +124,7 @@ def only_what_is_complete(work):
         with Locked(growing):
             said = work.collect(place)
             assert "0 findings of 0 reports sent, 0 of them new, 1 still being written" in said.stdout, said.stdout
-        # A report of the runtime itself grows without a lock: whole lines count.
+        # The runtime's own raw report grows without a lock: complete lines count.
         raw = write_report(work.source, 2, [finding(2, signature=False)], name="raw-77.jsonl")
         rest = json.dumps(finding(3, signature=False), separators=(",", ":"))
         with raw.open("a") as file:
@@ -136,7 +136,7 @@ def only_what_is_complete(work):
         said = work.collect(place)
         assert "1 lines are no findings" in said.stdout and "line 3 is not shipped" in said.stderr, (said.stdout, said.stderr)
         exactly_once(place, 4)
-        # Of a compressed report and the plain one that it was made of, one is read.
+        # If there is a compressed report and the plain one from which it was made, only one is read.
         (work.source / (store_name(5) + ".gz")).write_bytes(gzip.compress(json.dumps(finding(5)).encode() + b"\n"))
         write_report(work.source, 5, [finding(5)])
         work.collect(place)
@@ -145,7 +145,7 @@ def only_what_is_complete(work):
 
 
 def killed(work, kills, seed):
-    """Shippers are killed as long as it takes; the last one is not."""
+    """Kills shippers until there were enough kills, and lets the last one end."""
     chance = random.Random(seed)
     for place in work.places():
         work.source = work.path / f"reports{len(list(work.path.glob('reports*')))}"
@@ -159,7 +159,7 @@ def killed(work, kills, seed):
                 process.communicate(timeout=chance.uniform(0.005, longest))
                 assert process.returncode == 0, process.returncode
                 ended += 1
-                # All has arrived: from the beginning, with a third of what there is known to the shipper.
+                # Everything has arrived: start again without the shipper's state; the store keeps what it has.
                 longest = max(0.05, (time.monotonic() - began) * 1.1)
                 for path in work.source.glob(".zguard-collect-*"):
                     path.unlink()
@@ -214,7 +214,7 @@ def connections_break(work):
 
 
 def the_server_restarts(work):
-    """Within batches: what was not committed is sent again, and so is what was, where nobody said so."""
+    """The server restarts within batches: uncommitted findings are sent again, and so are committed ones without an acknowledgment."""
     server.clear()
     count = fill(work, 40, 100)
     seed = random.randrange(1 << 30)
@@ -238,7 +238,7 @@ def the_server_restarts(work):
                 server.restart()
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, (process.returncode, errors[-600:])
-        # Once more from the beginning, with what has arrived.
+        # Ship everything again, with findings already stored.
         for path in work.source.glob(".zguard-collect-*"):
             path.unlink()
     work.collect(server.address)
@@ -246,7 +246,7 @@ def the_server_restarts(work):
 
 
 class Proxy:
-    """Between a shipper and the server; cuts each connection after some bytes, in either direction, until it has done so often enough."""
+    """A proxy between shipper and server; cuts each connection after some bytes, in either direction, until there were enough cuts."""
 
     def __init__(self, port, seed, cuts):
         self.port, self.chance, self.left, self.cuts = port, random.Random(seed), cuts, 0
@@ -305,7 +305,7 @@ def a_proxy_cuts(work):
 
 
 def many_files(work, files):
-    """What has been shipped is not opened again, and remembering it takes no longer the more there is."""
+    """Shipped reports are not opened again, and recording a report takes constant time."""
     work.source.mkdir()
     for number in range(files):
         (work.source / f"20260921T141320.123Z-shop-{number}-{number:08x}.jsonl").write_text(json.dumps(finding(number, number % 20)) + "\n")
@@ -325,7 +325,7 @@ def many_files(work, files):
     write_report(work.source, 0, [finding(files)], name="20260921T141320.123Z-shop-1-ffffffff.jsonl")
     assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
     print(f"       {files} files: {first:.1f} s, and {time.monotonic() - began:.1f} s for one more")
-    # Of what is torn, and of what somebody else has written meanwhile, nothing is believed that is not so.
+    # A partial line or a wrong entry in the state file is not believed.
     [path] = work.source.glob(".zguard-collect-*")
     with path.open("ab") as file:
         file.write(b"12\t34\t5")
@@ -365,7 +365,7 @@ def same_answers(work):
                  ["--new-since", "1.9"], ["--new-since", "1.11"], ["--program", "till", "--host", "one"], ["--since", "30d", "--kind", "use-after-free"]]
     answers = {}
     for place in work.places():
-        # The first machine runs 1.9, where all of its findings are, the second 1.10.
+        # The first machine, which has all the findings, runs 1.9, the second 1.10.
         for folder, version in zip(machines, ("1.9", "1.10")):
             work.collect(place, "--host", folder.name, "--program-version", version, source=folder)
         answers[place] = [sorted(work.findings(place, *question)) for question in questions]
@@ -378,7 +378,7 @@ def same_answers(work):
     assert said[""] == group[1:] and said["--kind double-free"] == [group[2]] and said["--since 1d"] == [group[1], group[3], group[4]], said
     assert said["--program till"] == said["--program /usr/bin/till"] == group[3:] and said["--program ill"] == said["--host three"] == [], said
     assert said["--host one"] == group[1:4] and said["--new-since 1.10"] == [group[4]] and said["--new-since 1.11"] == [], said
-    # Whose findings they are is the first question of all.
+    # The tenant restricts every query.
     for place in answers:
         assert work.findings(place, "--tenant", "others") == {}
 
@@ -387,14 +387,14 @@ def old_ones_go(work):
     now = int(time.time())
     for number, days in enumerate((0, 1, 5, 20, 60)):
         write_report(work.source, number, [finding(number, number, at=now - days * 86400)])
-    write_report(work.source, 9, [finding(9, 1, at=now - 30 * 86400)])  # an old one of a group that stays
+    write_report(work.source, 9, [finding(9, 1, at=now - 30 * 86400)])  # an old finding of a group that stays
     for place in work.places()[1:]:
         work.collect(place)
         assert len(work.findings(place)) == 5
         work.collect(place, "--keep-age", "10d")
         assert sorted(work.findings(place)) == [f"{number:016x}" for number in range(3)], place
         exactly_once(place, 3)
-        # That it was there is not forgotten: the group is no news.
+        # The group's first occurrence is kept, so the group is not new.
         (one,) = work.findings(place, "--signature", f"{1:016x}").values()
         assert one.get("first_seen", one["time"]) == moment(now - 30 * 86400), (place, one)
     tables = {row[0] for row in server.query("SELECT relname FROM pg_class WHERE relname LIKE 'zguard_findings_2%' AND relkind = 'r'")}
@@ -402,8 +402,8 @@ def old_ones_go(work):
 
 
 def without_a_time(work):
-    """Findings whose process was forbidden the clock, or whose machine's clock was not set, are of the time at which they came: nothing takes
-    them for old, and they still arrive once."""
+    """Findings without a time, because a filter forbade the clock or the machine's clock was not set, get their time of arrival: they do
+    not count as old, and arrive once."""
     now = int(time.time())
     times = (None, "", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-01-01T04:11:09Z", "unknown")
     reported = []
@@ -414,7 +414,7 @@ def without_a_time(work):
     write_report(work.source, 1, reported)
     write_report(work.source, 2, [finding(50, 50, at=now - 60 * 86400), finding(51, 51, at=now)])
     unset = write_report(work.source, 3, [{**reported[0], "signature": f"{52:016x}"}])
-    os.utime(unset, (0, 0))  # the file's own time is not known either
+    os.utime(unset, (0, 0))  # the file's time is unknown too
     young = sorted(f"{number:016x}" for number in (*range(len(times)), 51, 52))
     for place in work.places()[1:]:
         for _ in range(2):
@@ -427,7 +427,7 @@ def without_a_time(work):
             assert seen and not any(text.startswith("1970") for text in seen), (place, one)
             last = one.get("last_seen") or one["time"]
             assert moment(now - 5) <= last <= moment(time.time() + 5), (place, last)
-    # By way of a directory, and cut: the same.
+    # The same through a directory store and with redaction.
     by_way, place = work.path / "by-way", f"sqlite:{work.path}/last.db"
     rules = work.path / "rules"
     rules.write_text("drop detail\n")
@@ -438,7 +438,7 @@ def without_a_time(work):
 
 
 def one_table_becomes_many(work):
-    """Files of the versions that kept all days of SQLite in one table, and that counted all of them in one."""
+    """Store files of earlier versions, which had one SQLite table for all days, or one for all counts."""
     now = int(time.time())
     fill(work, 2, 30)
     write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
@@ -462,7 +462,7 @@ def one_table_becomes_many(work):
                 base.execute("DROP TABLE whole")
         before = work.findings(place)
         assert sum(one["count"] for one in before.values()) == 68, before
-        # All of it once more, as when a shipper has forgotten, and more of the same days and of another.
+        # Ship everything again, as without a state file, and additional findings of the same days and another one.
         for forgotten in work.source.glob(".zguard-collect-*"):
             forgotten.unlink()
         write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)]
@@ -479,7 +479,7 @@ def one_table_becomes_many(work):
 
 
 def libraries_that_cannot_be_used(work):
-    """One line says why, and nothing is remembered as sent."""
+    """One line names the reason, and nothing is recorded as sent."""
     fill(work, 1, 5)
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         return print("       unshare -m is not allowed here")
@@ -506,7 +506,7 @@ def a_share_is_kept(work):
     with sqlite3.connect(work.path / "kept.db") as base:
         whole = base.execute("SELECT count(*) FROM zguard_findings WHERE body LIKE '%use1%'").fetchone()[0]
     assert 105 <= whole <= 190, f"{whole} of 400 findings are kept whole"
-    # A shipper that is started anew counts what lies there, too.
+    # A restarted shipper also counts the findings already stored.
     kept = str(work.path / "kept")
     for start in range(400, 460, 20):
         write_report(work.source, start, [finding(start * 100 + one, 1, pid=start * 100 + one) for one in range(20)])
@@ -517,7 +517,7 @@ def a_share_is_kept(work):
 
 
 class Receiver:
-    """A receiver of one's own that loses some requests, answers some late, and refuses others."""
+    """An HTTP receiver that loses some requests, answers some late, and rejects others."""
 
     def __init__(self, answers=()):
         receiver = self
@@ -562,7 +562,7 @@ def over_the_web(work):
         assert len({line["origin"]["id"] for line in lines}) == len(lines) == count, len(lines)
         assert all(headers["Content-Encoding"] == "gzip" for _, headers, _ in receiver.requests)
         assert "0 findings" in work.collect(receiver.address + "/findings").stdout
-        # A refusal is no reason to try again, nor to forget.
+        # A rejection is not retried, and the findings are not recorded as sent.
         write_report(work.source, 900, [finding(99_999)])
         receiver.answers = [403]
         said = work.collect(receiver.address + "/findings", status=1)
@@ -610,13 +610,13 @@ def what_is_cut_does_not_leave(work):
         sent += "\n".join(base.iterdump()).encode()
     for table in ("findings", "days", "hosts", "groups"):
         sent += "\n".join("\t".join(row) for row in server.query(f"SELECT * FROM zguard_{table}")).encode()
-    # Where the block lay is no address of anybody's: the rule is about the finding's own.
+    # The rule `address` applies to the address of the finding, not to the block's start.
     found = [secret for secret in secrets[:-1] if secret in sent] + [b"address" for _ in [0] if b'"address"' in sent]
     assert not found, f"{found} left the machine"
     for place in (f"sqlite:{work.path}/kept.db", str(work.path / "kept"), server.address):
         [one] = work.findings(place).values()
         assert one["stacks"]["access"][0]["file"] == "~/shop/use1.swift" and "thread" not in one, one
-    # A rule that is not understood cuts nothing by mistake: nothing is sent.
+    # With an invalid rule nothing is sent.
     for wrong in ("drop schema", "drop histroy", "replace a", "cut file", "replace *x y"):
         rules.write_text(wrong + "\n")
         said = work.collect(work.path / "nothing", "--redact", rules, status=64)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`zguard serve`: what it answers, what it refuses, and its pages in headless Chromium: narrow and wide, light and dark, by keyboard, with
-findings that want to run scripts. Closing line: N passed, N failed."""
+"""Tests `zguard serve`: responses, rejected requests, and its pages in headless Chromium.
+The pages are opened narrow and wide, light and dark, used by keyboard, and show findings with script injections. Closing line: N passed, N
+failed."""
 
 import argparse
 import os
@@ -48,7 +49,7 @@ class Work:
 
 
 class Served:
-    """The pages of a store."""
+    """Runs `zguard serve` on a store."""
 
     def __init__(self, work, store):
         self.process = subprocess.Popen([str(ZGUARD), "serve", str(store), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -67,7 +68,7 @@ class Served:
         self.process.communicate()
 
     def send(self, text, seconds=20):
-        """What is answered to these bytes."""
+        """Sends bytes; returns the response."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
             connection.sendall(text if isinstance(text, bytes) else text.encode())
             answer = b""
@@ -92,7 +93,7 @@ def answers(work):
         assert "Shop.Cart3" in group and "make3" in group and "use3" in group and 'class="bp"' in group, group[-3000:]
         hostile = served.get(f"/group/{99:016x}")
         assert "&lt;script&gt;" in hostile and "<script>document" not in hostile and "<img" not in hostile, hostile[-3000:]
-        # Only of this machine, only what is asked for in a few words, and only asked for.
+        # Rejects requests for other hosts, with other methods, or that are malformed or too long.
         port = served.port
         for request, status in ((f"GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n", 421), ("GET / HTTP/1.1\r\n\r\n", 421),
                                 (f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", 405), ("nonsense\r\n\r\n", 400),
@@ -102,7 +103,7 @@ def answers(work):
             try:
                 answer = served.send(request)
             except ConnectionResetError:
-                answer = "HTTP/1.1 431"  # it had not read all of it
+                answer = "HTTP/1.1 431"  # the server closed the connection before it read everything
             assert answer.startswith(f"HTTP/1.1 {status} "[:-1]), (request[:60], answer[:60])
         for path, status in (("/nothing", 404), ("/group/" + "f" * 16, 404), ("/group/../../etc/passwd", 404), ("/group/%27%20OR%201=1", 404),
                              ("/?page=99999999999999999999", 200), ("/?order=x&since=never&q=%25_!'%22", 200)):
@@ -111,7 +112,8 @@ def answers(work):
 
 
 class Clients:
-    """Connections that harm: `count` of them, each made by `begin`, fed by `feed` every second. Those that the server closes are made anew."""
+    """Harmful clients: `count` connections, each started by `begin` and fed by `feed` every second. Connections that the server closes are
+    reopened."""
 
     def __init__(self, served, count, begin=b"", feed=b"", reads=False):
         self.served, self.begin, self.feed, self.reads = served, begin, feed, reads
@@ -123,7 +125,7 @@ class Clients:
 
     def connect(self):
         connection = socket.socket()
-        # What is not read fills a small buffer soon.
+        # A small buffer fills soon if the client does not read.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
         connection.connect(("127.0.0.1", self.served.port))
@@ -156,7 +158,7 @@ class Clients:
 
 
 def slowest(served, seconds, path="/"):
-    """The longest that a page took, asked for again and again for so long."""
+    """Returns the longest time for a page, requested repeatedly during `seconds`."""
     longest, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         began = time.monotonic()
@@ -171,10 +173,10 @@ def descriptors(served):
 
 
 def slow_clients(work):
-    """Whatever others do with their connections, a page takes less than a second."""
+    """A page takes less than a second, whatever other clients do with their connections."""
     raise_descriptors()
     begun = "GET /?q=shop HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
-    # A page of a hundred groups, which is more than the kernel takes for a client that does not read.
+    # A page of a hundred groups exceeds the socket buffers of a client that does not read.
     many = work.path / "many"
     block = {"start": "0x7f0000001000", "size": 48, "offset": 0, "state": "quarantined", "language": "swift", "class": "Shop." + "Cart" * 100}
     write_report(many, 1, [finding(number, number, pid=number, block=block) for number in range(120)])
@@ -191,11 +193,11 @@ def slow_clients(work):
                 longest = slowest(served, 6)
             assert longest < 1, f"{longest:.1f} s for a page while {count} connections {what}"
             print(f"  {longest:.3f} s at most while {count} connections {what}")
-        # More than it has descriptors for: the oldest lose their places.
+        # With more connections than descriptors the oldest are closed.
         with Clients(served, 1500, begin=b"GET / HT", feed=b"x"):
             longest = slowest(served, 6)
         assert longest < 1, longest
-        # Connections that come and go.
+        # Connections that are opened and closed continuously.
         ended = threading.Event()
 
         def come_and_go():
@@ -212,7 +214,7 @@ def slow_clients(work):
         for thread in threads:
             thread.join()
         assert longest < 1, longest
-        # None of them keeps a descriptor.
+        # No connection leaks a descriptor.
         end = time.monotonic() + 30
         while descriptors(served) > before + 8 and time.monotonic() < end:
             time.sleep(0.1)
@@ -220,14 +222,14 @@ def slow_clients(work):
 
 
 def few_descriptors(work):
-    """A limit on open files that leaves few connections: pages are still answered."""
+    """With a descriptor limit that allows few connections, pages are still served."""
     raise_descriptors()
     with Served(work, work.source) as served:
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
         with Clients(served, 200, begin=b"GET / HT", feed=b"x"):
             longest = slowest(served, 5)
         assert longest < 1, longest
-        # As many as there are already: no descriptor is left at all.
+        # The limit equals the number in use: no descriptor is left.
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (descriptors(served), 40))
         with Clients(served, 5, begin=b"GET / HT"):
             time.sleep(0.5)
@@ -236,7 +238,7 @@ def few_descriptors(work):
 
 
 def deadlines(work):
-    """A request that does not end is refused, a response that nobody reads is given up, and a client that is done late gets it whole."""
+    """An unfinished request is rejected, a response that is not read is dropped, and a slow client gets a complete response."""
     with Served(work, work.source) as served:
         began = time.monotonic()
         assert " 408 " in served.send("GET / HT", 30)[:20]
@@ -254,7 +256,7 @@ def deadlines(work):
 
 
 def raise_descriptors():
-    """Enough for the tests' own sides of the connections."""
+    """Raises the descriptor limit for the tests' own ends of the connections."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard != resource.RLIM_INFINITY else 4096, hard))
 
@@ -268,9 +270,9 @@ def questions(work):
             assert count("") == 8 and count("kind=double-free") == 1 and count("program=shop") == 7 and count("q=cart3") == 1, store
             assert count("q=shop+make2") == 1 and count("q=nobody") == 0 and count("q=%25") == 0 and count("host=nobody") == 0, store
             assert count("signature=x") == 8 and count("tenant=others") == 0 and count("since=1d") < 8, store
-            # The hostile one has a version that comes behind all numbers; what a directory holds has none.
+            # The hostile finding's version sorts after all numbers; a directory store has no versions.
             assert count("new=1.9") == (8 if "sqlite" in str(store) else 1) and count("new=1.11") == 1, store
-            # What comes in is seen at the next look.
+            # New findings are shown on the next request.
             if store == work.source:
                 write_report(work.source, 500, [finding(5000, 50, pid=50)])
                 assert count("") == 9
@@ -296,7 +298,7 @@ def in_a_browser(work):
                         assert light < 90 if dark else light > 170, (path, dark, light)
                         if pictures:
                             (pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png").write_bytes(picture)
-            # By keyboard alone: search, the second row, open, back.
+            # By keyboard only: search, second row, open, back.
             browser.open(served.address + "/")
 
             def key(text):
@@ -324,7 +326,7 @@ def in_a_browser(work):
                 key(letter)
             key("Enter")
             wait("location.search.indexOf('q=cart3') >= 0 && document.querySelectorAll('.g').length === 1")
-            # Without scripts everything is there but the keys.
+            # Without scripts everything except the keys works.
             browser.open(served.address + f"/group/{3:016x}", script=False)
             assert not browser.complaints, browser.complaints
         finally:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The systemd unit of the package: looked at by systemd-analyze, and started by a systemd of its own, in a root that systemd-nspawn boots. Findings
-that lie there when it starts, and those that come later, arrive; what is killed comes back. Needs the superuser. Closing line: N passed, N failed."""
+"""Tests the systemd unit of the package with systemd-analyze, and with a systemd of its own in a root booted by systemd-nspawn.
+Findings from before the start, and later ones, arrive; a killed collector is restarted. Needs the superuser. Closing line: N passed, N
+failed."""
 
 import os
 import shutil
@@ -23,11 +24,11 @@ from Support.reports import findings_of  # noqa: E402
 MISUSE = TESTS / "Robustness/Filters/misuse.c"
 UNIT = ROOT / "Services/zguard-collect.service"
 PACKAGES = ["dbus", "libsqlite3-0", "systemd", "systemd-sysv"]
-SECONDS = 60  # until something arrives, however busy the machine is
+SECONDS = 60  # deadline for an arrival, on a busy machine
 
 
 def it_is_understood(work):
-    """Every line; the manual is not installed here."""
+    """systemd accepts every line; the manual is not installed here."""
     copy = Path(work) / UNIT.name
     copy.write_text(UNIT.read_text().replace("/usr/bin/zguard", str(ZGUARD)))
     result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, env=scrubbed())
@@ -43,7 +44,7 @@ class Container:
         self.store.parent.mkdir()
         shutil.copy2(ZGUARD, self.root / "usr/bin/zguard")
         shutil.copy2(UNIT, self.root / "lib/systemd/system")
-        # A minute is long for a test.
+        # The default interval of a minute is too long for a test.
         (self.root / "etc/default/zguard-collect").write_text(
             "ZGUARD_COLLECT_ARGUMENTS=--from /var/lib/zguard --to sqlite:/var/lib/fleet/fleet.db\nZGUARD_COLLECT_SECONDS=1\n")
         drop_in = self.root / "etc/systemd/system/zguard-collect.service.d"
@@ -60,7 +61,7 @@ class Container:
             stdout=self.log, stderr=self.log, env=scrubbed(SYSTEMD_NSPAWN_UNIFIED_HIERARCHY="1"))
 
     def collector(self):
-        """The process id of the collector, as seen from here; None where there is none."""
+        """Returns the collector's process id in this namespace; None if it does not run."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
@@ -77,7 +78,7 @@ class Container:
             with sqlite3.connect(self.store, timeout=60) as base:
                 return base.execute("SELECT count(*) FROM zguard_findings").fetchone()[0]
         except sqlite3.OperationalError:
-            return 0  # it is being made
+            return 0  # the database is being created
 
     def wait(self, what, is_so):
         deadline = time.monotonic() + SECONDS
@@ -90,7 +91,7 @@ class Container:
 
     def close(self):
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)  # powers off
+            self.process.send_signal(signal.SIGTERM)  # powers off the container
             try:
                 self.process.wait(60)
             except subprocess.TimeoutExpired:
@@ -120,8 +121,8 @@ def it_ships(work, made):
 
 
 def it_guards_under_a_filter(work, made):
-    """A service with SystemCallFilter= whose ExecStart= has zguard in front: the filter stands before zguard and the program start, and kills for
-    what it forbids. A crash and a finding that the program goes on after are reported with thread, program and time."""
+    """A service with SystemCallFilter= and zguard in ExecStart=: the filter is installed before zguard and the program start, and kills on
+    forbidden calls. A crash, and a finding after which the program continues, are reported with thread, program and time."""
     container = Container(work, made)
     container.reports.mkdir(exist_ok=True)
     program = builds.compiled(builds.BUILD / "service/misuse", ["gcc", "-g", "-O1", MISUSE, "-o", builds.BUILD / "service/misuse"], [MISUSE])
@@ -148,7 +149,7 @@ def it_guards_under_a_filter(work, made):
 
 
 def it_is_off(work, made):
-    """Unless somebody wants it."""
+    """The unit is disabled by default."""
     container = Container(work, made)
     result = subprocess.run(["systemctl", "--root", container.root, "is-enabled", "zguard-collect"], capture_output=True, text=True)
     container.log.close()

@@ -1,4 +1,4 @@
-"""A server of PostgreSQL in a directory of its own, and reports that are made up."""
+"""A PostgreSQL server in a directory of its own, and made-up reports."""
 
 import fcntl
 import json
@@ -14,11 +14,12 @@ from pathlib import Path
 from Support.checks import Failed
 from Support.ports import Ports
 
-ZONE = 1_790_000_000  # a time of day from which made-up findings come
+ZONE = 1_790_000_000  # time at which made-up findings start
 
 
 class Postgres:
-    """Runs until `close`. Everybody on this machine may connect; others from `network` ("10.0.0.0/24"), with a password, to `address`."""
+    """Runs until `close`. Everybody on this machine may connect; hosts of `network` ("10.0.0.0/24") connect to `address` with a
+    password."""
 
     def __init__(self, address="127.0.0.1", network=None):
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -58,7 +59,7 @@ class Postgres:
              "-c", "max_wal_size=4GB"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, cwd="/", **self.account)
 
     def restart(self):
-        """As after a failure: connections are cut, and what was not committed is undone."""
+        """Restarts as after a crash: connections are cut, and uncommitted transactions are lost."""
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
         self.start()
@@ -69,7 +70,7 @@ class Postgres:
             raise Failed(f"{name}: {result.stderr[-600:]}")
 
     def query(self, text, seconds=120):
-        """Rows of texts."""
+        """Returns rows of strings."""
         result = subprocess.run(["psql", "-X", "-A", "-t", "-F", "\t", "-h", "127.0.0.1", "-p", str(self.port), "-U", "fleet", "fleet",
                                  "-c", text], capture_output=True, text=True, cwd="/", timeout=seconds)
         if result.returncode:
@@ -93,7 +94,7 @@ def moment(seconds):
 
 
 def finding(number, group=0, pid=1000, at=ZONE, program="/srv/shop/bin/shop", kind="use-after-free", signature=True, **more):
-    """One finding as `zguard run` writes it. `number` makes it different from all others, `group` says of which bug it is."""
+    """Returns a finding as `zguard run` writes it. `number` makes it unique, `group` identifies the bug."""
     def frame(name, line):
         return {"pc": hex(0x400000 + line), "module": program, "build_id": "ab" * 20, "offset": hex(line), "function": name,
                 "file": f"/home/alice/shop/{name}.swift", "line": line}
@@ -118,7 +119,7 @@ def write_report(folder, number, findings, name=None):
 
 
 class Locked:
-    """A report that somebody writes."""
+    """A report that is locked, as while it is written."""
 
     def __init__(self, path):
         self.file = open(path, "ab")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The walk of docs/FLEET.md, by its own commands: two machines (network namespaces) that run a program with a bug, one PostgreSQL on a third, and
-a browser on the second. Needs the superuser. Closing line: N passed, N failed."""
+"""Tests the walk-through of docs/FLEET.md with its own commands.
+Two machines (network namespaces) run a program with a bug, a third one runs PostgreSQL, and the second one a browser. Needs the superuser.
+Closing line: N passed, N failed."""
 
 import argparse
 import os
@@ -25,16 +26,16 @@ pictures = None
 
 
 def blocks():
-    """The commands of the walk, block by block."""
+    """Returns the commands of the walk-through, block by block."""
     walk = PAGE.read_text().split("## A walk")[1].split("\n## ")[0]
     return [block.strip().splitlines() for block in re.findall(r"```\n(.*?)```", walk, re.S)]
 
 
 class Net:
-    """Two machines and one for the database, which is this one, on a network of their own."""
+    """A network with two machines, and this one for the database."""
 
     def __init__(self):
-        # Many may run this at once.
+        # Several runs may take place at once.
         self.tag, subnet = f"zg{os.getpid() % 100000}", f"10.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}"
         self.network, self.address = f"{subnet}.0/24", f"{subnet}.1"
         self.machines = [f"{self.tag}m{number}" for number in (1, 2)]
@@ -77,12 +78,12 @@ def walks(place):
         passwords.chmod(0o600)
 
         def here(line, machine):
-            """The line as a machine's shell gets it."""
+            """Returns a command that runs the line on a machine."""
             store = place / machine
             for written, own in (("/var/lib/zguard/", f"{store}/"), ("/var/lib/zguard", store), ("/srv/shop/bin/shop", program),
                                  ("/etc/zguard/pgpass", passwords), ("@db.example/", f"@{net.address}:{server.port}/"), ("zguard ", f"{ZGUARD} ")):
                 line = line.replace(written, str(own))
-            # What names a machine is its own host name, which the namespaces share.
+            # The host name identifies a machine, but the namespaces share it.
             return ["ip", "netns", "exec", machine, "sh", "-c", line.replace(" --watch", f" --host {machine} --watch")]
 
         for machine in net.machines:
@@ -104,7 +105,7 @@ def walks(place):
             found = out + errors
         status, out, errors = run_within(TIMEOUT_SECONDS, here(f"{export}\n{questions[1]}", viewer), env=scrubbed())
         assert "use-after-free" in out or "use-after-free" in errors, (status, out, errors)
-        # The page, in a browser of the second machine.
+        # The page in a browser on the second machine.
         result = subprocess.run(["ip", "netns", "exec", viewer, sys.executable, __file__, "--browse", "--", *here(f"{export}\nexec {questions[2]}", viewer)[4:],
                                  *([] if not pictures else [str(pictures)])], capture_output=True, text=True, env={**os.environ, **scrubbed()}, timeout=120)
         assert result.returncode == 0, result.stdout + result.stderr
@@ -119,7 +120,7 @@ def walks(place):
 
 
 def browse(words, folder):
-    """On the second machine: the server of pages, and what a browser sees. The last line says on how many machines the bug was seen."""
+    """Runs on the second machine: serves the pages and opens them in a browser. The last line is the number of machines with the bug."""
     served = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         said = served.stdout.readline()

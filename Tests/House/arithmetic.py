@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The runtime does no floating-point arithmetic: malloc would set the program's flags (FE_INEXACT), or a program that traps them would die
-in free. The built libraries of both processors are disassembled, and each instruction that can set a flag of MXCSR, of the x87 unit or of
-FPSR is a failure. So is a function of libc that calculates so. Closing line: N passed, N failed."""
+"""Tests that the runtime does no floating-point arithmetic.
+Otherwise malloc would set the program's flags (FE_INEXACT), or a program that traps them would die in free. Disassembles the built
+libraries of both processors; each instruction that can set a flag of MXCSR, the x87 unit or FPSR is a failure, and each call of a libc
+function that does floating-point arithmetic. Closing line: N passed, N failed."""
 
 import argparse
 import re
@@ -15,28 +16,28 @@ from Support import builds  # noqa: E402
 from Support.checks import Failed, run_tests  # noqa: E402
 from Support.environment import HERE, ROOT  # noqa: E402
 
-# What may have a vector register: moves, fills, logic, and integer arithmetic. All else with one is taken for arithmetic, so that an
-# instruction that nobody thought of fails.
+# Instructions allowed with vector registers: moves, fills, logic, and integer arithmetic. Every other one counts as arithmetic, so that an
+# unknown instruction fails.
 X86_VECTORS = re.compile(r"v?(mov[a-z0-9]+|lddqu|and[n]?p[sd]|x?orp[sd]|shufp[sd]|unpck[lh]p[sd]|blendv?p[sd]|insertps|extractps"
                          r"|p[a-z0-9]+|broadcast\w+|(insert|extract)[fi]\w+|perm\w+|gather\w+|maskmov\w+|testp[sd]|zeroupper|zeroall|align[dq]"
                          r"|aes\w+|sha\w+|gf2p8\w+|dbpsadbw)$")
-# Those of the x87 unit and of MMX registers name no vector, or load the flags. wait: fwait.
+# x87 and MMX instructions without a vector operand, and instructions that load the flags. wait: fwait.
 X86_OTHERS = re.compile(r"(f\w+|v?ldmxcsr|xrstor\w*|emms|femms|wait)$")
 X86_REGISTERS = re.compile(r"%([xyz]?mm|st\b)")
-# Saturating arithmetic (sq…, uq…, suqadd, usqadd) sets FPSR.QC, and is not here.
+# Excludes saturating arithmetic (sq…, uq…, suqadd, usqadd), which sets FPSR.QC.
 ARM_VECTORS = re.compile(r"(mov|movi|mvni|mvn|fmov|fcsel|dup|ins|[us]mov|ldn?[rp]|ldur|stn?[rp]|stur|ld[1-4]r?|st[1-4]|ext|tb[lx]|zip[12]|uzp[12]|trn[12]"
                          r"|rev(16|32|64)|rbit|xtn2?|[us]?shll2?|[us]xtl2?|and|orr|orn|eor|eor3|bcax|bic|bif|bit|bsl|not|neg|abs|add|sub|mul|ml[as]|addp|addv"
                          r"|[us](add[lw]|sub[lw]|abdl?|abal?|mull|ml[as]l|hadd|hsub|rhadd)2?|[us]add(lp|alp|lv)|[us](min|max)[pv]?"
                          r"|cm(eq|ge|gt|le|lt|hi|hs|tst)|cnt|cl[zs]|shl|s[lr]i|[us]r?sh[lr]|[us]r?sra|r?shrn2?|r?(add|sub)hn2?|pmull?2?|[us]dot|prfm)$")
-ARM_OTHERS = re.compile(r"f(?!mov$|csel$)\w+$")  # where an operand's form is none of those below
+ARM_OTHERS = re.compile(r"f(?!mov$|csel$)\w+$")  # arithmetic whatever the form of its operands
 ARM_REGISTERS = re.compile(r"\b[vz]\d+\.|(?<![#\w])[bhsdq]\d+\b")
 ARM_FLAGS = re.compile(r"\bfp[sc]r\b", re.I)
-# Functions of libc (libm is not linked) that calculate in floating point, whoever calls them.
+# libc functions that do floating-point arithmetic (libm is not linked).
 FUNCTIONS = re.compile(r"(strto(f|d|ld|f\d+x?)(_l)?|atof|wcsto(f|d|ld)|difftime|drand48|erand48|frexpf?l?|ldexpf?l?|modff?l?|scalbnf?l?|getloadavg|strfrom\w+|fe\w+except\w*)$")
 
 
 def is_arithmetic(arch, mnemonic, operands):
-    """Whether an instruction, as llvm-objdump writes it (AT&T), can set, clear or load a floating-point flag."""
+    """Returns whether an instruction, as llvm-objdump prints it (AT&T), can set, clear or load a floating-point flag."""
     if arch == "x86_64":
         return bool(X86_OTHERS.match(mnemonic) or X86_REGISTERS.search(operands) and not X86_VECTORS.match(mnemonic) or re.search(r"%mm\d", operands))
     if mnemonic in ("msr", "mrs"):
@@ -49,7 +50,7 @@ def objdump(*words):
 
 
 def arithmetic_of(arch, path):
-    """(number of instructions that were read, [function: instruction])"""
+    """Returns (number of instructions, [function: instruction])."""
     count, found, function = 0, [], ""
     for line in objdump("-d", "--no-show-raw-insn", "--no-print-imm-hex", path).splitlines():
         if named := re.match(r"[0-9a-f]+ <(.*)>:$", line):
@@ -59,7 +60,7 @@ def arithmetic_of(arch, path):
         if not code or not code[1].strip():
             continue
         words = code[1].split("#")[0] if arch == "x86_64" else code[1].split("//")[0]
-        words = re.sub(r"<[^>]*>", "", words)  # the name of what is jumped to
+        words = re.sub(r"<[^>]*>", "", words)  # remove the symbol of the jump target
         mnemonic, _, operands = re.sub(r"^((lock|rep\w*|data16|cs|ds|es|fs|gs|notrack|bnd)\s+)+", "", words.strip()).partition("\t")
         mnemonic, _, more = mnemonic.partition(" ")
         count += 1
@@ -69,12 +70,12 @@ def arithmetic_of(arch, path):
 
 
 def library(arch):
-    """scripts/build's, built where it is older than its sources."""
+    """Builds the library with scripts/build if it is older than its sources; returns its path."""
     builds.run_compiler(["scripts/build", "--library", "--arch", arch], cwd=ROOT)
     return ROOT / "build" / (arch if arch != HERE else "") / "lib/libzguard.so"
 
 
-# MARK: what the rule has to find, and what not
+# MARK: instructions that the rule must and must not find
 
 FLAGS = {"x86_64": ["-mavx2"], "aarch64": []}
 ARITHMETIC = {

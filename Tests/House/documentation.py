@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The documentation of the libraries: every public symbol of a debug build is documented, the catalogues are converted without a
-warning, the code in them is Swift that compiles. --built: the tutorial is followed step by step, and what it shows happens.
-Closing line: N passed, N failed."""
+"""Tests the documentation of the libraries: symbols, catalogs, code samples and the tutorial.
+Every public symbol of a debug build is documented, docc converts the catalogs without a warning, the Swift code in them compiles. --built:
+follows the tutorial step by step and compares the output. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -17,15 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support.checks import Checks  # noqa: E402
 from Support.environment import ROOT, ZGUARD, scrubbed  # noqa: E402
 
-# Where scripts/test builds the package's own tests, with the same flags: what is compiled there is not compiled again.
+# The directory and flags with which scripts/test builds the package's own tests, so that nothing is compiled twice.
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", str(ROOT / "build/debug"), "--disable-build-manifest-caching"]
 PRODUCTS = ROOT / "build/debug/debug"
 MODULES = ("ZombieGuard", "ZombieGuardTesting")
-KEPT = ROOT / "build/tests/documentation"  # the converted archives, to be looked at
+KEPT = ROOT / "build/tests/documentation"  # the converted archives, for inspection
 TIMEOUT_SECONDS = 900
 WIDEST = 90  # characters; a page shows about 80
 
-# What the samples of the articles take for granted.
+# Declarations that the samples of the articles assume.
 PRELUDE = """\
 final class Shop { func checkout() -> Int { 0 } }
 """
@@ -52,7 +52,7 @@ def catalogue(module):
 
 
 def maps():
-    """Flags that lead to the C modules."""
+    """Returns flags with the module maps of the C modules."""
     found = [PRODUCTS / f"{name}.build/module.modulemap" for name in ("CSystem", "CUnwind", "CZombiePublish", "CZombieTesting")]
     found += [ROOT / f"Sources/{name}/module.modulemap" for name in ("CZombie/include", "CDwarf", "CZlib")]
     return [flag for path in found if path.exists() for flag in ("-Xcc", f"-fmodule-map-file={path}")]
@@ -60,12 +60,12 @@ def maps():
 
 # MARK: symbols
 
-# The module that ZombieGuard exports as its own.
+# The module that ZombieGuard re-exports.
 REEXPORTED = "ZombieGuardCore"
 
 
 def symbols(run, module, directory):
-    """The graphs of a module's public symbols, written into the directory."""
+    """Writes the symbol graphs of a module's public symbols into the directory; returns the symbols."""
     prefix, triple = toolchain()
     result = command(prefix / "bin/swift-symbolgraph-extract", "-module-name", module, "-target", triple, "-I", PRODUCTS / "Modules", *maps(),
                      "-minimum-access-level", "public", "-skip-synthesized-members", "-emit-extension-block-symbols",
@@ -77,7 +77,7 @@ def symbols(run, module, directory):
 
 
 def problems_of(symbol):
-    """What the comment of a symbol does not say."""
+    """Returns what is missing in the comment of a symbol."""
     kind, place = symbol["kind"]["identifier"], symbol.get("location")
     name = ".".join(symbol["pathComponents"])
     name += f" ({place['uri'].split('/')[-1]}:{place['position']['line'] + 1})" if place else ""
@@ -88,7 +88,7 @@ def problems_of(symbol):
     text = "\n".join(line["text"] for line in symbol["docComment"]["lines"])
     if kind not in ("swift.func", "swift.method", "swift.type.method", "swift.init") or not place:
         return []
-    # What belongs to protocols of the standard library is described there; parts of a value are its properties.
+    # Requirements of standard library protocols are documented there; the parameters of a memberwise initializer are its properties.
     if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter is the property" in text:
         return []
     signature = symbol.get("functionSignature", {})
@@ -97,7 +97,7 @@ def problems_of(symbol):
     returns = "".join(fragment["spelling"] for fragment in signature.get("returns", []))
     if returns not in ("", "()", "Void") and kind != "swift.init" and "- Returns:" not in text:
         missing.append(f"{name}: what it returns")
-    # The keyword behind the parameters; that of a closure is in brackets.
+    # Search for `throws` after the parameters; that of a closure type is in parentheses.
     outside, inside = "".join(fragment["spelling"] for fragment in symbol["declarationFragments"]), None
     while outside != inside:
         inside, outside = outside, re.sub(r"\([^()]*\)", "", outside)
@@ -110,7 +110,7 @@ def problems_of(symbol):
 
 
 def convert(source, module, graphs, output):
-    """Runs docc; returns what it complains about."""
+    """Runs docc; returns its warnings and errors."""
     result = command(toolchain()[0] / "bin/docc", "convert", source, "--additional-symbol-graph-dir", graphs, "--fallback-display-name", module,
                      "--fallback-bundle-identifier", f"zombieguard.{module}", "--output-dir", output, "--warnings-as-errors")
     said = [line for line in (result.stdout + result.stderr).splitlines() if re.search(r"\b(warning|error):", line, re.I)]
@@ -135,7 +135,7 @@ def check_conversion(run, module, graphs, temporary):
 
 
 def samples(module):
-    """Swift in the articles: a name for messages, and the text."""
+    """Yields the Swift samples in the articles: a name for messages, and the text."""
     for path in sorted(catalogue(module).glob("*.md")):
         for number, text in enumerate(re.findall(r"^```swift\n(.*?)^```", path.read_text(), re.M | re.S), 1):
             yield f"{path.name}, sample {number}", text
@@ -158,7 +158,7 @@ def check_samples(run, module, temporary):
 
 
 def check_widths(run, module):
-    """Code that is wider than the column of a page is cut off."""
+    """A page cuts off code that is wider than its column."""
     texts = [(path.name, code) for path in sorted(catalogue(module).glob("*.md"))
              for code in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.M | re.S)]
     texts += [(path.name, path.read_text()) for path in sorted(catalogue(module).glob("Resources/*")) if path.suffix != ".svg"]
@@ -184,7 +184,7 @@ class Tutorial:
         self.directory, self.resources = directory, catalogue("ZombieGuard") / "Resources"
 
     def take(self, **files):
-        """Puts files of the tutorial where it says."""
+        """Copies files of the tutorial to their places in the package."""
         places = {"package": "Package.swift", "cart": "Sources/Shop/Cart.swift", "till": "Sources/Shop/Till.swift",
                   "tests": "Tests/ShopTests/TillTests.swift"}
         for name, source in files.items():
@@ -196,7 +196,7 @@ class Tutorial:
         return command("swift", words[0], *DEBUG, *words[1:], cwd=self.directory, environment={"ZGUARD": str(ZGUARD)})
 
     def shows(self, run, name, terminal, result):
-        """Checks that a text of a terminal is what the output says: lines in their order, "…" for anything."""
+        """Checks that the output contains the lines of a terminal text in order, with "…" for anything."""
         output = (result.stdout + result.stderr).splitlines()
         problems, at = [], 0
         for line in (self.resources / terminal).read_text().splitlines():
@@ -212,7 +212,7 @@ class Tutorial:
 
 
 def here(text):
-    """A manifest that finds the package here, not where it is published."""
+    """Makes a manifest use this checkout of the package instead of the published one."""
     return re.sub(r"\.package\(url: [^)]*\)", f'.package(name: "ZombieGuard", path: "{ROOT}")', text)
 
 

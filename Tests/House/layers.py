@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The layers of the runtime, as ARCHITECTURE.md lists them, against the includes of the sources and the symbols of their objects.
+"""Tests the layers of the runtime, as ARCHITECTURE.md lists them, against includes of sources and symbols of objects.
 
-A file includes and calls only what its own layer or a lower one has, and no chain of calls leads from a file back to itself.
-Published functions (malloc, pthread_sigmask …) are a layer above the runtime: a call of one of them from inside is one upwards.
+A file includes and calls only files of its own layer or of lower ones, and the call graph of the files has no cycle. Published functions
+(malloc, pthread_sigmask …) are a layer above the runtime, so the runtime must not call them.
 Closing line: N passed, N failed.
 
-usage: Tests/House/layers.py [--list]    --list prints the order of the files instead, from those that call none
+usage: Tests/House/layers.py [--list]    --list prints the files in order of calls instead, beginning with those that call none
 """
 
 import re
@@ -19,12 +19,12 @@ from Support import builds  # noqa: E402
 from Support.checks import Checks  # noqa: E402
 from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
 
-SHARED = "include"  # types and tables for readers outside; nothing there is defined
-ABOVE = "entry"  # the layer that CZombiePublish stands upon
+SHARED = "include"  # types and tables for external readers; defines no symbols
+ABOVE = "entry"  # the layer directly below CZombiePublish
 
 
 def documented_layers():
-    """The layers of ARCHITECTURE.md's file map, from the bottom to the top, each with the words that are said of it."""
+    """Returns the layers of ARCHITECTURE.md's file map, lowest first, each with the words of its description."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
     block = re.search(r"^Sources/CZombie .*?(?=^Sources/CZombiePublish)", text, re.M | re.S)
     rows = re.findall(r"^  (\w+) +(.*(?:\n {3,}.*)*)", block[0], re.M) if block else []
@@ -39,7 +39,7 @@ def documented_layers():
 
 
 def name_of(path):
-    """As it is included: heap/free.c; the publisher's files as publish/calls.c."""
+    """Returns the name used in includes: heap/free.c; publish/calls.c for files of CZombiePublish."""
     path = Path(path)
     path = path if path.is_absolute() else ROOT / path
     return str(path.relative_to(RUNTIME)) if path.is_relative_to(RUNTIME) else f"publish/{path.name}"
@@ -50,7 +50,7 @@ def layer_of(name):
 
 
 def symbols(objects):
-    """What each object defines for others, and what it takes from elsewhere, weak or not."""
+    """Returns the symbols that each object defines, and those that it references, weak or not."""
     defined, taken = {}, {}
     for name, path in objects.items():
         taken[name] = set()
@@ -64,7 +64,7 @@ def symbols(objects):
 
 
 def call_graph(objects):
-    """{caller: {called file: one of the symbols}}."""
+    """Returns {caller: {called file: one of the symbols}}."""
     defined, taken = symbols(objects)
     graph = {name: {} for name in objects}
     for caller in sorted(taken):
@@ -76,7 +76,7 @@ def call_graph(objects):
 
 
 def circles(graph):
-    """Chains of calls that lead back to where they begin, each once: the call that closes it, and the way round."""
+    """Returns each cycle of calls once: the call that closes it, and the path."""
     found, done, way = [], set(), []
 
     def visit(name):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is delivered beside the program: completions in real shells, the manual page, the Debian package as it is installed,
-used and removed, and the same files from scripts/install. Closing line: N passed, N failed."""
+"""Tests what is installed with the program: completions, manual page, Debian package, scripts/install.
+Completions run in real shells; the Debian package is installed, used and removed. Closing line: N passed, N failed."""
 
 import argparse
 import fcntl
@@ -32,7 +32,7 @@ def run(*command, status=0, **options):
 
 
 def tables():
-    """Commands with their flags, as the help shows them, and the options of the runtime."""
+    """Returns commands with their flags, as shown by the help, and the options of the runtime."""
     overview = run(ZGUARD, "help").stdout
     names = re.findall(r"^  ([a-z]+)", overview, re.M)
     flags = {name: re.findall(r"^  (-[-\w]+)", run(ZGUARD, name, "--help").stdout, re.M) for name in names}
@@ -54,7 +54,7 @@ def completes(shell_type, work):
         found = {match.replace("\\ ", " ").rstrip("/") for match in shell.complete(line, **more)}
         expected = set(expected)
         if shell.name == "fish" and (attached := re.search(r"\S+=$|\S+=(?=[^= ]*$)", line)):
-            expected = {attached[0] + value for value in expected}  # fish gives whole words
+            expected = {attached[0] + value for value in expected}  # fish returns whole words
         if found != expected if exact else not found >= expected:
             problems.append(f"{line!r}: {sorted(found)[:12]}, not {sorted(expected)[:12]}")
 
@@ -123,7 +123,7 @@ def completes(shell_type, work):
         texts = shell.described("zguard ")
         if set(texts) != set(flags):
             problems.append(f"not described: {set(flags) - set(texts)}")
-    # Without zguard on the path there are no processes, and no message.
+    # Without zguard in PATH there are no processes and no message.
     shell.environment["PATH"] = "/usr/bin:/bin"
     check("zguard trim ", set())
     assert not problems, "\n       " + "\n       ".join(problems)
@@ -234,7 +234,7 @@ def works(program, work, user=None):
 
 
 def package_installs(work, package):
-    """Into the system where that is possible, else into a directory."""
+    """Installs into the system if possible, otherwise into a directory."""
     with builds.system_wide():
         install_into_system(work, package)
 
@@ -249,7 +249,7 @@ def install_into_system(work, package):
     before = {path for folder in ("/usr/bin", "/usr/lib", "/usr/share") for path in Path(folder).glob("**/*zguard*")}
     assert not before, f"files of an earlier zguard: {before}"
     try:
-        with open("/var/lib/dpkg/lock-frontend", "a") as lock:  # as apt takes it, which others may be installing with
+        with open("/var/lib/dpkg/lock-frontend", "a") as lock:  # take apt's lock, as other processes may be installing
             fcntl.lockf(lock, fcntl.LOCK_EX)
             run("dpkg", "-i", package, env=scrubbed(DPKG_FRONTEND_LOCKED="1"))
         works("zguard", work)
@@ -290,7 +290,7 @@ def installs_the_same(work, package):
     home.mkdir()
     shell = Zsh(work / "prefix/bin/zguard", home, work / "prefix/share/zsh/site-functions/_zguard")
     assert shell.complete("zguard run --profile ") == ["fence", "guard", "mte", "sample"], shell.complete("zguard run --profile ")
-    # As it was installed before: the library lay beside others.
+    # The layout of earlier versions: the library directly in lib.
     (work / "prefix/lib/zguard/libzguard.so").rename(work / "prefix/lib/libzguard.so")
     works(work / "prefix/bin/zguard", work)
     (work / "prefix/lib/libzguard.so").unlink()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The command plugins as a package has them that only depends on ZombieGuard: `swift package zguard-test` and `zguard-run`, with an
-installed zguard, or with the one that they build (--built). Closing line: N passed, N failed."""
+"""Tests the command plugins, `swift package zguard-test` and `zguard-run`, in a package that only depends on ZombieGuard.
+They use an installed zguard, or the one that they build (--built). Closing line: N passed, N failed."""
 
 import argparse
 import os
@@ -91,7 +91,7 @@ final class OldTests: XCTestCase {
 """,
 }
 
-# Every option that `zguard run` has and the plugins do not, and why.
+# Options of `zguard run` that the plugins lack, and why.
 NOT_FORWARDED = {"--help"}
 
 
@@ -104,7 +104,7 @@ class Package:
             path.write_text(text)
 
     def __call__(self, *words, before=(), typed="", **variables):
-        """What `swift package` does, with pipes for its streams."""
+        """Runs `swift package` with pipes for its streams."""
         environment = scrubbed(**({"ZGUARD": str(self.zguard)} if self.zguard else {}), **variables)
         if not self.zguard:
             environment.pop("ZGUARD", None)
@@ -115,8 +115,8 @@ class Package:
 
 
 def in_terminal(package, words, typed):
-    """Runs `swift package` in a terminal, and types when the program has begun. Returns what the terminal showed, and the processes of its
-    session that are still there."""
+    """Runs `swift package` in a terminal, and types once the program has started. Returns the terminal's output, and the remaining
+    processes of its session."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(package.directory)
@@ -126,7 +126,7 @@ def in_terminal(package, words, typed):
         if select.select([terminal], [], [], 1)[0]:
             try:
                 part = os.read(terminal, 4096)
-            except OSError:  # nobody has it open any more
+            except OSError:  # no process has the terminal open any more
                 part = b""
             if not part:
                 break
@@ -135,7 +135,7 @@ def in_terminal(package, words, typed):
             os.write(terminal, typed)
             is_typed = True
     left = []
-    while True:  # those that were asked to end may take a moment
+    while True:  # processes that were asked to end may take a moment
         left = [each for each in map(int, filter(str.isdigit, os.listdir("/proc"))) if each != pid and session_of(each) == pid]
         if not left or time.monotonic() > deadline:
             break
@@ -148,7 +148,7 @@ def in_terminal(package, words, typed):
 
 
 def session_of(pid):
-    """The session of a process that runs; None for one that has ended."""
+    """Returns the session of a running process; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -157,14 +157,14 @@ def session_of(pid):
 
 
 def tests_of(result):
-    """The tests that ran, as both libraries name them, with whether they passed."""
+    """Returns the names of the tests that ran, in either library's format, and whether they passed."""
     text = result.stdout + result.stderr
     ran = {name: sign == "✔" for sign, name in re.findall(r"([✔✘])(?:\x1b\[0m)? Test (\w+)\(\) (?:passed|failed) after", text)}
     return ran | {name: word == "passed" for name, word in re.findall(r"^Test Case '(\w+\.\w+)' (passed|failed)", text, re.M)}
 
 
 def expect(run, name, result, status=None, tests=None, says=(), never=(), out=None):
-    """Checks what one call did. `status`: the text of the plugin's own status; None: it succeeded."""
+    """Checks the result of one call. `status`: the text of the plugin's own exit status; None if it must succeed."""
     problems = []
     text = result.stdout + result.stderr
     if (result.returncode == 0) != (status is None):
@@ -266,7 +266,7 @@ def check_help(run, package):
 
 
 def check_built(run, directory):
-    """Without an installed zguard, in a directory whose name LD_PRELOAD could not hold."""
+    """Without an installed zguard, in a directory whose name LD_PRELOAD could not contain."""
     package = Package(directory / "a user's: packages", None)
     result = package("zguard-run", "till", "bug")
     expect(run, "zguard and its library are built", result, status=139, says=("building zguard", "a deallocated Shop.Cart"))

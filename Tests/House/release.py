@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What scripts/release makes: archives, packages, lists of contents and checksums; the same bytes each time; what they need of a system;
-unpacked, installed, used and removed in Debian 11, 12, 13 and unstable; and the ways to install them under docs/integration. What was run
-in which system is kept for docs/COMPATIBILITY.md. Closing line: N passed, N failed."""
+"""Tests the products of scripts/release: archives, packages, SPDX documents and checksums.
+A second build has the same bytes; the requirements on a system are as documented; the products are unpacked, installed, used and removed in
+Debian 11, 12, 13 and unstable, and installed in the ways of docs/integration. Records the tested systems for docs/COMPATIBILITY.md.
+Closing line: N passed, N failed."""
 
 import argparse
 import hashlib
@@ -34,9 +35,9 @@ VERSION = re.search(r'^let version = "(.*)"$', (ROOT / "Package.swift").read_tex
 NAME = f"zguard-{VERSION}-linux-{HOST}"
 TRIED = ("bullseye", "bookworm", "trixie", "sid")
 IN_ROOT = ("gcc", "libc6-dev", "man-db", "xz-utils")
-SECONDS = 3600  # for what hangs
+SECONDS = 3600  # deadline for hanging commands
 
-# The newest versions of symbols that a file may ask for, so that it starts where no newer ones are.
+# The newest symbol versions that a file may require, so that it runs on older systems.
 NEWEST = {"bin/zguard": {"GLIBC": "2.31", "GLIBCXX": "3.4.28", "CXXABI": "1.3.12", "GCC": "4.8.0"},
           "lib/zguard/libzguard.so": {"GLIBC": "2.31"}}
 DELIVERED = {
@@ -47,7 +48,7 @@ DELIVERED = {
     "share/doc/zguard/docs/OPTIONS.md": 0o644, "share/doc/zguard/zguard.spdx.json": 0o644, "share/zguard/files": 0o644,
     "share/zguard/uninstall": 0o755,
 }
-# Which component of the list of contents a static library of the toolchain is.
+# SPDX component of each static library of the toolchain.
 ARCHIVES = {
     "libswiftCore.a": "swift-runtime-and-standard-library", "libswift_Concurrency.a": "swift-concurrency",
     "libswift_StringProcessing.a": "swift-string-processing", "libswift_RegexParser.a": "swift-string-processing",
@@ -57,7 +58,7 @@ ARCHIVES = {
     "libFoundationInternationalization.a": "swift-foundation-internationalization", "libFoundation.a": "swift-corelibs-foundation",
     "libCoreFoundation.a": "swift-corelibs-foundation", "lib_FoundationICU.a": "icu",
 }
-SMALL_PARTS = re.compile(r"libswift\w+\.a")  # of the standard library
+SMALL_PARTS = re.compile(r"libswift\w+\.a")  # parts of the standard library
 
 
 def run(*command, status=0, **options):
@@ -82,7 +83,7 @@ def made_for():
     return [arch for arch in DEBIAN if (RELEASE / f"zguard-{VERSION}-linux-{arch}.tar.xz").exists()]
 
 
-# -- what is made ------------------------------------------------------------------------------------------------------
+# -- products ----------------------------------------------------------------------------------------------------------
 
 
 def says_what_it_is(_):
@@ -132,7 +133,7 @@ def version_key(text):
 
 
 def needs_old_libraries_only(_):
-    """No symbol of a version that the oldest supported systems lack: Debian 11's."""
+    """Requires no symbol version newer than those of the oldest supported system, Debian 11."""
     problems = []
     for arch in made_for():
         name = f"zguard-{VERSION}-linux-{arch}"
@@ -150,7 +151,7 @@ def needs_old_libraries_only(_):
 
 
 def package_needs_what_the_program_asks_for(_):
-    """The dependencies that are computed for every processor are those that dpkg-shlibdeps finds for this one."""
+    """The dependencies, computed without dpkg for every processor, equal those that dpkg-shlibdeps finds for this one."""
     with tempfile.TemporaryDirectory() as folder:
         package = RELEASE / f"zguard_{VERSION}_{DEBIAN[HOST]}.deb"
         stated = run("dpkg-deb", "-f", package, "Depends").stdout.strip().split(", ")
@@ -161,13 +162,13 @@ def package_needs_what_the_program_asks_for(_):
     found = dict(re.findall(r"([\w.+-]+) \(>= ([\d.]+)\)", said))
     ours = dict(re.findall(r"([\w.+-]+) \(>= ([\d.]+)\)", ", ".join(stated)))
     assert found.keys() == ours.keys(), (found, ours)
-    # To dpkg-shlibdeps functions that moved into libc.so.6 are new there, from whatever version they are asked for.
+    # dpkg-shlibdeps dates functions that moved into libc.so.6 by the move, whatever version the program requires.
     assert all(version_key(found[name]) <= version_key(ours[name]) for name in found.keys() - {"libc6"}), (found, ours)
     assert version_key(ours["libc6"]) <= version_key(NEWEST["bin/zguard"]["GLIBC"]), ours
 
 
 def same_bytes_again(work):
-    """Another time, time zone, language, mask and moment."""
+    """The bytes are the same with another time zone, locale, umask and home, at another time."""
     before = (RELEASE / "SHA256SUMS").read_text()
     script = 'umask 077; exec scripts/release "$@"'
     run("sh", "-c", script, "sh", *words_for(made_for()), cwd=ROOT, env=scrubbed(TZ="Asia/Tokyo", LC_ALL="C.UTF-8", HOME=str(work), SOURCE_DATE_EPOCH=epoch(), XZ_OPT="--extreme"))
@@ -195,7 +196,7 @@ def library_says_not_where_it_was_built(work):
 
 
 def same_bytes_elsewhere(work):
-    """Everything built again in another directory: minutes."""
+    """The bytes are the same when built in another directory; takes minutes."""
     copy_of_tree(work / "elsewhere")
     result = subprocess.run(["scripts/release", *words_for([HOST])], cwd=work / "elsewhere", stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             env=scrubbed(SOURCE_DATE_EPOCH=epoch()))
@@ -205,7 +206,7 @@ def same_bytes_elsewhere(work):
     assert theirs and theirs.items() <= ours.items(), theirs.items() - ours.items()
 
 
-# -- the list of contents ----------------------------------------------------------------------------------------------
+# -- SPDX document ----------------------------------------------------------------------------------------------------
 
 LICENCES = {"Apache-2.0", "MIT", "Unicode-3.0", "curl", "Zlib", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "GPL-2.0-only", "GPL-2.0-or-later", "GPL-3.0-or-later",
             "LGPL-2.1-or-later", "LGPL-3.0-or-later", "PostgreSQL", "blessing"}
@@ -218,7 +219,7 @@ def is_licence(text):
 
 
 def list_of_contents(_):
-    """The fields that SPDX 2.3 requires, with the forms that it gives them; and what they say of the files."""
+    """The document has the fields that SPDX 2.3 requires, in their formats, and they are right about the files."""
     for arch in made_for():
         name = f"zguard-{VERSION}-linux-{arch}"
         text = (RELEASE / f"{name}.spdx.json").read_bytes()
@@ -254,7 +255,7 @@ def list_of_contents(_):
 
 
 def own_symbols(archives, tools):
-    """{name: the symbols that only this static library defines}, weak ones left out, of which others have copies."""
+    """Returns {name: the symbols that only this static library defines}, without weak symbols, which are duplicated."""
     defined = {}
     for path in archives:
         lines = run(tools / "llvm-nm", "--defined-only", "--extern-only", path).stdout.splitlines()
@@ -263,7 +264,7 @@ def own_symbols(archives, tools):
 
 
 def what_is_linked_in_is_listed(_):
-    """Every static library of the toolchain of which the program has a symbol, and no other."""
+    """Lists each static library of the toolchain from which the program has a symbol, and no other."""
     tools = toolchain()
     archives = sorted((tools.parent / "lib/swift_static/linux").glob("*.a"))
     assert len(archives) > 10, archives
@@ -284,7 +285,7 @@ def what_is_linked_in_is_listed(_):
 
 
 def steps_of_dockerfile(path):
-    """[(instruction, text)] of a Dockerfile, continued lines joined."""
+    """Returns [(instruction, text)] of a Dockerfile, with continued lines joined."""
     lines = [line for line in path.read_text().splitlines() if line.strip() and not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     steps = [line.partition(" ")[::2] for line in joined.splitlines()]
@@ -303,7 +304,7 @@ def integration_is_well_formed(_):
     script = INTEGRATION / "devcontainer-feature/install.sh"
     run("sh", "-n", script)
     assert script.stat().st_mode & stat.S_IXUSR
-    # A feature's options are its script's variables.
+    # The options of a feature are the variables of its script.
     used = set(re.findall(r"\$\{([A-Z]+)[:}]", script.read_text()))
     assert used == {name.upper() for name in feature["options"]}, used
     workflow = yaml.safe_load((INTEGRATION / "zombies.yml").read_text())
@@ -316,8 +317,8 @@ def integration_is_well_formed(_):
 
 
 def integration_steps(root, checks, said):
-    """The steps of the Dockerfile, the feature's script and the workflow's installation, in a root without Docker. What they install is
-    removed again."""
+    """Runs the steps of the Dockerfile, the feature's script and the workflow's installation in a root, without Docker, and removes what
+    they install."""
     binds = {f"{RELEASE}:ro": "/release", f"{INTEGRATION}:ro": "/integration"}
     copied = "mkdir -p /tmp/zguard && cp /release/zguard-*-linux-*.tar.xz /tmp/zguard/ && "
     commands = [text for name, text in steps_of_dockerfile(INTEGRATION / "Dockerfile") if name == "RUN"]
@@ -341,7 +342,7 @@ def integration_steps(root, checks, said):
 
 
 def workflow_runs(checks):
-    """The rest of the workflow's steps where Swift is installed, on a package whose test uses a deallocated object."""
+    """Runs the rest of the workflow's steps with Swift, on a package whose test uses a deallocated object."""
     swift = helper_root.toolchain()
     try:
         if not swift:
@@ -353,7 +354,7 @@ def workflow_runs(checks):
         return
     (job,) = yaml.safe_load((INTEGRATION / "zombies.yml").read_text())["jobs"].values()
     build, test = (next(step["run"] for step in job["steps"] if step.get("name") == name) for name in ("Build", "Test, guarded"))
-    # swift's own way to keep its children from the system needs what a root may lack.
+    # SwiftPM's sandbox needs features that a root may lack.
     script = "set -e; export PATH=/toolchain/usr/bin:/installed/bin:$PATH; cp -r /shop /tmp/shop; cd /tmp/shop\n" \
         f"{build} --disable-sandbox\nstatus=0; {{ {test} --disable-sandbox; }} || status=$?\necho \"status: $status\"; cat zombies.sarif"
     with tempfile.TemporaryDirectory(prefix="zguard-release-") as folder:
@@ -375,7 +376,7 @@ def workflow_runs(checks):
 
 
 def try_in(root, arch, checks, emulator=""):
-    """What a user does with what was made for `arch`, in a root."""
+    """Does what a user does with the products for `arch`, in a root."""
     said = compatibility.distribution(root.path) + ("" if arch == HOST else f" on {arch}")
     binds = {f"{RELEASE}:ro": "/release", f"{ROOT}/Tests/House/Release:ro": "/trial"}
     archive, package = f"/release/zguard-{VERSION}-linux-{arch}.tar.xz", f"/release/zguard_{VERSION}_{DEBIAN[arch]}.deb"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The test suite about itself: that nothing is lost in its table, its queue and its slices. Closing line: N passed, N failed."""
+"""Tests the test runner itself: its table, queue and slices lose no part. Closing line: N passed, N failed."""
 
 import argparse
 import contextlib
@@ -81,10 +81,10 @@ def table_is_whole(_):
     commands = " ".join(word for table in tables for part in table for word in part.command)
     for path in TESTS.glob("*/*.py"):
         is_driver = "__main__" in path.read_text() and path.parent.name != "Support"
-        # scripts/soak runs the one, the suite of CPython the other.
+        # scripts/soak runs soak.py, and the CPython suite runs cpython_events.py.
         is_elsewhere = path.name in ("soak.py", "cpython_events.py")
         assert not is_driver or is_elsewhere or str(path.relative_to(ROOT)) in commands, f"no part runs {path.relative_to(ROOT)}"
-    # What takes a slice says so, and what says so is given one.
+    # A driver that supports slices has the option, and its part is sliced.
     for part in PARTS:
         driver = next((ROOT / word for word in part.command if word.startswith(("Tests/", "scripts/")) and (ROOT / word).is_file()), None)
         sliced = driver and re.search(r"add_slice_option\(parser\)|^ *--slice\)", driver.read_text(), re.M)
@@ -93,7 +93,7 @@ def table_is_whole(_):
 
 
 def finished(parts, work, **how):
-    """The outcomes of some parts, by name, and what was printed."""
+    """Runs some parts; returns the outcomes by name, and the output."""
     run.LOGS = work
     queue, said = run.Queue(parts, lambda part: None, **how), io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -122,7 +122,7 @@ def failures_are_counted(work):
 
 
 def what_hangs_is_ended(work):
-    """With all that it has started, wherever that lives; what the others say stays."""
+    """The processes of a hanging part are killed, in all sessions; the output of other parts is kept."""
     script = f"echo $$ > {work}/own; setsid sh -c 'echo $$ > {work}/other; sleep 600' & sleep 600; echo 1 passed, 0 failed"
     outcomes, said = finished([
         shell("good", "echo 3 passed, 0 failed"), shell("hangs", script), shell("hangs after its line", "echo 2 passed, 0 failed; sleep 600"),

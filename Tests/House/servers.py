@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The tests' own tools for servers: ports that nobody else gets; a server that ends before it listens, one that never listens
-and a program that does not end, each of which must say its last words, what its threads do and who has its port; ends of sessions.
-Closing line: N passed, N failed."""
+"""Tests the helpers for test servers: ports, explanations of hanging servers, ends of sessions.
+No other process gets a reserved port. For a server that ends before it listens, one that never listens and a program that does not end, the
+error must have the last output, the stacks of the threads and the holder of the port. Closing line: N passed, N failed."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from suite import Guard as SuiteGuard  # noqa: E402
 from suite import Place  # noqa: E402
 
 ZGUARD = ROOT / "build/bin/zguard"
-PYTHON = "/usr/bin/python3"  # Debian's
+PYTHON = "/usr/bin/python3"  # the system's
 TAKERS, PORTS_EACH = 4, 150
 
 TAKER = f"""
@@ -36,7 +36,7 @@ print(*[ports.take() for _ in range({PORTS_EACH})], flush=True)
 sys.stdin.read()
 """
 
-# Two threads that wait for ever, each in a function with a name of its own.
+# Two threads that wait for ever, each in a function of its own.
 WAITER = """
 #include <pthread.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ def waiter(work):
 
 
 def passes(work):
-    """A pass without the guard, and one with it."""
+    """Yields an unguarded run and a guarded one."""
     work.chmod(0o711)
     for guard in (None, Guard(zguard=ZGUARD)):
         run = Run(Case(), work, guard)
@@ -75,7 +75,7 @@ def passes(work):
 
 
 def explained(action):
-    """What an action says that must fail, and how long it took."""
+    """Calls an action that must fail; returns its error text and its duration."""
     started = time.monotonic()
     try:
         action()
@@ -108,7 +108,7 @@ def ports_of_several_processes(_):
 
 
 def a_port_in_use(_):
-    """Is not handed out: neither while it is bound, connected or in TIME-WAIT, nor while another test has it."""
+    """A port is not handed out while it is bound, connected or in TIME-WAIT, nor while another test holds it."""
     mine = ports.Ports()
     port = mine.take()
     only, kept = (lambda *_: [port]), ports.candidates

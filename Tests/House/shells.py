@@ -1,4 +1,4 @@
-"""What shells complete: bash by calling its completion function, fish by asking it, zsh by typing into it."""
+"""Completions of real shells: calls bash's completion function, asks fish, types into zsh."""
 
 import os
 import pty
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class Shell:
-    """A shell with the completion script that zguard makes for it. `directory` is its home and working directory."""
+    """A shell with zguard's completion script for it. `directory` is its home and working directory."""
 
     def __init__(self, zguard, directory, script=None):
         self.directory = Path(directory)
@@ -39,7 +39,7 @@ class Bash(Shell):
     name = "bash"
 
     def complete(self, line, breaks="=:"):
-        """The candidates at the end of the line, as bash would show them. Words split at `breaks` as bash splits them."""
+        """Returns the candidates at the end of the line, as bash shows them. Splits words at `breaks`, as bash does."""
         words = []
         for word in line.split(" "):
             words += [part for part in re.split(f"([{breaks}]+)", word) if part] or [""] if breaks else [word]
@@ -71,7 +71,7 @@ class Fish(Shell):
 
 class Zsh(Shell):
     name = "zsh"
-    # Every match that is added is written to a file as well.
+    # Also writes every added match to a file.
     SETUP = r"""
         PS1=; BEFORE; autoload -Uz compinit; compinit -u -d $HOME/.zcompdump; AFTER
         compadd() {
@@ -91,7 +91,7 @@ class Zsh(Shell):
 
     def typed(self, line):
         setup = self.directory / ".setup"
-        # A script with the name of its function is found by zsh itself, and loaded when it is needed first.
+        # zsh itself finds a script named after its function, and loads it on first use.
         before, after = (f"fpath=({shlex.quote(str(self.script.parent))} $fpath)", ":")
         if self.script.name != "_zguard":
             before, after = ":", f"source {shlex.quote(str(self.script))}"
@@ -100,7 +100,7 @@ class Zsh(Shell):
 
 
 def type_into(command, setup, line, directory, environment):
-    """Starts a shell at a terminal, types the line and a tab; returns what stands on its command line then."""
+    """Starts a shell in a terminal, types the line and a tab; returns the resulting command line."""
     dumped = directory / "dumped"
     dumped.unlink(missing_ok=True)
     process, terminal = pty.fork()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The table of systems in docs/COMPATIBILITY.md: made by scripts/compatibility of results that exist. Closing line: N passed, N failed."""
+"""Tests that scripts/compatibility makes the table of systems in docs/COMPATIBILITY.md from recorded results. Closing line: N passed, N
+failed."""
 
 import importlib.machinery
 import importlib.util
@@ -53,7 +54,7 @@ def cells_say_what_was_run(_):
 
 
 def order_is_that_of_every_run(_):
-    """Not that of a set of texts, which is another one in each process."""
+    """The order must not depend on that of a set of strings, which differs from process to process."""
     script = ("import sys; sys.path[:0] = ['Tests', 'Tests/House']; import systems; print(systems.command().table("
               "[systems.result(emulator=name + ' 10.0', what=name) for name in ('qemu-user', 'qemu-system', 'other')]))")
     tables = {subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True,
@@ -64,7 +65,7 @@ def order_is_that_of_every_run(_):
 def newer_results_replace_older_ones(_):
     kept = compatibility.newest([result(date="2026-02-01", passed=9), result(), result(what="other")])
     assert [(entry["what"], entry["passed"]) for entry in kept] == [("bugs", 9), ("other", 3)], kept
-    kept = compatibility.newest([result(), result(passed=5)])  # of one day: the later line
+    kept = compatibility.newest([result(), result(passed=5)])  # on the same day the later line counts
     assert [entry["passed"] for entry in kept] == [5], kept
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The built tree as users get it: documentation that says what the program says, an installation elsewhere, and the exit
-codes and messages of wrong calls. Closing line: N passed, N failed."""
+"""Tests the built tree as users get it.
+The documentation agrees with the program, an installation elsewhere works, and wrong calls have the right exit codes and messages. Closing
+line: N passed, N failed."""
 
 import json
 import os
@@ -29,10 +30,10 @@ def options_document():
     assert said.strip() and (ROOT / "docs/OPTIONS.md").read_text().endswith(said), "docs/OPTIONS.md is not what zguard says"
 
 
-# -- lists that stand in several places -------------------------------------------------------------------------------
+# -- lists that exist in several places ----------------------------------------------------------------------------------
 
 def rows(path, macro):
-    """The first two columns of a table of the runtime: identifier, and the text behind it where there is one."""
+    """Returns the first two columns of an X-macro table of the runtime: identifier, and its text if there is one."""
     text = (ROOT / "Sources" / path).read_text()
     body = re.search(rf"#define {macro}\(X\)((?:.*\\\n)*.*)", text)
     assert body, f"{path} has no table {macro}"
@@ -46,21 +47,21 @@ def texts(path, macro):
 
 
 def sources(*patterns):
-    """Path and text of files of the project."""
+    """Returns path and text of the project's files that match."""
     found = [(path.relative_to(ROOT), path.read_text()) for pattern in patterns for path in sorted(ROOT.glob(pattern))]
     assert found, patterns
     return found
 
 
 def commands_in(text):
-    """What follows `zguard` in the code of a document: (command, the rest of the line)."""
+    """Returns the zguard calls in the code of a document: (command, rest of the line)."""
     code = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
     code += re.findall(r"`([^`\n]+)`", re.sub(r"^```\w*\n.*?^```", "", text, flags=re.M | re.S))
     return re.findall(r"^\s*(?:\$ )?(?:\S+=\S+ )*(?:sudo )?(?:\S*/)?zguard ([a-z]+)((?: [^\n#;&|]*)?)", "\n".join(code), re.M)
 
 
 def documents_name_what_exists():
-    """Commands, flags and options in documents, examples and the debuggers' scripts are those of zguard."""
+    """Commands, flags and options in documents, examples and debugger scripts exist in zguard."""
     overview = run(ZGUARD, "help").stdout
     flags = {name: set(re.findall(r"^  (-[-\w]+)", run(ZGUARD, name, "--help").stdout, re.M))
              for name in re.findall(r"^  ([a-z]+)", overview, re.M)}
@@ -110,7 +111,7 @@ def completions_are_complete():
 
 def kinds_stand_everywhere():
     kinds = set(texts("CZombie/include/zg_finding_kinds.h", "ZG_FINDING_KINDS"))
-    # zguard finds stalls, and not the library: their programs are in Tests/Stalls.
+    # zguard, not the library, detects stalls; their programs are in Tests/Stalls.
     folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()} | {"stall"}
     assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
     for path, text in sources("Fuzz/dictionaries/*.dict"):
@@ -119,7 +120,7 @@ def kinds_stand_everywhere():
 
 
 def details_are_described():
-    """What findings have besides: the runtime's names, those that Swift reads and adds, and the schema's."""
+    """The schema describes all detail names that the runtime writes, and those that Swift reads and adds."""
     described = set(json.loads((ROOT / "docs/finding.schema.json").read_text())["$defs"]["detail"]["properties"])
     written = {name for _, text in sources("Sources/CZombie/*/*.c")
                for name in re.findall(r'zg_finding_detail_(?:text|number)\(&?\w+, "(\w+)"', text)}
@@ -148,14 +149,14 @@ def system_calls_are_named():
     made = {name for _, text in sources("Sources/CZombie/*/*.[ch]") for name in re.findall(r"\bSYS_(\w+)", text)}
     section = re.search(r"^## System calls made$(.*?)^## ", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
     named = set(re.findall(r"`([a-z0-9_]+)`", section[1]))
-    made.add("rt_sigaction")  # libc's sigaction makes it
+    made.add("rt_sigaction")  # libc's sigaction makes this call
     assert named == made, f"ARCHITECTURE.md and the calls of the runtime: {sorted(named ^ made)}"
 
 
 # -- the layers of Sources/ZombieGuard --------------------------------------------------------------------------------
 
 DECLARED = re.compile(r"\b(?:struct|class|enum|actor|protocol|typealias|func|let|var|case)\s+`?([A-Za-z_]\w*)"
-                      r"|\b([a-z]\w*)(?=\s*:|\s+in\b)")  # parameters, and what loops and closures call their elements
+                      r"|\b([a-z]\w*)(?=\s*:|\s+in\b)")  # parameters, and the element names of loops and closures
 ATTRIBUTES = r"(?:@\w+(?:\([^)]*\))?\s+|\b(?:public|package|internal|final|indirect|static|mutating|nonisolated)\s+)*"
 TOP_LEVEL = re.compile(rf"^{ATTRIBUTES}(?:struct|class|enum|actor|protocol|typealias|func|let|var)\s+(\w+)", re.M)
 EXTENSION = re.compile(r"^extension\s+(\[?\w+)[^{]*\{\n(.*?)^\}", re.M | re.S)
@@ -163,8 +164,9 @@ MEMBER = re.compile(rf"^    {ATTRIBUTES}(?:struct|class|enum|func|let|var|typeal
 
 
 def code_of(text):
-    """Swift without comments and without the texts of its strings, whose interpolations stay."""
-    result, strings, at = [], [], 0  # of the strings that are open: the quote and hash signs, and the depth of parentheses
+    """Returns Swift code without comments and string literals; interpolations are kept."""
+    # strings: for each open string literal its quote, hash signs, and depth of parentheses (None outside an interpolation)
+    result, strings, at = [], [], 0
 
     def is_in_text():
         return strings and strings[-1][2] is None
@@ -201,7 +203,7 @@ def code_of(text):
 
 
 def swift_layers():
-    """The folders of ZombieGuard in the order in which ARCHITECTURE.md has them, the lowest first."""
+    """Returns the folders of ZombieGuard in the order of ARCHITECTURE.md, lowest first."""
     stated = re.search(r"^Layers of ZombieGuard.*?:\n`([^`]*)`", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
     assert stated, "ARCHITECTURE.md does not say the layers of ZombieGuard"
     return re.split(r"\s*→\s*", stated[1])
@@ -212,7 +214,7 @@ def swift_folders_use_lower_ones_only():
     folders = {path.parent.name for path in SWIFT.glob("*/*.swift")}
     assert len(layers) == len(set(layers)) and set(layers) == folders, f"ARCHITECTURE.md and the folders: {set(layers) ^ folders}"
     files = {path: code_of(path.read_text()) for path in sorted(SWIFT.glob("*/*.swift"))}
-    # A name that this folder or a lower one declares, too, says nothing; what a folder adds to another's type is its own.
+    # Ignore names that this folder or a lower one declares too; a member that a folder adds to another's type belongs to that folder.
     places, types, members = {}, {}, {}
     for path, code in files.items():
         for name in map("".join, DECLARED.findall(code)):
@@ -338,15 +340,15 @@ int main(void) { char *p = make(); free(p); ((volatile char *)p)[40] = 1; write(
 
 
 def valgrind_stays_usable():
-    """It loads a preloaded library like any other, and puts its own malloc in place of ours."""
+    """valgrind preloads the library like any other, and replaces its malloc."""
     for tool in ("memcheck", "none"):
         result = run("valgrind", "-q", f"--tool={tool}", "--error-exitcode=9", "ls", "/",
                      env={**os.environ, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"), "LC_ALL": "C"})
         assert (result.returncode, result.stdout) == (0, run("ls", "/").stdout), (tool, result)
 
 
-# The newest version of each library's symbols that a program of this age has: libzguard.so runs where programs do, zguard with what Swift's
-# own libraries ask for. glibc 2.31: Debian 11, Ubuntu 20.04; 2.34: Amazon Linux 2023, RHEL 9, whose gcc 11 has these of libstdc++ and libgcc.
+# The newest symbol versions that may be required, by library: libzguard.so runs where programs do, zguard needs what Swift's libraries
+# need. glibc 2.31: Debian 11, Ubuntu 20.04; 2.34: Amazon Linux 2023, RHEL 9, whose gcc 11 has these versions of libstdc++ and libgcc.
 OLDEST = {
     "build/lib/libzguard.so": {"GLIBC": (2, 31)},
     "build/bin/zguard": {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)},
@@ -354,7 +356,7 @@ OLDEST = {
 
 
 def symbols_are_old_enough():
-    """What is built asks for no symbol that older systems lack, not weakly either, nor for a loader that understands newer forms."""
+    """Requires no symbol that older systems lack, not even weakly, and no newer relocation format."""
     problems = []
     for name, newest in OLDEST.items():
         said = run("objdump", "-T", ROOT / name)
@@ -363,7 +365,7 @@ def symbols_are_old_enough():
         for family, version, symbol in asked:
             if family not in newest or tuple(map(int, version.split("."))) > newest[family]:
                 problems.append(f"{name}: {symbol} of {family}_{version}")
-        # A version that nothing refers to is asked for all the same.
+        # The loader also requires versions that no symbol references.
         needed = re.search(r"^Version References:\n((?:  .*\n)+)", run("objdump", "-p", ROOT / name).stdout, re.M)
         assert needed, name
         problems += [f"{name}: needs {family}_{version}" for family, version in re.findall(r"\b([A-Z]+)_([\d.]+)$", needed[1], re.M)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a run says it watched: the closing line of 'zguard run', --require-coverage, 'zguard stats', SARIF and HTML, of programs whose
-blocks and stacks are counted, one process or several, that end in every way. Closing line: N passed, N failed."""
+"""Tests the coverage that a run reports: closing line, --require-coverage, 'zguard stats', SARIF and HTML.
+The programs have known numbers of blocks and stacks, in one process or several, and end in every way. Closing line: N passed, N failed."""
 
 import json
 import os
@@ -17,11 +17,11 @@ from Support.checks import run_tests  # noqa: E402
 from Support.environment import LIBRARY, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 60
-ALL_BLOCKS = 65535  # of fence_per_context
+ALL_BLOCKS = 65535  # maximum of fence_per_context
 
-# usage: blocks STACKS BLOCKS [END [CHILDREN]]: so many stacks, at most 65,536, and of each so many blocks; then the end. Each child does
-# the same, and ends the same way; the parent waits for each. END spawn: the program itself is executed once more, with END exit.
-# `wait` is for somebody who closes standard input.
+# usage: blocks STACKS BLOCKS [END [CHILDREN]]: allocates BLOCKS blocks from each of STACKS stacks (at most 65,536), then ends as END says.
+# Each child does the same, and ends the same way; the parent waits for each. END spawn: the program is executed once more, with END exit.
+# END wait: waits until standard input is closed.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <signal.h>
@@ -91,7 +91,7 @@ class Workplace:
         self.path = Path(directory)
         (self.path / "blocks.c").write_text(SOURCE)
         self.program = self.path / "blocks"
-        # With optimisation calls would become jumps and loops.
+        # Optimization would turn the calls into tail calls and loops.
         subprocess.run(["gcc", "-O0", "-g", "-o", self.program, self.path / "blocks.c"], check=True)
 
     def zguard(self, *words, status=0, limits=None, environment=()):
@@ -104,7 +104,7 @@ class Workplace:
         return self.zguard("run", *flags, "--", self.program, *arguments, status=status, **more)
 
     def coverage(self, *arguments, flags=(), status=0, **more):
-        """The same, as SARIF has it."""
+        """Runs the program; returns the coverage in SARIF."""
         path = self.path / "report.sarif"
         self.run(*arguments, flags=["--report", path, "--format", "sarif", *flags], status=status, **more)
         return json.loads(path.read_text())["runs"][0]["properties"]["coverage"]
@@ -119,7 +119,7 @@ LINE = re.compile(r"^==zguard== (no findings|\d+ findings? .*); ([\d.]+) % of th
 
 
 def closing(result):
-    """What stands in front, the two shares and the reason."""
+    """Returns the parts of the closing line: the start, the two shares and the reason."""
     match = LINE.match(result.stderr.splitlines()[-1])
     assert match, result.stderr
     return match[1], float(match[2]), float(match[3]), match[4]
@@ -133,7 +133,7 @@ def shares_are_counted(work):
     found = work.coverage(10, 100, flags=options(fence_overhead="100%", fence_windows="off"))
     assert (found["blocks"], found["stacks"], found["stacks_watched"]) == (1000, 10, 10) and 10 <= found["blocks_watched"] < 1000, found
     assert found["stacks_percent"] == 100 and found["blocks_percent"] < 100 and found["reason"] == "fence_per_context", found
-    # Statistics that nobody else can see are said all the same.
+    # Statistics that no other process can see are reported all the same.
     assert work.coverage(10, 100, flags=options(stats=0, fence_per_context=ALL_BLOCKS))["blocks_watched"] == 1000
     _, blocks, stacks, reason = closing(work.run(10, 100, flags=options(fence_per_context=0)))
     assert (blocks, stacks) == (0, 0) and reason.startswith("fence_per_context"), (blocks, stacks, reason)
@@ -141,13 +141,13 @@ def shares_are_counted(work):
 
 
 def processes_are_added_up(work):
-    # Threads count in batches, the last of which is lost where a process ends without exit handlers.
+    # Threads count in batches; the last batch is lost if a process ends without exit handlers.
     for end in "exit", "_exit", "kill", "abort", "fault", "exec", "spawn":
         expected = 4 * 3 * 1000 + (3 * 3 * 5 if end == "spawn" else 0)
         found = work.coverage(3, 1000, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
         lost = 0 if end in ("exit", "spawn") else 3 * 200
         assert expected - lost <= found["blocks"] <= expected and found["blocks_percent"] == 100, (end, found)
-        # Children go on where the parent was: their stacks are new to each of them.
+        # Children continue at the parent's stacks, which are new to each child.
         assert found["stacks"] == found["stacks_watched"] == (21 if end == "spawn" else 12), (end, found)
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
@@ -173,7 +173,7 @@ def reasons_are_told(work):
         assert (isinstance(found["reason_ms"], int) and found["reason_ms"] < TIMEOUT_SECONDS * 1000) == timed, found
         _, blocks, stacks, reason = closing(work.run(*arguments, flags=options(**given)))
         assert name in reason and bool(re.search(r" at [\d.]+ s$", reason)) == timed and blocks < 100, (name, reason)
-    # Blocks that the program's own allocator served are blocks, too.
+    # Blocks served by libc's allocator (bypass) count too.
     found = work.coverage(100, 1000, flags=options(sample_rate=100))
     assert 95_000 <= found["blocks"] <= 100_000 and 0 < found["blocks_watched"] < 5000 and found["stacks_percent"] < 5, found
     assert 0.9 * 4e6 <= work.coverage(200, 20_000, flags=options(overhead="0.1%"))["blocks"] <= 1.1 * 4e6
@@ -197,7 +197,7 @@ def required_share(work):
                         out.stderr.splitlines()[-1]) and LINE.match(out.stderr.splitlines()[0]), out.stderr
     assert "asks for 90 %" in work.run(1000, 1, flags=["--require-coverage", "90", "--quiet", *less], status=98).stderr
     assert closing(work.run(1000, 1, flags=["--require-coverage", "0.1%", *less]))
-    # What went wrong otherwise comes first.
+    # Other failures take precedence in the exit status.
     work.run(1000, 1, "fail", flags=["--require-coverage", "90%", *less], status=7)
     work.run(1000, 1, "kill", flags=["--require-coverage", "90%", *less], status=137)
     work.run(1000, 20, "double", flags=["--require-coverage", "90%", *less, *options(on_finding="continue")], status=99)
@@ -213,11 +213,11 @@ def nothing_is_known(work):
     assert out.stderr == "==zguard== no findings; what was watched is not known\n", out.stderr
     out = work.run(1, 1, flags=["--require-coverage", "1"], limits=no_files, status=98)
     assert "what was watched is not known; '--require-coverage' asks for 1 %" in out.stderr, out.stderr
-    # A soft limit alone is none of ours, and the program has it.
+    # A soft limit alone does not hinder zguard, and the program inherits it.
     out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
     assert out.stdout == "0\n" and closing(out)[2] == 100, (out.stdout, out.stderr)
     if os.geteuid() == 0:
-        # Another user's program may not look where zguard's page is: it is said that there is one.
+        # Another user's program cannot see where zguard's page is: the closing line says that there is such a process.
         script = f"{work.program} 2 2; setpriv --reuid 65534 --clear-groups {work.program} 2 2"
         os.chmod(work.path, 0o755)
         out = work.zguard("run", "sh", "-c", script)
@@ -268,7 +268,7 @@ def reports_have_it(work):
     work.run(10, 100, flags=["--report", path, "--format", "html"])
     page = path.read_text()
     assert re.search(r"What was watched: [\d.]+ % of the blocks of 100 % of the allocation stacks", page) and "No findings." in page
-    # JSON lines hold findings, and nothing else where there are none.
+    # JSON Lines contain findings only: the file is empty without findings.
     work.run(10, 100, flags=["--report", work.path / "report.jsonl"])
     assert (work.path / "report.jsonl").read_text() == ""
 
@@ -286,7 +286,7 @@ def memory_tags_are_not_there(work):
     assert row, "doctor says nothing of memory tagging"
     if not row[2].endswith("guard here"):
         return
-    # One line for all processes of a run; what is watched is as in profile guard.
+    # The warning comes once for all processes of a run; the coverage is that of profile guard.
     warning = "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here"
     everything = options(fence_overhead="100%", fence_windows="off")
     for arguments in (10, 100), (3, 10, "spawn", 3), (3, 10, "exec", 3):
@@ -294,7 +294,7 @@ def memory_tags_are_not_there(work):
         assert said[:-1] == [warning], said
     plain, tagged = (work.coverage(10, 100, flags=["--profile", name, *everything]) for name in ("guard", "mte"))
     assert plain == tagged and tagged["blocks_watched"] >= 10, (plain, tagged)
-    # What is given besides counts.
+    # Options given besides the profile apply.
     assert work.coverage(10, 100, flags=["--profile", "mte", *options(fence_per_context=ALL_BLOCKS)])["blocks_watched"] == 1000
     result = subprocess.run([work.program, "10", "100"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
                             env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS="profile=mte"))
@@ -305,7 +305,7 @@ def nothing_is_left(work):
     before = set(os.listdir(work.path))
     work.zguard("run", work.program, 1, 1, environment={"TMPDIR": str(work.path)})
     assert set(os.listdir(work.path)) == before, set(os.listdir(work.path)) - before
-    # No descriptor more than the program had without this.
+    # The program has no additional descriptor.
     out = work.zguard("run", "ls", "-l", "/proc/self/fd")
     assert "zguard-coverage" not in out.stdout, out.stdout
 

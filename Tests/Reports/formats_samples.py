@@ -1,4 +1,4 @@
-"""Findings and timelines that try renderers: every kind, blocks of every size, names that attack whoever shows them."""
+"""Sample findings and timelines that stress renderers: every kind, blocks of every size, names with injection attacks."""
 
 import json
 import random
@@ -71,7 +71,7 @@ def worst_case(count):
 
 
 def samples(count):
-    """A process that grows, peaks and gets a smaller quarantine, looked at every 1.8 seconds."""
+    """Yields samples, 1.8 seconds apart, of a process that grows, peaks and then gets a smaller quarantine."""
     chance = random.Random(7)
     live = held = 40 << 20
     for number in range(count):

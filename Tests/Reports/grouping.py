@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Builds the programs of Tests/Reports/Grouping again and again and runs their bugs under zguard: the signature of a bug is the same
-in every build and run, and different bugs have different ones.
+"""Tests that the signature of a bug is the same in every build and run, and that different bugs have different signatures.
 
-A build changes what people change: lines move, functions, closures and lambdas come in front and behind, the sources lie in
-another directory, the program is built with or without optimization, by another compiler. Addresses are random anyway.
+Builds the programs of Tests/Reports/Grouping repeatedly and runs their bugs under zguard. Each build differs as in practice: lines move,
+functions, closures and lambdas are added before and after, the sources are in another directory, the program is built with or without
+optimization, by another compiler. Addresses are random anyway.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -22,7 +22,7 @@ from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 60
 
-# Language: bugs with their arguments; those with a name before the slash are the same bug.
+# Language: bugs with their arguments; entries with the same name before the slash are the same bug.
 BUGS = {
     "c": ["show", "again", "other-free", "twice", "write", "walk", "walk/5", "walk/20"],
     "cpp": ["lambda", "method", "template", "twice"],
@@ -51,8 +51,7 @@ UNRELATED = {
 }
 
 COMMON_C = ["-g", "-fno-omit-frame-pointer"]
-# Compilers and flags; each builds the sources as they are, and changed. The first one of a language is what the others are
-# compared with.
+# Compilers and flags; each builds the sources unchanged and changed. The signatures of the first build of a language are the expected ones.
 COMPILERS = {
     "c": [("gcc", ["-O0"]), ("gcc", ["-O2", "-fno-optimize-sibling-calls"]),
           ("clang", ["-O0"]), ("clang", ["-O1", "-fno-optimize-sibling-calls"])],
@@ -63,7 +62,7 @@ BUILDS = {language: [(f"{compiler} {flags[0]}{', changed' if is_changed else ''}
                      for compiler, flags in rows for is_changed in (False, True)]
           for language, rows in COMPILERS.items()}
 
-# What is the same only in builds of one compiler and one optimization level, and why.
+# Bugs whose signature is equal only among builds of one compiler and optimization level, and why.
 COMPARED_APART = {
     ("cpp", "lambda"): "compilers name lambdas differently, and g++ inlined functions without what they are members of",
     ("cpp", "method"): "the call through the virtual table, which is the access, is gone where the class is known",
@@ -85,7 +84,7 @@ def changed(source, language):
 
 def build(language, place, number, row):
     name, compiler, flags, is_changed = row
-    # Every build in a directory of its own, of another length.
+    # Each build has a directory of its own, with a path of another length.
     directory = place / f"{language}-{number}" / ("deep" * number)
     directory.mkdir(parents=True)
     text = (TESTS / "Reports/Grouping" / f"bugs.{language}").read_text()
@@ -99,7 +98,7 @@ def build(language, place, number, row):
 
 
 def signature(program, bug, report):
-    """The signature of the first finding, its frames, and what is wrong with it."""
+    """Returns the signature of the first finding and its frames, or None and an error."""
     words = bug.split("/")
     result = subprocess.run([ZGUARD, "run", "--report", report, "--", program, *words], env=scrubbed(),
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -128,7 +127,7 @@ def main():
                 lambda job: signature(job[1], job[2], job[1].parent / f"{job[2].replace('/', '-')}-{job[3]}.json"), jobs))
             known = {}
             for (row, _, bug, round), (found, text) in zip(jobs, results):
-                # Compared with the first build of all, or of those that the compiler makes alike.
+                # Compare with the first build, or with the first of the same compiler and level.
                 group = row[0].removesuffix(", changed") if (language, bug) in COMPARED_APART else ""
                 expected, where, first = known.setdefault((bug.split("/")[0], group), (found, row[0], text))
                 problems = []

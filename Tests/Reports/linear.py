@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What zguard does with a report takes time in proportion to it: instructions, counted by callgrind at three sizes.
+"""Tests that the time of zguard is linear in the size of a report: callgrind counts instructions at three sizes.
 
-Each case makes an input of n, 2n and 4n parts. From 2n to 4n there are twice as many new parts as from n to 2n: where each takes what it
-takes, the instructions between grow by 2; where the input is gone through once for each of its parts, by 4. More than 2.5 fails.
-A file of rules against a report of findings is a product, and each of its factors a case of its own.
+Each case makes an input of n, 2n and 4n parts. From 2n to 4n there are twice as many new parts as from n to 2n: a linear algorithm takes
+twice the additional instructions, a quadratic one four times. More than 2.5 fails. A rules file applied to a report is a product; each of
+the two factors has a case of its own.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -23,7 +23,7 @@ from Support.environment import ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 MOST_GROWTH = 2.5
-# Less is noise: tables that grow by doubling, the random seed of Swift's hashes.
+# Smaller numbers of instructions are noise: tables that double, the random seed of Swift's hashing.
 NOISE = 1_000_000
 TIMEOUT_SECONDS = 300
 
@@ -76,7 +76,7 @@ REDACT = "collect"
 RULES = "replace user usr\nreplace /home/*/ ~/\nreplace a*b*c x\nreplace user*user*user y\nreplace @*.* mail\n"
 SUPPRESSIONS = "use-after-free\n  nothing*a*b*c*\n  *x*y*z\n\nuse-after-free\n  ...\n  g*aa*ab*\n"
 
-# Name, how the input is read, how many parts the smallest one has, and what makes it.
+# Name, command that reads the input, number of parts of the smallest input, and the function that makes the input.
 CASES = [
     ("redaction of 'user'", REDACT, 600, lambda n: function("user" * n)),
     ("redaction of mail addresses", REDACT, 300, lambda n: function("user@host " * n)),
@@ -116,7 +116,7 @@ def write(path, parts):
 
 
 def command(how, place, parts):
-    """The words that follow `zguard`, in a place of its own."""
+    """Prepares a directory; returns the arguments of `zguard`."""
     (place / "rules").write_text(SUPPRESSIONS)
     write(place / "one.jsonl", [finding(numbered(3))])
     if how == REDACT:
@@ -132,7 +132,7 @@ def command(how, place, parts):
 
 
 def count(zguard, how, parts):
-    """Instructions of one call; or why there are none."""
+    """Returns the instructions of one call, or an error."""
     with tempfile.TemporaryDirectory(prefix="zguard-linear-") as temporary:
         place = Path(temporary)
         words = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", zguard, *command(how, place, parts)]
@@ -172,7 +172,7 @@ def main():
     arguments = parser.parse_args()
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="zguard-linear-") as temporary:
-        # valgrind cannot read the debug information.
+        # valgrind cannot read zguard's debug information.
         stripped = Path(temporary) / "zguard"
         subprocess.run(["strip", "--strip-debug", "-o", str(stripped), str(arguments.zguard)], check=True)
         whole = [case for case in CASES if arguments.filter in case[0]]

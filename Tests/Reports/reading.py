@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Reports that are huge, broken or not reports at all, given to `zguard report`: it says what is wrong, shows the rest, and
-stays small.
+"""Tests `zguard report` with huge, damaged and invalid reports: it names the error, shows the rest, and uses little memory.
 
 With --long the huge reports have 1 GiB each, otherwise 48 MiB.
 Closing line: N passed, N failed."""
@@ -43,7 +42,7 @@ def line(*arguments, **keywords):
 
 class Run(Checks):
     def report(self, name, paths, last=None, says=(), status=0, findings=None):
-        """Runs `zguard report`, and checks how its output ends, what standard error says, and the memory it took."""
+        """Runs `zguard report`; checks the end of its output, its standard error, and its memory."""
         command = [str(ZGUARD), "report", *map(str, paths)]
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
@@ -95,7 +94,7 @@ def huge(run, place, size):
     usage = run.report("different findings", [path], last, findings=min(count, 10_000))
     print(f"different findings: {size >> 20} MiB in {usage.ru_utime:.1f} s, {usage.ru_maxrss >> 10} MiB")
 
-    # Few lines, each as long as lines may be, with names that nobody else has.
+    # A few lines of maximum length, each with unique names.
     with path.open("w") as file:
         for number in range(size >> 22):
             one = finding(number, frames=1)

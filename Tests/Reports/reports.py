@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The command line of reports on real programs: suppressions and suggestions, --since, merging, --full, --symbols, colours on a
-terminal, reports that cannot be written or read. Closing line: N passed, N failed."""
+"""Tests the report options of the command line on real programs.
+Suppressions and suggestions, --since, merging, --full, --symbols, colors on a terminal, reports that cannot be written or read. Closing
+line: N passed, N failed."""
 
 import json
 import os
@@ -125,12 +126,12 @@ def unreadable_reports(work):
 
 
 def cut_off_lines(work):
-    """Processes that were killed while they reported, the last of them at the end: what others wrote whole counts."""
+    """Processes killed while they reported, the last one at the end of the file: complete lines of other processes count."""
     work.report("good.jsonl")
     line = (work.path / "good.jsonl").read_text().splitlines()[0]
     raw = work.path / "raw"
     raw.write_text(f"{line[:200]}{line}\n{line[:90]}\n{line[:300]}{line}")
-    # Where the guarded processes write to is an option of theirs.
+    # Guarded processes get the path of their report in an option.
     script = 'path=${ZGUARD_OPTIONS#*report_path=}; cat "$0" >>"${path%%:*}"'
     out = work.zguard("run", "--", "sh", "-c", script, raw, status=99)
     assert "1 finding (1 double-free, seen 2 times)" in out.stderr, out.stderr
@@ -144,7 +145,7 @@ def report_that_cannot_be_printed(work):
             out = subprocess.run([ZGUARD, "report", report, "--format", form], stdin=subprocess.DEVNULL, stdout=full_disk,
                                  stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_SECONDS)
         assert out.returncode == 1 and "cannot write standard output: No space left on device" in out.stderr, (form, out)
-    # Nobody reads any more: the end, also where SIGPIPE is ignored, as services have it.
+    # Without a reader zguard ends, also if SIGPIPE is ignored, as services do.
     reader, writer = os.pipe()
     os.close(reader)
     out = subprocess.run([ZGUARD, "stats", "--watch", "0.1"], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
@@ -160,17 +161,17 @@ def program_that_does_not_start(work):
     garbage.chmod(0o755)
     work.zguard("run", "--report", work.path / "old.jsonl", "--", garbage, status=126)
     assert (work.path / "old.jsonl").read_text() == old
-    # A report that was to go where the program is.
+    # A report path that is the program itself.
     code = work.program.read_bytes()
     work.zguard("run", "--report", work.program, "--", work.program, status=126)
     assert work.program.read_bytes() == code
-    # One that starts and has no findings leaves none of an earlier one.
+    # A run without findings still replaces an earlier report.
     work.zguard("run", "--report", work.path / "old.jsonl", "--", "true")
     assert (work.path / "old.jsonl").read_text() == ""
 
 
 def report_where_the_program_prints(work):
-    """A file that standard output or standard error leads to: neither the program's words nor the report may go."""
+    """The report path is the file of standard output or standard error: neither the program's output nor the report may be lost."""
     script = f"echo before; echo error >&2; {work.program}; {work.program}; echo after"
     for name, form, start in (("stdout", "json", '{"schema"'), ("stderr", "text", "==zguard== double-free"),
                               ("stdout", "html", "<!DOCTYPE html>")):
@@ -195,7 +196,7 @@ def report_removed_meanwhile(work):
 
 
 def daemon_outlives_the_run(work):
-    """What is started after `zguard run` has ended says nothing of a report that is gone, and goes on to say what it finds."""
+    """A program started after `zguard run` has ended does not warn about the deleted report, and prints its findings."""
     script = (f"raw=${{ZGUARD_OPTIONS#*report_path=}}; raw=${{raw%%:*}}; (while [ -e $raw ]; do sleep 0.05; done; /bin/echo later >{work.path}/out 2>&1; "
               f"{work.program} >{work.path}/found 2>&1; echo >{work.path}/ended) >/dev/null 2>&1 </dev/null &")
     work.zguard("run", "--quiet", "--", "/bin/sh", "-c", script)
@@ -205,7 +206,7 @@ def daemon_outlives_the_run(work):
         time.sleep(0.05)
     assert (work.path / "out").read_text() == "later\n", (work.path / "out").read_text()
     assert "==zguard== double-free" in (work.path / "found").read_text(), (work.path / "found").read_text()
-    # Where nobody has ended it is said.
+    # Without an ended run the missing report is an error.
     out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
                          capture_output=True, text=True)
     assert "cannot open report" in out.stderr, out.stderr
@@ -229,8 +230,8 @@ int main(void) {
 
 
 def no_room_for_findings(work):
-    """What guarded processes cannot write to the file of `zguard run` counts all the same: under a limit on the size of files, and on
-    a full disk, with one process and with several, beside findings that were written."""
+    """Findings that guarded processes cannot write to the file of `zguard run` count all the same: under a file size limit, and on a full
+    disk, with one process and with several, with and without other findings that were written."""
     small = f"ulimit -f 0; exec {work.program}"
     out = work.zguard("run", "-o", "on_finding=continue", "--", "sh", "-c", small, status=99)
     assert "] that could not be written; " in out.stderr and "1 finding in sh [" in out.stderr, out.stderr
@@ -239,7 +240,7 @@ def no_room_for_findings(work):
     disk = work.path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", disk], capture_output=True).returncode == 0
-    if not mounted:  # no namespaces for us here
+    if not mounted:  # mount namespaces cannot be created here
         return
     script = (f"mount -t tmpfs -o size=64k none {disk} && head -c 65536 /dev/zero >{disk}/fill; "
               f"TMPDIR={disk} {ZGUARD} run -o on_finding=continue -- {work.program} x")
@@ -248,7 +249,7 @@ def no_room_for_findings(work):
 
 
 def handler_that_waits(work):
-    """A program's own handler for faults may never come back (a crash log may hang): what was found is told before it ends."""
+    """The program's own fault handler may never return (a hanging crash log): the finding is printed before the program ends."""
     (work.path / "waiting.c").write_text(WAITING)
     subprocess.run(["gcc", "-O1", "-w", "-o", work.path / "waiting", work.path / "waiting.c"], check=True)
     errors = work.path / "errors"
@@ -268,14 +269,14 @@ def handler_that_waits(work):
 
 
 def other_users(work):
-    """Root's programs may go on as somebody else: what they do is found and told all the same. Nobody else's file is open to others."""
+    """Processes of root may change their user: their findings are still reported. Other users cannot read anybody's raw file."""
     script = 'raw=${ZGUARD_OPTIONS#*report_path=}; raw=${raw%%:*}; stat -c %a "$raw" "${raw%/*}"'
     out = work.zguard("run", "--quiet", "--", "/bin/sh", "-c", script)
     if os.geteuid() != 0:
         assert out.stdout == "600\n700\n", out.stdout
         return
     assert out.stdout == "600\n1733\n", out.stdout
-    for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):  # where others can reach them
+    for folder, file in (("bin", ZGUARD), ("lib", LIBRARY)):  # where other users can read them
         (work.path / folder).mkdir()
         shutil.copy(file, work.path / folder)
     work.path.chmod(0o711)
@@ -286,7 +287,7 @@ def other_users(work):
 
 
 def names_of_bytes(work):
-    """A program and a directory whose names are no text."""
+    """A program and a directory whose names are not valid UTF-8."""
     directory = os.fsencode(work.path) + b"/\xff\x1b[31m d"
     os.mkdir(directory)
     shutil.copy(work.program, directory + b"/p\xfe")
@@ -308,7 +309,7 @@ def since(work):
     assert "seen 3 times" in work.zguard("report", *both).stdout
     assert "seen 3 times" not in work.zguard("report", *both, "--since", "1h").stdout
     assert "no findings" in work.zguard("report", *both, "--since", "2100-01-01").stdout
-    # What was seen first long ago and again of late was found of late.
+    # A finding first seen long ago but last seen recently matches --since.
     again = work.path / "again.jsonl"
     again.write_text(json.dumps({**old, "count": 5, "last_seen": json.loads(new.read_text().splitlines()[0])["time"]}) + "\n")
     assert "seen 5 times" in work.zguard("report", again, "--since", "1h").stdout
@@ -321,7 +322,7 @@ def files_that_are_gone(work):
     report = work.report("raw.jsonl")
     finished = json.loads(report.read_text())
     assert finished["stacks"]["access"][0]["function"] == "close_it"
-    # A raw report, as the runtime writes it, of a program that is somewhere else now.
+    # A raw report, as the runtime writes it, of a program that was moved.
     raw = work.path / "raw"
     subprocess.run([work.program], env={**os.environ, "LD_PRELOAD": str(LIBRARY),
                                         "ZGUARD_OPTIONS": f"on_finding=continue:report_path={raw}"}, check=True)
@@ -332,7 +333,7 @@ def files_that_are_gone(work):
     assert "close_it" not in out.stdout and "no names for" in out.stderr and "No such file" in out.stderr, (out.stdout, out.stderr)
     out = work.zguard("report", raw, "--symbols", other)
     assert "close_it" in out.stdout and "twice.c" in out.stdout, (out.stdout, out.stderr)
-    # Another build in its place is said to be one, and gives no names.
+    # zguard detects another build in the program's place, and takes no names from it.
     subprocess.run(["gcc", "-O0", "-g", "-DOTHER", "-o", work.program, work.path / "src/twice.c"], check=True)
     out = work.zguard("report", raw)
     assert "close_it" not in out.stdout and "another build" in out.stderr, (out.stdout, out.stderr)
@@ -385,7 +386,7 @@ def colors_on_a_terminal(work):
     assert "\x1b[1;31mdouble-free\x1b[0m" in colored, colored
     assert "\x1b[" not in on_terminal(NO_COLOR="1") and "\x1b[" not in on_terminal(TERM="dumb")
     assert "\x1b[" not in work.zguard("report", report).stdout
-    # A report file that is written while standard error is a terminal holds no colours either.
+    # A report file has no colors either, even if standard error is a terminal.
     work.run("--report", work.path / "plain.txt", "--format", "text")
     assert "\x1b[" not in (work.path / "plain.txt").read_text()
 
@@ -405,7 +406,7 @@ def forms(work):
 
 
 def processes_that_are_not_guarded(work):
-    """`zguard check` and its like say why there is nothing to see."""
+    """`zguard check` and similar commands say why they show nothing."""
     plain = subprocess.Popen(["sleep", "600"])
     source = work.path / "still.c"
     source.write_text("#include <unistd.h>\nint main(void) { write(1, \"\\n\", 1); pause(); }\n")
@@ -423,12 +424,12 @@ def processes_that_are_not_guarded(work):
         assert "does not exist" in work.zguard("check", 1 << 22, status=1).stderr
         if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
             assert work.zguard("check", 2, status=1).stderr == "zguard: error: process 2 is a thread of the kernel, not a program\n"
-        # The first process, whatever it is: root is not told to become root.
+        # Process 1, whatever it is: zguard does not tell root to become root.
         out = work.zguard("check", 1, status=1).stderr
         assert re.match(r"zguard: error: (process 1 is not guarded|no permission to look into process 1: \S+ )", out), out
         if os.geteuid() == 0:
             assert "only the owner" not in out and "belongs to root" not in out, out
-            shutil.copy(ZGUARD, work.path)  # where others can reach it
+            shutil.copy(ZGUARD, work.path)  # where other users can execute it
             work.path.chmod(0o711)
             out = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", work.path / "zguard", "check", str(plain.pid)],
                                  capture_output=True, text=True, timeout=TIMEOUT_SECONDS)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares text reports of real programs with stored ones, after what differs from run to run is normalised.
+"""Compares text reports of real programs with stored ones, after normalizing what differs from run to run.
 
-Each snapshot in Tests/Reports/Snapshots is NAME.txt: its first line is the command, what follows is what `zguard` printed.
+Each snapshot in Tests/Reports/Snapshots is NAME.txt: the command in the first line, then the output of `zguard`.
   {build}     the folder of the programs, which are built from the sources named in PROGRAMS
-Normalised are addresses, process ids, times, and what depends on the versions of libc and of the Swift runtime: names and
-numbers of folded runtime frames; and what was watched. --update writes the snapshots again; look at the difference before committing it.
+Normalized are addresses, process ids, times, coverage, and what depends on the versions of libc and the Swift runtime (names and numbers of
+folded runtime frames). --update writes the snapshots again; review the difference before committing it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SNAPSHOTS = TESTS / "Reports/Snapshots"
 C_FLAGS = ["gcc", "-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic"]
 CXX_FLAGS = ["g++", "-O1", "-g", "-fno-optimize-sibling-calls"]
 SWIFT_FLAGS = ["swiftc", "-O", "-g"]
-# Executable: compiler and flags, source.
+# Executable: command with flags, source.
 PROGRAMS = {
     "orders": (C_FLAGS, "Examples/orders.c"),
     "shop": (SWIFT_FLAGS, "Examples/shop.swift"),
@@ -37,7 +37,7 @@ PROGRAMS = {
 def build(directory):
     for name, (command, source) in PROGRAMS.items():
         executable = directory / name
-        # From the root and with relative paths, so that debug information names the sources the same way everywhere.
+        # Compile from the root with relative paths, so that debug information names the sources the same way everywhere.
         builds.compiled(executable, [*command, "-o", executable, source], [ROOT / source], cwd=ROOT)
 
 
@@ -46,13 +46,13 @@ def normalise(text, directory):
     text = re.sub(r"0x[0-9a-f]{5,}", "0xADDRESS", text)
     text = re.sub(r"\[\d{2,}\]", "[PID]", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
-    # What is below main: its names depend on whether libc's debug information is installed.
+    # Frames below main: their names depend on whether libc's debug information is installed.
     text = re.sub(r"(?m)#(\d+-#)?\d+ \S*(__libc_start|libc\.so)\S*( … \(\d+ runtime frames\)|  \S+$|$)", "#N {libc}", text)
     text = re.sub(r"(#N \{libc\}\n\s*)+(?=#N \{libc\})", "", text)
-    # Runtime frames: how many there are is not ours to say.
+    # The number of runtime frames depends on the versions of libraries.
     text = re.sub(r"#\d+-#\d+ (.*) … \(\d+ runtime frames\)", r"#N-#N \1 … (N runtime frames)", text)
     text = re.sub(r"(?m)^((?:\x1b\[[0-9;]*m|\s)*)#\d+ ", r"\1#N ", text)
-    # How much it is, and why not more, is for coverage.py.
+    # coverage.py tests the percentages and their reason.
     text = re.sub(r"(?m); [\d.]+ % of the blocks of [\d.]+ % of the allocation stacks had pages of their own( \([^)]*\))?(?=$|; )",
                   "; {watched}", text)
     text = re.sub(r"\((\S+)\+0x[0-9a-f]+\)", r"(\1+0xOFFSET)", text)

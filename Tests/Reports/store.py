@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The report store as `zguard run --report DIR/` uses it: writers that are killed at random moments and at every single call,
-disks that are full, directories that vanish, prunes that race, compressed files that are damaged. What was complete must still
-be there, and readers must say what is not. Closing line: N passed, N failed."""
+"""Tests the report store, as `zguard run --report DIR/` uses it.
+Writers are killed at random moments and at every single call, disks are full, directories vanish, prunes race, compressed files are
+damaged.
+Complete findings must still be there, and readers must name the damage. Closing line: N passed, N failed."""
 
 import argparse
 import collections
@@ -33,7 +34,7 @@ FUNCTIONS = 32
 
 
 class Work:
-    """A directory for one test, with the compiled programs."""
+    """A directory for one test, and the compiled programs."""
 
     programs = builds.BUILD / "store"
 
@@ -63,20 +64,20 @@ class Work:
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def files(self):
-        """What is in the store but for the raw findings that runs keep beside their reports."""
+        """Returns the files in the store without the raw findings that runs keep beside their reports."""
         return [name for name in sorted(os.listdir(self.store)) if ".unfinished-" not in name] if self.store.exists() else []
 
     def kept(self):
-        """Raw findings beside reports: of runs that go on, or whose zguard was killed."""
+        """Returns the raw findings beside reports, of running runs or of runs whose zguard was killed."""
         return [name for name in sorted(os.listdir(self.store)) if ".unfinished-" in name] if self.store.exists() else []
 
     def complete(self):
-        """A run that finds nothing, once all that was killed is gone: it completes what was left."""
+        """Runs a program without findings after all killed processes are gone: zguard completes the unfinished reports."""
         for _ in range(200):
             self.guarded(program=["/bin/true"], status=0)
             if not self.kept():
                 return
-            time.sleep(0.02)  # who was killed may still be about to go
+            time.sleep(0.02)  # killed processes may take a moment to end
         raise AssertionError(f"left beside reports: {self.kept()}")
 
     def report(self, *flags):
@@ -84,7 +85,7 @@ class Work:
 
 
 def lines_of(path):
-    """The findings of a report, parsed, and whether half a line follows. None where the file is gone."""
+    """Returns the parsed findings of a report, and whether a partial line follows. None if the file is deleted."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -101,7 +102,7 @@ def signatures(path):
 
 
 def old_report(work, name="20260101T000000.000Z-old-1-0123abcd.jsonl", age=3600, lines=1, size=0):
-    """A complete report of an earlier run."""
+    """Writes a complete report of an earlier run."""
     work.store.mkdir(mode=0o700, exist_ok=True)
     finding = {"schema": "zguard.finding/1", "kind": "double-free", "access": "free", "confidence": "exact", "stacks":
                {"access": [], "free": [], "alloc": []}, "count": 1, "signature": "0" * 16, "program": "x" * size}
@@ -112,7 +113,7 @@ def old_report(work, name="20260101T000000.000Z-old-1-0123abcd.jsonl", age=3600,
 
 
 def end(process):
-    """Ends a zguard and the program that it guards, which have a session of their own."""
+    """Kills zguard and its guarded program, which have a session of their own."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -127,7 +128,7 @@ def one_file_a_run(work):
     [name] = work.files()
     assert NAME.fullmatch(name) and "-many-" in name, name
     assert len(lines_of(work.store / name)[0]) == FUNCTIONS
-    # The first came once more at the end: its count is right.
+    # The first finding occurs again at the end, so its count is 2.
     counts = sorted(line["count"] for line in lines_of(work.store / name)[0])
     assert counts == [1] * (FUNCTIONS - 1) + [2], counts
     work.guarded("--compress", status=99)
@@ -143,7 +144,7 @@ def one_file_a_run(work):
 
 def killed_at_random(work, rounds, seed):
     chance = random.Random(seed)
-    seen = collections.defaultdict(set)  # signatures of lines that were complete at some time, by run
+    seen = collections.defaultdict(set)  # signatures of lines that were once complete, by run
 
     def look():
         for name in work.files():
@@ -155,7 +156,7 @@ def killed_at_random(work, rounds, seed):
                     except ValueError as fault:
                         raise AssertionError(f"{name} holds a line that is torn and is not the last: {fault}") from None
 
-    # Moments from the beginning to a little after the end, however slow the machine is: six run at a time.
+    # Choose moments from the start to slightly after the end, measured on this machine: six run at a time.
     began = time.monotonic()
     first = [work.start(program=[work.many, FUNCTIONS, 4]) for _ in range(6)]
     for process in first:
@@ -170,7 +171,7 @@ def killed_at_random(work, rounds, seed):
             started += 1
             flags = ["--compress"] if chance.random() < 0.5 else []
             process = work.start(*flags, program=[work.many, FUNCTIONS, 4])
-            # One in five is left to its end.
+            # One in five is not killed.
             running.append((process, time.monotonic() + (chance.uniform(0.02, longest) if chance.random() < 0.8 else 600)))
         look()
         for entry in list(running):
@@ -188,7 +189,7 @@ def killed_at_random(work, rounds, seed):
         time.sleep(0.002)
     look()
     assert killed >= rounds // 10 and done >= rounds // 10, f"{killed} of {rounds} were killed, {done} ended"
-    # What the dead have left is cleared by the next run.
+    # The next run removes what killed runs left.
     work.complete()
     names = work.files()
     assert all(NAME.fullmatch(name) for name in names), names
@@ -208,7 +209,7 @@ def killed_at_random(work, rounds, seed):
 
 
 def fault(work, number, action, *flags):
-    """A run with one fault in it. Returns what it said, the lines that it wrote whole, and the call that failed."""
+    """A run with one fault. Returns status, standard error, the number of complete lines, and the name of the failed call."""
     log = work.path / "log"
     log.unlink(missing_ok=True)
     words = ["run", "--report", f"{work.store}/", *flags, "-o", "on_finding=continue", "-o", "error_text=headline", "--",
@@ -231,7 +232,7 @@ def fault(work, number, action, *flags):
 
 
 def own_lines(work):
-    """Signatures in the reports of the run under test, and whether they are all whole."""
+    """Returns the signatures in the reports of the run under test; fails if a line is incomplete."""
     found = set()
     for name in work.files():
         if "-many-" in name and not name.startswith("."):
@@ -258,7 +259,7 @@ def killed_at_every_call(work, action):
                 break
             continue
         calls[call] += 1
-        # A repeated finding stands in one line.
+        # A repeated finding has one line.
         assert len(own_lines(work)) >= min(written, 3), f"{what}: {written} lines were written, {len(own_lines(work))} are left"
         whole = own_lines(work)
         result = work.report()
@@ -323,7 +324,7 @@ def size_of_files_is_limited(work):
         **work.environment, "LD_PRELOAD": str(LIBRARY),
         "ZGUARD_OPTIONS": f"on_finding=continue:report_path={work.path}/raw"})
     raw = (work.path / "raw").stat().st_size
-    # The program and its runtime stay below the limit, the report with names does not.
+    # The program and its runtime stay below the limit, the report with names exceeds it.
     assert raw + 500 < finished, (raw, finished)
     limit = (raw + finished) // 2
     words = ["run", "--report", f"{work.store}/", *CONTINUE, "--", *map(str, program)]
@@ -352,7 +353,7 @@ def directory_is_refused(work):
 def racing_prunes(work):
     for number in range(40):
         old_report(work, f"20260101T000000.{number:03}Z-old-1-0123abcd.jsonl", age=1000 - number)
-    # One run begins first and ends last; meanwhile many others keep only three reports.
+    # One run starts first and ends last; meanwhile many others keep only three reports.
     long = work.start("--keep-count", "3", program=[work.many, FUNCTIONS, 60])
     others = []
     try:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What a person sees: README's first example typed into a terminal (tmux, 80 and 120 columns), the same for findings of many kinds, the
-Swift runtime's own crash reports beside ours, and statistics that fit the screen. Closing line: N passed, N failed."""
+"""Tests reports and statistics as a user sees them in a terminal (tmux, 80 and 120 columns).
+README's first example, findings of many kinds, the Swift runtime's crash reports next to zguard's, and statistics that fit the screen.
+Closing line: N passed, N failed."""
 
 import argparse
 import functools
@@ -21,10 +22,10 @@ from Support.environment import LIBRARY, ROOT, ZGUARD, guarded_by, scrubbed  # n
 SOURCE = ROOT / "Tests/Reports/Terminal/crashes.swift"
 TIMEOUT_SECONDS = 60
 PROMPT = "shop$ "
-# What the Swift runtime prints of a crash, on a terminal and elsewhere.
+# Output of the Swift runtime's crash reporter, on a terminal and elsewhere.
 SWIFTS = re.compile(r"Program crashed|Backtracing from|Press space|Backtrace took|swift-backtrace")
 
-# How the program ends, and the kind of finding that says so; "": only the Swift runtime says anything.
+# Ways in which the program ends, and the kind of the finding that zguard reports.
 REPORTED = {"method": "use-after-free", "retain": "use-after-free", "release": "use-after-free", "unowned": "use-after-free",
             "thunk": "use-after-free", "read": "use-after-free", "free": "double-free", "null": "null-access", "wild": "wild-access",
             "stack": "stack-overflow", "invalid": "invalid-free"}
@@ -33,13 +34,13 @@ UNREPORTED = ("fatal", "index", "abort", "overflow")
 
 @functools.cache
 def toolchain():
-    """The folder of the Swift toolchain, where a statically linked runtime finds the program that prints its crash reports."""
+    """Returns the folder of the Swift toolchain, in which a statically linked runtime finds its crash reporter."""
     return Path(builds.find_clang()).resolve().parents[1]
 
 
 @functools.cache
 def program(build):
-    """The program in one of two builds: dynamic, optimised and static, not optimised."""
+    """Returns the program in one of two builds: dynamic and optimized, or static and not optimized."""
     flags = {"dynamic": ["-O"], "static": ["-Onone", "-static-stdlib"]}[build]
     executable = builds.BUILD / f"terminal/crashes-{build}"
     return builds.compiled(executable, ["swiftc", "-g", *flags, "-o", executable, SOURCE.relative_to(ROOT)], [SOURCE], cwd=ROOT)
@@ -50,7 +51,7 @@ def environment(**variables):
 
 
 class Terminal:
-    """A shell in a terminal of a size of its own."""
+    """A shell in a terminal of a given size."""
 
     def __init__(self, directory, columns, rows=60, **variables):
         self.tmux = ["tmux", "-u", "-S", str(Path(directory) / f"tmux-{columns}-{rows}"), "-f", "/dev/null"]
@@ -72,7 +73,7 @@ class Terminal:
         self("kill-server")
 
     def screen(self, joined=False, colour=False):
-        """What is there, with all that has scrolled away; `joined`: lines that the terminal has broken are one."""
+        """Returns the screen and all lines that have scrolled away; `joined`: undo the terminal's line wrapping."""
         return self("capture-pane", "-p", "-S", "-", *(["-J"] if joined else []), *(["-e"] if colour else [])).rstrip()
 
     def wait(self, what, is_there):
@@ -88,8 +89,8 @@ class Terminal:
         self("send-keys", "Enter")
 
     def run(self, command):
-        """Types a command, waits until the shell asks for the next, and returns what is on the screen behind the command, in lines as the
-        terminal shows them and in lines as they were written."""
+        """Types a command and waits for the next prompt. Returns the output after the command, in lines as the terminal shows them and in
+        lines as they were written."""
         self("send-keys", "-l", "clear; tmux clear-history 2>/dev/null")
         self("send-keys", "Enter")
         self.wait("an empty screen", lambda screen: screen == PROMPT.rstrip())
@@ -105,7 +106,7 @@ def width(text):
 
 
 def check_report(lines, kind):
-    """One report of this kind, complete, which begins where it should and is followed by the closing line alone."""
+    """Checks that there is one complete report of this kind, at the start of the output, followed only by the closing line."""
     text = "\n".join(lines)
     heads = [index for index, line in enumerate(lines) if re.match(r"==zguard== [a-z-]+: ", line)]
     assert len(heads) == 1, f"{kind}: {text}"
@@ -113,12 +114,12 @@ def check_report(lines, kind):
     assert not SWIFTS.search(text), text
     assert re.search(r", signature [0-9a-f]{16}$", lines[-2]), text
     assert re.match(rf"==zguard== 1 finding \(1 {kind}\) in ", lines[-1]), text
-    # In front of it is only what the program and the Swift runtime's fatal errors say.
+    # Before the report there may only be output of the program and the Swift runtime's fatal errors.
     assert all(re.match(r"Fatal error: |Object 0x|\S+:\d+: Fatal error", line) for line in lines[:heads[0]] if line != "Ada pays 42"), text
 
 
 def check_source(screen, columns):
-    """No line of source is broken, and the caret stands under its line."""
+    """Checks that no source line is wrapped, and that the caret is under its line; returns the number of carets."""
     carets = 0
     for index, line in enumerate(screen):
         assert width(line) <= columns, line
@@ -133,7 +134,7 @@ def check_source(screen, columns):
 
 
 def first_example():
-    """The commands of README's first example that shows a report, and what is there of the output."""
+    """Returns the commands of README's first example with a report, and the example's text."""
     block = next(block for block in re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "==zguard==" in block)
     return re.findall(r"^\$ (.*)$", block, re.M), block
 
@@ -149,11 +150,11 @@ def readme(columns, work):
         colours = terminal.screen(colour=True)
     check_report([line for line in lines if "Segmentation fault" not in line], "use-after-free")
     assert check_source(screen, columns) == 1, screen
-    # The caret stands under what is called.
+    # The caret is under the called function.
     marked = next(index for index, line in enumerate(screen) if line.startswith("      > 34 |"))
     assert screen[marked][screen[marked + 1].index("^"):].startswith("add(price)"), screen[marked:marked + 2]
     assert "\x1b[" in colours, "no colours"
-    # What README shows is what comes, but for what differs from run to run.
+    # README's example matches the output, except for parts that differ from run to run.
     shown = block.split(f"$ {command}\n")[1]
     for line in re.findall(r"^(?:==zguard== [a-z-]+: .*?\d+ bytes at|    #\d+ .*|      .*)", shown, re.M):
         part = re.sub(r" \d+ bytes at$", "", line).rstrip()
@@ -172,25 +173,25 @@ def seen(kind, columns, work):
 
 
 def one_report(build, work):
-    """Not on a terminal: one report, and the status of the program as it is without us."""
+    """Without a terminal: one report, and the same exit status as unguarded."""
     for how, kind in REPORTED.items():
-        # In optimised code the compiler may know better.
+        # The optimizer may remove the bug.
         if build == "dynamic" and how in ("free", "read"):
             continue
         code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", program(build), how], env=environment())
         check_report(err.splitlines(), kind)
         plain, _, own = run_within(TIMEOUT_SECONDS, [program(build), how], env=environment())
-        # What dies without us dies of the same. (What reads freed memory may go on.)
+        # The program dies of the signal that ends it unguarded. (An unguarded read of freed memory may continue.)
         expected = {139} if kind != "double-free" and kind != "invalid-free" else {134}
         assert as_shell(code) in expected | {134} if how == "unowned" else as_shell(code) in expected, f"{how}: {code}"
-        # What freed memory leads to without us is nobody's to say.
+        # The unguarded effect of other uses of freed memory is undefined.
         if how in ("unowned", "free", "invalid", "null", "wild", "stack"):
             assert plain < 0 and as_shell(plain) == code, f"{how}: {code}, without us {plain}"
             assert SWIFTS.search(own), f"{how}: the Swift runtime says nothing of its own: {own}"
 
 
 def swifts_report(build, work):
-    """What we do not report is Swift's to say, as it would without us."""
+    """Crashes that are no findings are left to the Swift runtime's reporter, as without zguard."""
     for how in UNREPORTED:
         code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", program(build), how], env=environment())
         plain, _, own = run_within(TIMEOUT_SECONDS, [program(build), how], env=environment())
@@ -202,7 +203,7 @@ def swifts_report(build, work):
 
 
 def as_asked(build, work):
-    """Whoever has set SWIFT_BACKTRACE, or the option, or has no zguard to read the report, gets both."""
+    """The Swift runtime reports too if SWIFT_BACKTRACE or the option is set, or without zguard to read the report."""
     cases = [([ZGUARD, "run"], {"SWIFT_BACKTRACE": "enable=yes,color=no"}), ([ZGUARD, "run"], {"SWIFT_BACKTRACE": "interactive=no"}),
              ([ZGUARD, "run", "-o", "swift_backtrace=keep"], {}), ([ZGUARD, "run"], {"ZGUARD_OPTIONS": "swift_backtrace=keep"})]
     for how in ("retain", "null", "unowned"):
@@ -211,10 +212,10 @@ def as_asked(build, work):
             assert code in (134, 139), (how, code, err)
             assert err.count("Backtrace took") == 1 and len(re.findall(r"^==zguard== [a-z-]+: ", err, re.M)) == 1, (how, command, variables, err)
             assert "seen 2 times" not in err, err
-            # Ours comes first, and is complete.
+            # zguard's report comes first, and is complete.
             ours, swifts = err.index("==zguard== "), re.search(r"\n\*\*\* |Backtracing from|Program crashed", err).start()
             assert ours < err.index(", signature ") < swifts, err
-        # By the library alone: addresses without names are not all that there is to say.
+        # With the library alone Swift's report is kept, as it has the names that the finding lacks.
         code, out, err = run_within(TIMEOUT_SECONDS, [program(build), how], env=guarded_by(LIBRARY, SWIFT_ROOT=str(toolchain())))
         assert re.match(rf"(Fatal error: .*\n)?==zguard== {REPORTED[how]} \(", err) and err.count("Backtrace took") == 1, err
         assert err.index("==zguard== " + REPORTED[how]) < err.index("Program crashed"), err
@@ -222,13 +223,13 @@ def as_asked(build, work):
         code, out, err = run_within(TIMEOUT_SECONDS, [program(build), how],
                                     env=guarded_by(LIBRARY, "swift_backtrace=skip", SWIFT_ROOT=str(toolchain())))
         assert "Program crashed" not in err and as_shell(code) in (134, 139), (code, err)
-    # A setting that is empty is none.
+    # An empty setting counts as unset.
     code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", program(build), "retain"], env=environment(SWIFT_BACKTRACE=""))
     assert not SWIFTS.search(err), err
 
 
 def children(build, work):
-    """Programs that a guarded one starts are its like; what is ours is said by zguard, what is not by the Swift runtime."""
+    """Child programs behave the same: zguard reports the findings, the Swift runtime all other crashes."""
     for how in ("retain", "fatal"):
         code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", "sh", "-c", f"{program(build)} {how}; exit 5"], env=environment())
         assert code == 5, (code, err)
@@ -237,7 +238,7 @@ def children(build, work):
 
 
 def unwritten_reports(build, work):
-    """Where the finding could not be written with all that zguard needs, Swift's report stays."""
+    """If the finding could not be written completely to the raw file, Swift's report is kept."""
     script = 'raw=${ZGUARD_OPTIONS#*report_path=}; raw=${raw%%:*}; LD_PRELOAD= rm "$raw"; LD_PRELOAD= mkdir "$raw"; exec "$0" "$1"'
     code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", "sh", "-c", script, program(build), "retain"], env=environment())
     assert code == 139, (code, err)
@@ -245,14 +246,14 @@ def unwritten_reports(build, work):
 
 
 def statistics(work):
-    """'zguard stats --watch' on a small terminal, which then becomes smaller."""
+    """'zguard stats --watch' on a small terminal that is then resized."""
     sleeper = subprocess.Popen([str(ZGUARD), "run", "--quiet", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment())
     try:
         with Terminal(work, 100, 20) as terminal:
             for columns, rows in (100, 20), (60, 12), (40, 30), (150, 60):
                 terminal("resize-window", "-x", columns, "-y", rows)
                 if (columns, rows) == (100, 20):
-                    # A long pause: what comes at another size comes because of that.
+                    # With a long interval, only the resize can cause new output.
                     terminal.wait("a guarded process", lambda screen: terminal.run(f"{ZGUARD} stats")[1][-1:][0].endswith("cat"))
                     child = terminal.screen(joined=True).splitlines()[-2].split()[0]
                     terminal("send-keys", "-l", "clear")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a report names and whoever wrote it could not read: lines of source files and names from symbol files are not shown to the one who
-reads the report, above all to root. As two users, root and nobody. Closing line: N passed, N failed.
+"""Tests that zguard shows source lines and symbol names only if the writer of the report could read the file.
+A report must not make root print files that only root may read. Runs as root and as nobody. Closing line: N passed, N failed.
 
 usage: authors.py [--filter WORD]"""
 
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {{ return {SECRET}(argc); }}
 
 class Work(Reachable):
     def __init__(self, path):
-        """Besides, files that are root's alone, and a directory of the other user's."""
+        """Adds files that only root may read, and a directory of the other user."""
         super().__init__(path)
         self.environment = scrubbed(TMPDIR=str(self.path))
         self.private = self.path / "private"
@@ -55,14 +55,14 @@ class Work(Reachable):
         return path
 
     def report(self, frames, owner=NOBODY, mode=0o644, name=None, **more):
-        """A report whose findings have these frames, one each."""
+        """Writes a report with one finding for each frame; returns its path."""
         folder = self.path / f"reports-{owner}"
         folder.mkdir(exist_ok=True)
         lines = "".join(json.dumps(finding(number, frame, **more)) + "\n" for number, frame in enumerate(frames))
         return self.file(folder / (name or f"{time.monotonic_ns()}.jsonl"), lines, mode, owner)
 
     def run(self, *words, user=None, **more):
-        """What zguard prints."""
+        """Returns standard output and standard error of zguard."""
         rights = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         result = subprocess.run([self.zguard, *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_SECONDS, env=self.environment,
                                 cwd="/", **{"stdin": subprocess.DEVNULL, **rights, **more})
@@ -84,7 +84,7 @@ def source(path, line=1):
 
 
 def their_links(work):
-    """Every way by which a name of theirs leads to a file of root's alone."""
+    """Every way in which a path of the other user can lead to a file that only root may read."""
     links = {"evil.c": work.shadow, "same.c": work.inner, "secret.c": work.secret, "process.c": "/proc/self/environ", "zero.c": "/dev/zero",
              "kernel.c": "/proc/version", "working.c": f"/proc/self/root{work.inner}"}
     for name, target in links.items():
@@ -102,10 +102,10 @@ def lines_of_roots_files(work):
     report = work.report([source(path) for path in [*paths, work.own]])
     shown = work.shown(report)
     assert SECRET not in shown and "PATH=" not in shown, shown
-    # What is theirs is still shown, in text and on the page.
+    # Files of the other user are still shown, in text and HTML.
     for form in ("text", "html"):
         assert "their_own_line" in work.shown(report, forms=[form]), form
-    # In no form in which it comes by way of others: a directory, several files, a database, a report that root has made of it.
+    # The secret stays hidden when the report passes through a directory, several files, a database or root's own JSON copy.
     store, base, again = work.path / "store", f"sqlite:{work.path}/all.db", work.path / "again.jsonl"
     for place in (str(store) + "/", base):
         work.run("collect", "--from", report.parent, "--to", place)
@@ -115,7 +115,7 @@ def lines_of_roots_files(work):
         shown = work.shown(*places)
         assert SECRET not in shown and "PATH=" not in shown, (places, shown)
     assert "their_own_line" in work.shown(again, forms=["text"])
-    # What several may have written, and what comes by a pipe, shows only what is everybody's.
+    # A report that several users can write, or that arrives through a pipe, shows only world-readable files.
     everybody = work.file(work.path / "everybody.c", "int everybody_sees_this;\n", 0o644)
     frames = [source(path) for path in [*paths, work.own, everybody]]
     shared = work.report(frames, owner=0, mode=0o666)
@@ -128,7 +128,8 @@ def lines_of_roots_files(work):
 
 
 def own_reports(work):
-    """Of a report of root's own: all that root names but what a link calls a source file; behind links of directories, too."""
+    """A report of root's own shows every source file that it names, also below a link to a directory, but not what a link named `*.c`
+    points to."""
     their_links(work)
     (work.path / "link").symlink_to(work.private)
     for path, is_shown in ((work.secret, True), (work.inner, True), (work.path / "link/inner.c", True), (work.theirs / "evil.c", False),
@@ -137,7 +138,8 @@ def own_reports(work):
         assert (SECRET in shown) == is_shown and "PATH=" not in shown and "Linux version" not in shown, (path, shown)
 
 def other_users(work):
-    """A reader without rights: of another user's report it shows nothing that only the reader may read; of its own and root's, all."""
+    """An unprivileged reader sees, from another user's report, no file that only the reader may read; from its own and root's, every
+    file."""
     for owner, is_shown in ((STRANGER, False), (NOBODY, True), (0, True)):
         shown = work.shown(work.report([source(work.own)], owner=owner), user=NOBODY, forms=["text", "html"])
         assert ("their_own_line" in shown) == is_shown, (owner, shown)
@@ -146,7 +148,7 @@ def other_users(work):
 
 
 def groups_of_the_author(work):
-    """The author may read what a group of theirs may, and nothing that root's groups may."""
+    """The author's own group memberships count as read access; root's groups do not."""
     folder = work.path / "group"
     folder.mkdir()
     for group, is_shown in ((NOBODY, True), (0, False)):
@@ -156,7 +158,7 @@ def groups_of_the_author(work):
 
 
 def names_that_change(work):
-    """A directory and a file that are exchanged with links while the report is read."""
+    """A directory and a file are swapped with symbolic links while zguard reads the report (TOCTOU)."""
     folder, place = work.theirs / "good", work.theirs / "place"
     folder.mkdir()
     os.chown(folder, NOBODY, NOBODY)
@@ -187,7 +189,7 @@ def names_that_change(work):
 
 
 def symbols(work):
-    """Names from executables, their debug information and what that names."""
+    """Names from executables, from their debug information, and from files that the debug information names."""
     (work.path / "program.c").write_text(PROGRAM)
     program = work.private / "program"
     subprocess.run(["gcc", "-g", "-O0", "-no-pie", "-Wl,--build-id", work.path / "program.c", "-o", program], check=True)
@@ -200,7 +202,7 @@ def symbols(work):
     closed.chmod(0o700)
     (work.theirs / "linked").symlink_to(closed)
     (work.theirs / "folder").symlink_to(work.private)
-    # Their own program, without symbols, that names root's for them.
+    # A stripped program of the other user whose debug link names a file of root.
     stripped = work.theirs / "stripped"
     subprocess.run(["objcopy", "--only-keep-debug", program, work.theirs / "kept.debug"], check=True)
     subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={work.theirs}/kept.debug", program, stripped], check=True)
@@ -221,7 +223,7 @@ def symbols(work):
         assert SECRET not in work.shown(place), place
     for place in (report.parent, base):
         assert SECRET not in served(work, place), place
-    # Root's own report has them all, and so has everybody's of a file that everybody may read.
+    # Root's own report shows all these names, and so does anybody's report for a world-readable file.
     for path in (program, closed, stripped):
         shown = work.shown(work.report([frame(path, build_id=build)], owner=0), forms=["text"])
         assert SECRET in shown, (path, shown)
@@ -230,7 +232,7 @@ def symbols(work):
     opened.chmod(0o755)
     for owner, mode in ((NOBODY, 0o644), (0, 0o666)):
         assert SECRET in work.shown(work.report([frame(opened)], owner=owner, mode=mode), forms=["text"]), owner
-    # What root names by itself is root's to show, but not what a report makes of that name.
+    # Root may name a symbol directory, but a path in the report must not lead out of that directory.
     named = work.report([frame("/program", build_id=build)])
     assert SECRET in work.run("report", "--symbols", work.private, named)
     beside = work.path / "symbols"
@@ -240,7 +242,8 @@ def symbols(work):
 
 
 def processes(work):
-    """The debug information of another user's program names files as well: root's check and history show what that user could read."""
+    """Debug information of another user's process names source files too: root's `check` and `history` show only files readable by that
+    user."""
     program = work.path / "program"
     source = work.path / "program.c"
     source.write_text(f"""
@@ -275,7 +278,7 @@ def processes(work):
 
 
 def served(work, place):
-    """All pages of a store."""
+    """Returns all pages that `zguard serve` shows for a store."""
     process = subprocess.Popen([work.zguard, "serve", str(place), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                stdin=subprocess.DEVNULL, env=work.environment)
     try:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Programs that cannot take the library, started by guarded ones: for musl, with a sanitizer, in qemu's user mode, scripts for such. They
-must end as they do unguarded, whichever function starts them, and the parent's statistics say so; ordinary ones must stay guarded.
+"""Tests guarded programs that start programs which cannot load the library.
+These are built for musl, built with a sanitizer, run by qemu's user mode, or scripts for such interpreters. They must end as they do
+unguarded, whichever function starts them, and the parent's statistics must count them; ordinary programs must stay guarded.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -20,7 +21,7 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 DEADLINE_SECONDS = 60
 WAYS = ("execve", "execv", "execvp", "execvpe", "execl", "execlp", "execle", "fexecve", "execveat", "syscall", "posix_spawn", "posix_spawnp")
-# Another library of LD_PRELOAD, which every program can take.
+# A second library in LD_PRELOAD that every program can load.
 OTHER = "libBrokenLocale.so.1"
 
 SAYS = r"""
@@ -35,7 +36,7 @@ int main(int count, char **words) {
 }
 """
 
-# How each program is built, and what it is called. With a runtime that is linked in, and with a shared one.
+# Name of each program and its compiler; sanitizers with their runtime linked statically and shared.
 BUILDS = {
     "glibc": ["gcc"],
     "musl": ["musl-gcc"],
@@ -50,7 +51,7 @@ BUILDS = {
     "clang_asan": ["clang", "-fsanitize=address"],
     "clang_asan_shared": ["clang", "-fsanitize=address", "-shared-libasan"],
 }
-# They run with the library as they do without.
+# Programs that can load the library; all others must have it removed from LD_PRELOAD.
 TAKE_IT = {"glibc", "ubsan", "musl_static"}
 LINES = {"other_libc": "linked with musl", "sanitized": "built with a sanitizer", "emulator": "it emulates another program"}
 
@@ -73,7 +74,7 @@ class Work:
 
 
 def clang_library(name):
-    """Where clang keeps a shared runtime, which its programs do not find by themselves."""
+    """Returns clang's directory of a shared sanitizer runtime, which programs do not find by default; None if it is not installed."""
     path = subprocess.run(["clang", f"-print-file-name={name}"], capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS).stdout.strip()
     return Path(path).parent if Path(path).exists() else None
 
@@ -112,7 +113,7 @@ def takes_it(name):
 
 def started(work, name, way="execve", how="fork"):
     program = work.programs / name
-    other = "" if "asan" in name else OTHER  # which wants to be the first library of all
+    other = "" if "asan" in name else OTHER  # AddressSanitizer requires its runtime to be the first library
     plain = work.run(other, work.programs / "starter", way, how, program)
     guarded = work.run(f"{other}:{LIBRARY}", work.programs / "starter", way, how, program)
     expected = plain.stdout
@@ -142,7 +143,7 @@ def scripts(work):
 
 
 def emptied(work):
-    """Where nothing else was preloaded, the variable is gone; and a shell starts such a program like any other."""
+    """LD_PRELOAD is unset if it named only the library; a shell starts such programs like any others."""
     plain = work.run(None, "bash", "-c", "musl x; tsan y; exit 0")
     guarded = work.run(str(LIBRARY), "bash", "-c", "musl x; tsan y; exit 0")
     assert (guarded.stdout, guarded.stderr) == (plain.stdout, plain.stderr) and "nothing" in guarded.stdout, guarded
@@ -159,7 +160,7 @@ def emulated(work):
 
 
 def counted(work):
-    """The page of the process that forks says so, and how often."""
+    """The statistics page of the forking process counts its unguarded children."""
     for name, count, how in (("musl", 1, "wait"), ("glibc", 0, "wait")):
         process = subprocess.Popen([work.programs / "starter", "execve", how, work.programs / name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    text=True, env=work.environment(str(LIBRARY)))
@@ -180,7 +181,7 @@ def counted(work):
 
 
 def refused(work):
-    """`zguard run` names the reason, by the same look."""
+    """`zguard run` applies the same check and names the reason."""
     cases = [(work.programs / name, line) for name, line in (("musl", LINES["other_libc"]), ("tsan", LINES["sanitized"]), ("asan", LINES["sanitized"]),
                                                             ("script_for_musl", LINES["other_libc"]))]
     cases.append((Path(shutil.which(f"qemu-{os.uname().machine}")), LINES["emulator"]))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Faults of every kind at every place in guarded programs, most of them at random moments, and programs that are killed while they
-report. A fault leaves a complete report or the program's own crash, never a hang; what a program does with its own handlers is
-what it does without the library; and what was announced when somebody was killed can be read afterwards.
+"""Tests crashes of all kinds in guarded programs, mostly at random moments, and programs killed while they report.
+A fault ends in a complete report or in the program's own crash, never in a hang. The program's own signal handlers act as they do without
+the library. Findings announced before a kill can be read afterwards.
 Each case follows from the seed and its number, so that `--seed S --only N` repeats it. Closing line: N passed, N failed."""
 
 import argparse
@@ -32,11 +32,11 @@ SOURCES = TESTS / "Robustness/Crashes"
 PROGRAMS = builds.BUILD / "crashes"
 DEADLINE_SECONDS = 30
 
-# What the program does by itself, whoever watches: run without the library to know its status.
+# Faults that occur without the library too: an unguarded run gives the expected status.
 SEGMENT = ["null", "wild", "garbage", "protected", "libc", "jump-null", "jump-wild", "jump-garbage", "jump-data", "bus", "overflow",
            "stack-garbage"]
 OTHER = ["illegal", "divide", "abort", "sent"]
-# What only the library sees. The program then ends as it would of the fault on the right.
+# Errors that only the library detects. The program then ends as after the fault named second.
 FREED = {"freed-read": ("use-after-free", "wild"), "freed-write": ("use-after-free", "wild"), "freed-call": ("use-after-free", "wild"),
          "freed-jump": ("use-after-free", "wild"), "freed-pointer": ("use-after-free", "wild"),
          "freed-large": ("use-after-free", "wild"), "beyond": ("heap-overflow", "wild"),
@@ -51,7 +51,7 @@ Result = collections.namedtuple("Result", "status output errors hung")
 
 
 def chosen(seed, number):
-    """Case `number`: a list of words for the program, and how it is run."""
+    """Returns case `number`: arguments for the program, and how to run it."""
     chance = random.Random(f"{seed}-{number}")
     case = {"number": number, "seed": chance.randrange(1 << 31), "to": chance.choice(["file", "file", "file", "terminal"]),
             "options": chance.choice(["", "", "profile=fence", "protect=mprotect", "fence_per_context=0", "stack_depth=0"])}
@@ -72,7 +72,7 @@ def chosen(seed, number):
 
 
 def kinds_of(case):
-    """What every slice has at least once."""
+    """Keys of which each slice of the cases contains at least one."""
     return [(key, case["program"], case[key]) for key in ("what", "where", "handler", "short", "options")]
 
 
@@ -88,7 +88,7 @@ def describe(case):
 
 
 def stacks_of(group):
-    """Where the processes of a group are, for whoever has to find out why they hang."""
+    """Returns the kernel stacks and states of all processes of a group, to diagnose a hang."""
     lines = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -121,14 +121,14 @@ def run(words, environment, folder):
         os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
     try:
-        os.killpg(process.pid, signal.SIGKILL)  # what it left behind
+        os.killpg(process.pid, signal.SIGKILL)  # kill remaining children
     except ProcessLookupError:
         pass
     return Result(process.returncode, output, errors, hung)
 
 
 def findings_of(data, may_be_cut, may_end_cut):
-    """The findings in a report's bytes, and what is wrong with it."""
+    """Returns the findings in a report's bytes, and problems with their format."""
     *lines, rest = data.split(b"\n")
     found, problems = [], []
     if rest and not may_end_cut:
@@ -146,7 +146,7 @@ def findings_of(data, may_be_cut, may_end_cut):
 
 
 def texts_of(errors):
-    """The findings on standard error: their kinds. What is wrong with them."""
+    """Returns the kinds of the findings on standard error, and problems with their format."""
     lines = errors.decode(errors="replace").splitlines()
     heads = [line for line in lines if line.startswith("==zguard== ") and " at 0x" in line]
     ends = [line for line in lines if line == "==zguard== function names: run the program under 'zguard run'"]
@@ -174,7 +174,7 @@ class Crashes:
 
     def report_path(self, case):
         if case["short"] == "disk":
-            return Path("/dev/full")  # every write there says that the disk is full
+            return Path("/dev/full")  # every write there fails with ENOSPC
         return self.folder / f"report-{case['number']}"
 
     def guarded(self, case):
@@ -195,14 +195,14 @@ class Crashes:
         result, data = self.guarded(case)
         if result.hung:
             return result.hung
-        # A limit on files cuts lines; who ends the process at once, from a handler, by what a tracer did, or by taking the pages away
-        # that the line is written from, cuts the last one.
+        # RLIMIT_FSIZE cuts lines. The last line is also cut if the process exits from a handler, after a tracer's change, or after the
+        # pages that hold the line were unmapped.
         at_once = case["program"] == "storm" and (result.status >= 0 or case["what"] in ("trace", "scribble", "code", "page", "heap"))
         may_be_cut = case["short"] == "size"
         found, problems = findings_of(data, may_be_cut, may_be_cut or at_once)
         texts, more = texts_of(result.errors)
         problems += more if case["short"] != "size" or case["to"] == "terminal" else []
-        # A tracer spoils a register of one thread or two. Where that one is just writing, what it writes stays half.
+        # A tracer corrupts a register of one or two threads. If such a thread is writing a finding, the finding is incomplete.
         if case["what"] == "trace" and len(problems) <= 2:
             problems = []
         found += texts
@@ -223,23 +223,23 @@ class Crashes:
         goes_on = "on_finding=continue" in case["options"]
         allowed = {own.status}
         if kind:
-            # Contents come back, or the free is as if it had not been; the program then goes as far as it can.
-            # Nor does anything fault where the kernel refused what would have protected the pages.
+            # The runtime may restore the contents or make the pages accessible, so the program continues. Likewise nothing faults if the
+            # kernel refused to protect the pages.
             if goes_on or "fence_per_context=0" in case["options"] or case["short"] in ("memory", "data"):
                 allowed |= {0, -signal.SIGSEGV, 20 + signal.SIGSEGV}
             if case["where"] == "all":
-                # Who comes second finds the block freed already.
+                # All later threads find the block already freed.
                 allowed |= {-signal.SIGSEGV, -signal.SIGABRT}
         if case["handler"] == "fix" and case["short"] in ("memory", "data"):
             allowed.add(75)
         if what == "overflow":
-            # On its last page the kernel has no room for a frame of its own, and a handler that is called without it may have.
+            # On the last stack page the kernel has no room for a signal frame; a handler called from the runtime's handler may have room.
             allowed |= {76, 77, 78} | ({-signal.SIGSEGV} if case["where"] == "all" else set())
         if (what, case["where"]) == ("stack-garbage", "all"):
-            allowed |= {76, 77, 78} # some threads have a stack for the handler: where one has none, ours serves
+            allowed |= {76, 77, 78} # the runtime's alternate stack serves threads that have none of their own
         if case["where"] == "all" and handler == "again":
-            allowed |= {70, 76} # which of the threads comes again is chance, and what it is told then
-        # Where all threads fault at once it is chance whose fault comes first, without the library as well.
+            allowed |= {70, 76} # which thread faults again, and with which signal information, is random
+        # If all threads fault at once, the order of the faults is random, without the library as well.
         for _ in range(100 if case["where"] == "all" else 0):
             if result.status in allowed:
                 break
@@ -253,13 +253,13 @@ class Crashes:
             if reached and expected not in sizes and self.must_be_found(case):
                 problems.append(f"no {kind} of a block of {expected} bytes, but {[(f['kind'], f.get('block')) for f in found]}")
             return
-        # A coroutine's stack is a block: who runs over its end touches what lies before it.
+        # A coroutine's stack is a block: an overflow touches the memory in front of the block.
         in_block = {"heap-overflow", "use-after-free", "write-after-free"} if (what, case["where"]) == ("overflow", "coroutine") else set()
         if not kinds <= OWN_KINDS | in_block:
             problems.append(f"a false finding: {kinds}")
         if found and own.status >= 0 and own.status < 20:
             problems.append(f"a finding, and the program goes on: {kinds}")
-        # What is passed on needs no state for a thread, nor has the thread a stack for the handler.
+        # A thread whose blocks all bypass the guard gets no thread state and no alternate signal stack.
         has_no_stack = what in ("overflow", "stack-garbage") and case["options"] == "profile=sample"
         if what in SEGMENT and handler == "default" and not found and not has_no_stack and case["options"] != "handle_signals=0" and own.status != 60 and \
                 case["short"] in ("none", "files", "processes") and case["where"] != "blocked" and own.status not in (60, 61, 62):
@@ -277,7 +277,7 @@ class Crashes:
         what = case["what"]
         deaths = {-signal.SIGSEGV, -signal.SIGBUS}
         if what in ("trace", "scribble", "code"):
-            # Garbage may end the program in any way: its own or libc's checks, an instruction that is none, an exit.
+            # Corrupted memory may end the program in any way: its own or libc's checks, an invalid instruction, an exit.
             if what == "trace" and result.status in (60, 61, 62, 63, 64, 127):
                 problems.append(f"status {result.status}: {result.errors[-300:]!r}")
             return
@@ -297,8 +297,8 @@ class Crashes:
 
 
 class Kills:
-    """Guarded programs that report without a pause, and are killed at a moment that the seed gives: after so many findings, so that
-    it lies within the reporting however slow the machine is."""
+    """Guarded programs that report continuously and are killed at a moment given by the seed. The moment is a number of findings, so that
+    it falls into the reporting on slow machines too."""
 
     routes = ["file", "file", "file", "each", "terminal", "run", "run-file", "run-store"]
     processes, threads, findings = 3, 2, 30
@@ -323,7 +323,7 @@ class Kills:
                                 env=environment, cwd=place, start_new_session=True)
 
     def wait_for_moment(self, process, place, chance):
-        """One moment of ten lies before the first finding that is announced, one after the last."""
+        """One moment in ten is before the first announced finding, one in ten after the last."""
         share = chance.uniform(-0.125, 1.125)
         wanted = share * self.processes * self.threads * self.findings
         end = time.monotonic() + 4 * DEADLINE_SECONDS
@@ -334,7 +334,7 @@ class Kills:
         time.sleep(chance.uniform(0, 0.003 if wanted > 0 else 0.015))
 
     def try_moment(self, number):
-        """Returns what is wrong."""
+        """Returns a list of problems."""
         chance = random.Random(f"{self.seed}-kill-{number}")
         route = chance.choice(self.routes)
         place = self.folder / f"kill-{number}"
@@ -353,7 +353,7 @@ class Kills:
         return problems
 
     def kill(self, process, victim):
-        """Everything, the process that was started, or one that that has started."""
+        """Kills all processes, the started process, or one of its children."""
         target = process.pid
         if victim == "another":
             try:
@@ -398,10 +398,10 @@ class Kills:
         cut = 0
         if route in ("terminal", "run"):
             texts = errors.decode(errors="replace")
-            # A headline may stand behind what another process, killed meanwhile, has written of its own.
+            # The headline may follow, on the same line, partial output of another process that was killed.
             readable = collections.Counter(number.encode() for number in re.findall(r"==zguard== double-free \([^=\n]*\[pid (\d+)\]$", texts, re.M))
             total = texts.count("==zguard== double-free")
-            # Each process ends its texts; only where one was killed may its last one lack the end.
+            # Each process completes its texts; only the last text of a killed process may be incomplete.
             if route == "terminal" and sum((announced - readable).values()):
                 torn = [line[:160] for line in texts.splitlines() if "==zguard==" in line[1:] or line.startswith("==") and not line.endswith("]")]
                 problems.append(f"announced and not on the terminal: {dict(announced - readable)}, and {torn[:9]}")
@@ -516,7 +516,7 @@ def run_faults(checks, folder, arguments, seed, numbers):
 
 
 def torn_line(kills, folder):
-    """What one process writes behind the half line of another that was killed is read all the same."""
+    """A line written after the partial line of a killed process is still read."""
     place = folder / "torn"
     place.mkdir()
     kills.start("file", place).wait(timeout=DEADLINE_SECONDS)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Lets every system call that the runtime makes fail, and looks whether the guarded program notices.
+"""Makes every system call of the runtime fail and checks that the guarded program is not affected.
 
-A test build of the library (Tests/Robustness/Faults/inject.c) counts its system calls by kind and lets chosen ones fail: the k-th call
-of a kind once, all from the k-th on, or every n-th, with each errno that is plausible; writes and reads that are cut short
-as well. Under each fault a program runs guarded, and
-  - prints and returns what it does unguarded, and in time;
-  - every finding is a whole line of the report, a whole text on standard error, or counted as lost; no line has parts of two;
-  - nothing else is said on standard error.
-Faults that last are also looked at from outside: 'zguard stats' has to name what is missing (SHOWN).
-That no call is forgotten is checked on the test build itself: it has no system call outside of the injector, and imports no
-function of libc's that is not listed here (IMPORTS).
+A test build of the library (Tests/Robustness/Faults/inject.c) counts its system calls by kind and makes chosen ones fail: the k-th call of
+a kind once, all from the k-th on, or every n-th, with each plausible errno. Writes and reads are also cut short. Under each fault a program
+runs guarded, and
+  - prints and returns what it does unguarded, within the deadline;
+  - every finding is a complete line of the report, a complete text on standard error, or counted as lost; no line mixes two findings;
+  - standard error contains nothing else.
+Lasting faults are also checked from outside: 'zguard stats' has to name the degradation (SHOWN).
+The test build itself is checked for completeness: it makes no system call outside the injector, and imports no libc function that is not
+listed here (IMPORTS).
 
 usage: faults.py [--long] [--filter TEXT] [--only SCENARIO FAULT]
 Closing line: N passed, N failed."""
@@ -46,7 +46,7 @@ COUNT_BYTES, FILE_BYTES = 48, 8192
 EPERM, EINTR, EIO, EBADF, EAGAIN, ENOMEM, EFAULT, EINVAL, EMFILE, ENOSPC, EPIPE, ENOSYS = 1, 4, 5, 9, 11, 12, 14, 22, 24, 28, 32, 38
 EACCES, ENOENT, ETIMEDOUT = 13, 2, 110
 
-# What each kind of call may fail with; the first ones are tried on every run of the suite. "half" and "one": cut short.
+# Errors of each kind of call; every run of the suite tries the first ones. "half" and "one" cut a transfer short.
 ERRORS = {
     "mmap-reserve": (ENOMEM, EAGAIN, EPERM, ENOSYS),
     "mmap-table": (ENOMEM, EAGAIN, EPERM, ENOSYS),
@@ -105,13 +105,13 @@ ERRORS = {
     "pthread_atfork": (ENOMEM,),
     "libc-memory": (ENOMEM,),
 }
-# Refused for ever, what was blocked could not be opened again by anybody.
+# If this call failed for ever, signals once blocked could not be unblocked by any means.
 NOT_FOR_EVER = {"sigprocmask-set"}
-# Of these the program sees a fault: it is its own allocator's answer.
+# The program itself sees these failures: its own allocator returns NULL.
 REFUSING = {"libc-memory"}
 
-# Functions of libc's and what the injector does with them: "injected", "none": no system call, "program": called on the
-# program's behalf or as its end; libc's own fork takes the lock of streams at the same moment.
+# Imported libc functions and how the injector treats them. "injected": can fail. "none": makes no system call. "program": called on the
+# program's behalf or at its end; libc's own fork takes the stream lock at the same moment.
 IMPORTS = {
     "injected": "dlsym pthread_key_create pthread_setspecific",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
@@ -119,33 +119,33 @@ IMPORTS = {
             "strlen sigaddset sigdelset sigfillset sigemptyset pthread_attr_init pthread_attr_destroy "
             "pthread_attr_setdetachstate pthread_attr_setsigmask_np pthread_attr_getsigmask_np gnu_get_libc_version pthread_attr_setstacksize pthread_attr_getstacksize "
             "zg_default_options fileno strdup strndup __tls_get_addr on_exit",
-    # The time from the vDSO, and a mutex that nobody else can hold, make no system call.
+    # No system call: the vDSO returns the time, and nobody else can hold the mutex.
     "mapped": "clock_gettime pthread_mutex_lock pthread_mutex_unlock",
     "program": "geteuid abort fprintf stderr _IO_list_lock _IO_list_unlock _IO_list_resetlock",
 }
 
 
-# What one failure alone does not lead to, by scenarios: the statistics page of a child, pages that cannot be opened again,
-# signals of writes that failed, a late lock.
+# Combined faults by scenario, for paths that one failure alone does not reach: the statistics page of a child, pages that cannot be made
+# accessible again, signals of failed writes, a lock taken late.
 TOGETHER = {
     "plain bugs": [f"memfd_create:{ENOSYS}:2:ever,mmap-private:{ENOMEM}:1:ever", f"memfd_create:{ENOSYS}:2:ever",
                    f"mmap-shared:{ENOMEM}:2:ever,mmap-private:{ENOMEM}:1:once"],
-    # Half a line, of which neither the rest nor the end can be written for a while.
+    # Half a line is written; for a while neither its rest nor its newline can be written.
     "bugs": [f"write:half+{ENOSPC}:{first}:x{times}" for first in (1, 2, 9) for times in range(2, 8)],
     "bugs fence": [f"write:{EPIPE}:1:ever,sigtimedwait:{EAGAIN}:1:ever", f"write:{EPIPE}:3:2,sigtimedwait:{EINTR}:1:2",
                    f"open-append:{EMFILE}:1:ever,write:{ENOSPC}:2:ever", f"fcntl:{EMFILE}:1:ever,write:one:1:ever",
                    f"fstat:{EBADF}:1:ever,open-append:{EMFILE}:2:ever", f"futex-wait:{EINTR}:1:ever,futex-wake:{EPERM}:1:ever"],
 }
-# Findings are lost, and then the end can be said.
+# Findings are lost first; the message about them at the end can be written.
 SAID = [f"write:{ENOSPC}:1:x3", f"write:{EIO}:4:x6", f"write:{EIO}:16:x3"]
 
-# What 'zguard stats' says of a process in which this kind of call fails for ever: one of these degradations. NO_PAGE: that there
-# are no statistics.
+# Degradations that 'zguard stats' may show for a process in which this kind of call always fails; one of them is enough. NO_PAGE: it shows
+# that there are no statistics.
 NO_PAGE = "shows no statistics"
-# The page is there, and zguard takes none that its process could make shorter.
+# The page exists, but zguard rejects it because the process could still truncate it.
 NOT_SEALED = "not sealed"
 SHOWN = {
-    # Without address space nothing is guarded, which is said at the start.
+    # Without address space nothing is guarded; the runtime says so at the start.
     "mmap-reserve": NO_PAGE, "mmap-retire": "mappings_spent",
     "mprotect-open": NO_PAGE, "mprotect-close": "no_contents", "madvise-guard": "no_guard_pages",
     "madvise-discard": "advice_refused", "madvise-dump": "advice_refused", "process_vm_readv": "no_safe_read",
@@ -155,7 +155,7 @@ SHOWN = {
     "pthread_create": "no_pressure_thread", "pthread_key_create": "no_thread_ends", "pthread_setspecific": "no_thread_ends",
     "pthread_atfork": "no_fork_handlers",
 }
-# Why nothing is said of the others.
+# Why 'zguard stats' shows nothing for the other kinds.
 UNSHOWN = {
     "mmap-table": "tables are opened in a reservation then",
     "mmap-ask": "the allocation is libc's then, and counted as unguarded", "mmap-private": "only after another failure",
@@ -175,19 +175,19 @@ UNSHOWN = {
     "brk": "blocks are told by their neighbours", "libc-memory": "the program's own answer",
 }
 
-# Needs a race to be lost.
+# Only called after losing a race.
 BY_CHANCE = {"sched_yield"}
 
 
 class Scenario:
-    """A program, how it is guarded, and what it may do where the fault takes the guard away."""
+    """A program, its guard options, and how it may end if the fault disables the guard."""
 
     def __init__(self, name, command, options, share=1.0, findings=0, may_die=False, kinds=None):
         self.name, self.command, self.options = name, command, options
-        self.share = share  # of the positions that are tried
-        self.findings = findings  # at least so many without a fault
-        self.may_die = may_die  # its bug ends it where it is not guarded, or cannot be gone on from
-        self.kinds = kinds  # only these
+        self.share = share  # share of the fault positions to try
+        self.findings = findings  # minimum number of findings without a fault
+        self.may_die = may_die  # its bug may end it, if unguarded or if the runtime cannot continue
+        self.kinds = kinds  # try only these kinds of calls
 
 
 GOES_ON = "on_finding=continue:error_text=headline"
@@ -224,8 +224,8 @@ def build():
 
 
 def check_completeness(checks):
-    """Every system call of the test build is the injector's, but for the return from a handler (zg_arch_resume, which may be a part
-    of its only caller); every import is known."""
+    """Every system call of the test build is in the injector, except the return from a signal handler (zg_arch_resume, which may be inlined
+    into its only caller), and every import is listed."""
     function, outside = "", collections.Counter()
     for line in builds.run_compiler(["objdump", "-d", "--no-show-raw-insn", LIBRARY]).splitlines():
         if line.endswith(">:"):
@@ -243,7 +243,7 @@ def check_completeness(checks):
                  [f"{name} is new: does it make system calls?" for name in sorted(names - known)])
 
 
-# MARK: the statistics page, as a process left it
+# MARK: the statistics page of an ended process
 
 
 def page_names():
@@ -269,7 +269,7 @@ def read_page(path):
 
 
 class Run:
-    """One run of a scenario under a fault ("" for none), and what came of it."""
+    """One run of a scenario under a fault ("" for none), and its results."""
 
     def __init__(self, scenario, fault, directory, guarded=True, library=LIBRARY):
         self.scenario, self.fault = scenario, fault
@@ -316,7 +316,7 @@ class Run:
         return [page for path in self.counts_file.parent.glob("counts.*") if (page := read_page(path))]
 
     def lines(self):
-        """Whole findings of the report, half lines, and what is wrong."""
+        """Returns the number of complete findings in the report, of partial lines, and a list of problems."""
         if not self.report.exists():
             return 0, 0, []
         *lines, rest = self.report.read_bytes().split(b"\n")
@@ -325,7 +325,7 @@ class Run:
             try:
                 finding = json.loads(line)
                 assert finding["schema"] == "zguard.finding/1"
-                whole += "again" not in finding  # how often an earlier one was met again
+                whole += "again" not in finding  # an "again" line only counts repetitions of an earlier finding
             except (ValueError, KeyError, TypeError, AssertionError):
                 halves += bool(line)
                 if line.count(b'"schema":') > 1:
@@ -333,7 +333,7 @@ class Run:
         return whole, halves, problems
 
     def texts(self):
-        """Whole findings on standard error, half ones, and what else stands there."""
+        """Returns the number of complete and of partial findings on standard error, and all other output."""
         whole, halves, others = 0, 0, []
         for line in self.err.splitlines(keepends=True):
             if line.startswith("==zguard== "):
@@ -352,7 +352,7 @@ def no_core():
 
 
 def problems_of(run, plain):
-    """What is wrong with a run, compared with an unguarded one."""
+    """Returns the problems of a run, compared with an unguarded run."""
     if run.hangs:
         return [f"hangs: still running after {DEADLINE_SECONDS} s"]
     problems = []
@@ -369,7 +369,7 @@ def problems_of(run, plain):
     found = whole + told
     pages = run.pages()
     if died:
-        unseen = run.counts().get("sigaction", (0, 0))[1]  # nobody is there to see it
+        unseen = run.counts().get("sigaction", (0, 0))[1]  # without a fault handler no finding can be reported
         if not found and not unseen and not any(page[1].get("findings_lost") for page in pages):
             problems.append(f"died of signal {-run.status} without a finding")
     elif run.status == plain.status:
@@ -377,9 +377,9 @@ def problems_of(run, plain):
         lost = sum(page[1].get("findings_lost", 0) for page in pages)
         if not pages:
             problems.append("no statistics were left")
-        # Of a text that was cut off, and is lost, the first line may be whole.
+        # The first line of a text that was cut off, and counted as lost, may be complete.
         twice = found + lost - findings if told and re.search(r"write:(half|one)", run.fault) else 0
-        # Children that do not know of their fork count their parent's findings as theirs.
+        # Without atfork handlers, children count their parent's findings as their own.
         if found + lost != findings + (twice == 1) and not run.fault.startswith("pthread_atfork"):
             problems.append(f"{findings} findings, of which {whole} stand in the report, {told} on standard error, and {lost} "
                             f"are counted as lost; {cut} lines are cut")
@@ -401,7 +401,7 @@ def reproduce(run):
 
 
 def positions(calls, most):
-    """A spread of 1...calls: the first ones, the last, and between them further and further apart."""
+    """Returns positions in 1...calls: the first, the last, and others at increasing distances."""
     if calls <= most:
         return list(range(1, calls + 1))
     if most == 1:
@@ -411,7 +411,7 @@ def positions(calls, most):
 
 
 def faults_of(scenario, counts, long):
-    """Faults for every kind of call that the program makes."""
+    """Yields faults for every kind of call that the program makes."""
     for kind, (calls, _) in counts.items():
         if not calls or kind == "never" or (scenario.kinds is not None and kind not in scenario.kinds):
             continue
@@ -424,10 +424,10 @@ def faults_of(scenario, counts, long):
                     yield f"{kind}:{error}:{first}:once"
                 for first in positions(calls, 5) if kind not in NOT_FOR_EVER else ():
                     yield f"{kind}:{error}:{first}:ever"
-                for every in () if kind == "gettid" else (2, 3, 7):  # a thread has its number, or none
+                for every in () if kind == "gettid" else (2, 3, 7):  # intermittent gettid failures would leave some threads without an id
                     yield f"{kind}:{error}:1:{every}"
             continue
-        number, calls = 0, max(1, calls * 9 // 10)  # threads make more or less of them from run to run
+        number, calls = 0, max(1, calls * 9 // 10)  # with threads the number of calls varies from run to run
         common = errors[:3]
         for first in positions(calls, max(1, round(6 * scenario.share))):
             yield f"{kind}:{common[number % len(common)]}:{first}:once"
@@ -437,7 +437,7 @@ def faults_of(scenario, counts, long):
         if calls > 2 and scenario.share >= 0.5:
             if kind not in NOT_FOR_EVER:
                 yield f"{kind}:{common[number % len(common)]}:{calls // 2}:ever"
-            if kind != "gettid":  # a thread has its number, or none
+            if kind != "gettid":  # intermittent gettid failures would leave some threads without an id
                 yield f"{kind}:{common[-1]}:1:{3 if number % 2 else 2}"
     if scenario.kinds is None:
         for name, fault in TOGETHER.items():
@@ -445,13 +445,13 @@ def faults_of(scenario, counts, long):
                 yield from fault
         if scenario.name == "bugs":
             yield from SAID
-        # What a sandbox would do, from the start or from some time on.
+        # A sandbox: all calls are refused from the start, or from some call on.
         for error in (EPERM, ENOSYS):
             yield f"*:{error}:1:ever"
             yield f"*:{error}:20:ever"
             yield f"*:{error}:1:2"
             yield f"*:{error}:2:7"
-        # Memory is used up: nothing is mapped any more.
+        # Memory is exhausted: every mapping fails.
         for first in (1, 3, 12):
             yield ",".join(f"{kind}:{ENOMEM}:{first}:ever" for kind in ("mmap-reserve", "mmap-table", "mprotect-open", "mmap-retire"))
     else:
@@ -462,8 +462,8 @@ def faults_of(scenario, counts, long):
 
 
 def kinds_of(scenario, fault):
-    """What every slice has at least once: every kind of call in the scenarios that try all of them; and in some scenario each kind failing
-    once, for ever and now and then, with each errno and cut short, and what fails together."""
+    """Keys of which each slice has at least one: every kind of call in the scenarios that try all kinds; each kind failing once, always and
+    now and then, with each errno and cut short; and all combined faults."""
     first, _, more = fault.partition(",")
     kind, error, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"
@@ -483,7 +483,7 @@ def one(scenario, fault, plain):
 
 
 def look_from_outside(scenarios, kind):
-    """Runs the program under a lasting fault, and asks zguard about it. Returns what is wrong."""
+    """Runs the program under a lasting fault and asks zguard about it. Returns a list of problems."""
     scenario = scenarios["pressure" if kind in ("pthread_create", "read") else "fence" if kind == "mmap-retire" else "bugs"]
     waiting = Scenario("wait", ["program", "wait"], scenario.options)
     error = ERRORS[kind][0]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Programs under a filter of system calls that stood before their start, as services of systemd with SystemCallFilter= have one: those that end a
-process, and those that refuse. `zguard run` under the filter, and over what installs it: the program is guarded as ever, crashes are collected, and
-what is forbidden is named with what allows it. Where nobody can say what passes, findings have process, thread, names and time all the same.
+"""Tests programs under seccomp filters that were installed before their start, as systemd does for SystemCallFilter=.
+Some filters kill the process, others return an error. `zguard run` runs under the filter, or starts the program that installs it. The
+program is guarded as usual, crashes are collected, and zguard names the forbidden calls and the setting that allows them. If the filter
+cannot be read, findings still have process, thread, names and time.
 Closing line: N passed, N failed."""
 
 import json
@@ -63,7 +64,7 @@ def zguard_under_filter(launcher, program, answer, way):
         assert status == expected, f"status {status}: {errors[-800:]}"
         findings = findings_of(report)
         if answer == "kill":
-            # zguard must not stop threads there.
+            # The filter kills a process that uses ptrace, so zguard must not stop threads.
             assert "forbids mincore, ptrace" in errors and "SystemCallFilter=mincore ptrace" in errors and "(seccomp)" in errors, errors
             assert [finding["kind"] for finding in findings] == [kind], errors
             check_origin(findings[0], program)
@@ -88,7 +89,7 @@ def zguard_over_launcher(launcher, program, answer, way):
 
 
 def library_alone(launcher, program, way):
-    """What passes nobody has said, and nothing is called that no start calls."""
+    """The library does not know the filter without zguard, and makes only system calls that every program start makes."""
     def test(place):
         report = place / "raw"
         environment = guarded_by(LIBRARY, f"report_path={report}:on_finding=continue")
@@ -101,10 +102,10 @@ def library_alone(launcher, program, way):
 
 
 def run_over_unreadable(launcher, program):
-    """Under a filter that says nothing to zguard either, the closing line names it."""
+    """If zguard cannot read the filter either, its closing line names the filter."""
     def test(place):
         environment = scrubbed()
-        # What installs the filter is not guarded.
+        # The launcher, which installs the filter, runs unguarded.
         script = place / "start"
         script.write_text(f"#!/bin/sh\nexec env LD_PRELOAD= {launcher} kill start /usr/bin/env LD_PRELOAD=\"$LD_PRELOAD\" {program} none\n")
         script.chmod(0o755)

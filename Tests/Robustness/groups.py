@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Programs in a control group whose memory is limited: a program that needs so much of it plain survives with 1.3 times as much under the
-default profile, and with 1.6 times as much under `fence`. The need is measured first: the least limit with which the plain program
-survives. One process and several, threads, limits of the group, of one above it, and limits that come while the program runs.
+"""Tests programs in a memory-limited control group (cgroup).
+A program that needs an amount of memory without the library survives with 1.3 times as much under the default profile, and with 1.6 times
+as much under `fence`. The need is measured first: the lowest limit with which the unguarded program survives. Cases: one process and
+several, threads, a limit on the group, on its parent, and limits that are set while the program runs.
 
-Where no control group can be made the cases are skipped; Tests/Runtime/pressure.c and narrow_memory.c then show the same with a
-hierarchy of files of their own.
+If no control group can be made the cases are skipped; Tests/Runtime/pressure.c and narrow_memory.c then test the same with a fake cgroup
+file hierarchy.
 
 usage: groups.py [--filter WORD] [--trials N]     closing line: N passed, N failed, N skipped"""
 
@@ -27,9 +28,9 @@ DEADLINE_SECONDS = 120
 MIB = 1 << 20
 KIB_HELD = "40960"
 BOUNDS = {"guard": 1.3, "fence": 1.6}
-LARGE = 400 * MIB  # more than any of them takes
-STEP = MIB // 4    # to which a need is known
-# Name, and what hold.c is told: processes, threads, rounds, shape.
+LARGE = 400 * MIB  # more than any of the programs uses
+STEP = MIB // 4    # resolution of a measured need
+# Name, and the arguments of hold.c: processes, threads, rounds, shape.
 SHAPES = {
     "one process": ("1", "1", "4", "mixed"),
     "in batches": ("1", "1", "4", "batch"),
@@ -40,14 +41,14 @@ SHAPES = {
     "four processes": ("4", "1", "3", "batch"),
     "four threads": ("1", "4", "3", "mixed"),
 }
-# How the limit is set: on the group; on the one above it; by memory.high; once the program holds half of what it will, by one thread or
-# more.
+# How the limit is set: on the group, on its parent, by memory.high, or on the group once the program holds half of its memory, with one
+# thread or more.
 LIMITS = (("limit", SHAPES), ("limit above", ("one process",)), ("high", ("one process", "four threads")),
           ("lowered", ("one process", "four threads")))
 
 
 class Hierarchy:
-    """Where the memory controller is, and what its files are called."""
+    """The directory of the memory controller, and the names of its files."""
 
     def __init__(self, root, limit, high, swap):
         self.root, self.limit, self.high, self.swap = Path(root), limit, high, swap
@@ -66,7 +67,7 @@ HIERARCHIES = (Hierarchy("/sys/fs/cgroup/memory", "memory.limit_in_bytes", None,
 
 
 class Group:
-    """A control group, with one in it that the program runs in. It is removed at the end, with whoever is left in it."""
+    """A control group with a child group in which the program runs. Removed at the end, with all remaining processes killed."""
     made = 0
 
     def __init__(self, hierarchy):
@@ -115,7 +116,7 @@ class Case:
             self.words.append("waits")
 
     def run(self, bytes_, profile=None):
-        """What is wrong with the program's end in a group with this limit; nothing where it survives."""
+        """Runs the program in a group with this limit; returns how it failed, or nothing if it survived."""
         command = self.words if profile is None else [ZGUARD, "run", "--profile", profile, "--", *self.words]
         environment = scrubbed(ZGUARD_LIBRARY=str(LIBRARY))
         with Group(self.hierarchy) as group:
@@ -145,7 +146,8 @@ class Case:
         process.communicate()
 
     def need(self):
-        """The least limit with which the plain program survives. By memory.high nobody is killed: there it is that of memory.max."""
+        """Returns the lowest limit with which the plain program survives. memory.high kills no process, so its need is that of
+        memory.max."""
         kind, self.kind = self.kind, "limit"
         words, self.words = self.words, self.words[:6]
         low, high = 8 * MIB, 128 * MIB

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Correct programs that a runtime could harm by what it leaves behind or takes up: floating-point flags and traps, descriptors, locked
-memory, a system without /proc. Each runs plain and in every profile, and does the same. Closing line: N passed, N failed.
+"""Tests correct programs that a runtime could break by its side effects or its use of resources.
+These are floating-point flags and traps, descriptors, locked memory, and a system without /proc. Each program runs without the library and
+in every profile, and must behave the same. Closing line: N passed, N failed.
 
 usage: harmless.py [--filter WORD]"""
 
@@ -32,15 +33,15 @@ class Work(Reachable):
         return program
 
     def run(self, command, **how):
-        """Status, output and errors, without the guard."""
+        """Runs unguarded; returns status, output and errors."""
         return finished(command, run_within(DEADLINE_SECONDS, command, env=scrubbed(), **how))
 
     def preloaded(self, options, command, **how):
-        """The same with the library alone."""
+        """Runs with the library preloaded, without zguard; returns the same."""
         return finished(command, run_within(DEADLINE_SECONDS, command, env=guarded_by(self.library, options), **how))
 
     def guarded(self, options, command, **how):
-        """The same by `zguard run`."""
+        """Runs under `zguard run`; returns the same."""
         given = [word for option in options.split(":") if option for word in ("-o", option)]
         return finished(command, run_within(DEADLINE_SECONDS, [self.zguard, "run", *given, "--", *command], env=scrubbed(), **how))
 
@@ -52,7 +53,7 @@ def finished(command, result):
 
 
 def same_everywhere(work, command, **how):
-    """Plain, and in every profile by the library alone, the command ends and says the same, and the library finds nothing."""
+    """Runs the command unguarded, and preloaded in every profile: status and output are equal, and there are no findings."""
     plain = work.run(command, **how)
     assert plain[0] == 0, plain
     problems = []
@@ -72,12 +73,13 @@ def floating_point_flags_stay(work):
 
 
 def limited(soft, hard=None):
-    """What a child is to do before it is executed."""
+    """Returns a preexec_fn that limits the number of descriptors."""
     return functools.partial(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard or soft))
 
 
 def descriptors_are_the_programs(work):
-    """As many files can be opened as plain, where there are few, or the hard limit leaves room for the runtime's own."""
+    """A program can open as many files as unguarded, if the limit is low, or if the hard limit has room for the runtime's own
+    descriptors."""
     program = work.build("descriptors")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limits = [(4,), (5,), (6,), (7,), (8,), (64,), (100,), (256,), (8, hard), (300, hard), (1024, hard), (4096, hard)]
@@ -101,7 +103,7 @@ def backticks_work_with_few_descriptors(work):
 
 
 def findings_are_said_with_few_descriptors(work):
-    """By the program itself, where zguard cannot; and by zguard, where the program alone has few."""
+    """The program itself reports the finding if zguard cannot, and zguard reports it if the program has too few descriptors."""
     program = work.build("early")
     for most in (4, 5, 8, 15):
         for result in (work.preloaded("", [program, "bug"], preexec_fn=limited(most)), work.guarded("", [program, "bug"], preexec_fn=limited(most))):
@@ -121,7 +123,7 @@ def without_proc(command):
 
 
 def runs_without_proc(work):
-    """The program runs, its findings are said, and what cannot be is said, too."""
+    """The program runs, its findings are reported, and a message names what cannot be reported."""
     if run_within(DEADLINE_SECONDS, without_proc(["true"]))[0] != 0:
         print("skipped: no mount namespace can be made here")
         return
@@ -145,7 +147,7 @@ def runs_without_proc(work):
     shutil.copy(program, beside)
     strange = run_within(DEADLINE_SECONDS, without_proc([work.zguard, "run", "--", beside.decode(errors="surrogateescape")]), env=scrubbed())
     assert strange[:2] == (0, "ran\n"), strange
-    # Options count, whoever allocates first.
+    # The options apply, whoever allocates first.
     for options, status in (("on_finding=continue", 0), ("on_finding=abort", 134)):
         result = work.preloaded(options, without_proc([program, "bug"]))
         assert 128 - result[0] if result[0] < 0 else result[0] == status, (options, result)
@@ -172,7 +174,7 @@ def doctor_says_that_there_is_no_proc(work):
 
 
 def locked_blocks_are_unlocked_when_they_die(work):
-    """mlock fails no more often than plain, and what is in use stays locked, for a user whose limit counts."""
+    """mlock fails no more often than unguarded, and live blocks stay locked, for a user to whom RLIMIT_MEMLOCK applies."""
     program = work.build("locked_blocks")
     problems = []
     for how in ("small", "plain", "rounded", "kept", "number", "on fault", "unlocked", "threads", "grown", "large"):
@@ -182,8 +184,8 @@ def locked_blocks_are_unlocked_when_they_die(work):
             for profile, options in PROFILES.items():
                 status, out, err = work.preloaded(options, command)
                 guarded = list(map(int, out.split()))
-                # Blocks that were passed on to libc stay locked, as plain, where it moves them and where a call names whole pages: ours come on
-                # top of a limit that those use up. Four threads' blocks alone nearly use it up.
+                # Blocks that bypass the guard stay locked, as in unguarded runs, if libc moves them or if a call names whole pages. Guarded
+                # blocks then exceed a limit that the bypassed blocks use up. The blocks of four threads alone nearly use it up.
                 is_passed_on = bool(options) and "fence" not in options
                 spare = {"grown": 300 * is_passed_on, "rounded": 2000 * is_passed_on, "threads": 20}.get(how, 0) if kilobytes == 64 else 0
                 more = [b - a for a, b in zip(plain, guarded)]

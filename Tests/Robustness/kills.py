@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Whoever is killed, no finding is lost: programs with forty findings run under `zguard run`, and the program, zguard, or both are killed
-at a random moment. A finding counts as acknowledged once the program has gone on after it. Each of these has to be in the report, or in
-what `zguard report`, `zguard collect` and the next `zguard run` find beside it and say so: once, whole, with its name.
+"""Tests that no finding is lost when the program, zguard, or both are killed.
+Programs with forty findings run under `zguard run`; the kill comes at a random moment. A finding counts as acknowledged once the program
+continues after it. Each acknowledged finding must be in the report, or in the files beside it that `zguard report`, `zguard collect` and
+the next `zguard run` recover with a message: exactly once, complete, and with its function name.
 
 usage: kills.py [--trials N] [--seed S] [--filter WORD]     closing line: N passed, N failed"""
 
@@ -25,8 +26,8 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 DEADLINE_SECONDS = 120
 FINDINGS = 40
-VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: zguard first, its program some findings after it
-# How the report is written, and how it is read afterwards.
+VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: first zguard, then its program some findings afterwards
+# How the report is written, and which command reads it afterwards.
 ROUTES = ("file report", "file run", "file again", "html report", "text report", "store report", "store collect", "store run",
           "lines collect")
 
@@ -64,7 +65,7 @@ class Trial:
         return path.read_text().splitlines() if path.exists() else []
 
     def run(self):
-        """Runs and kills; returns when all that was started has ended."""
+        """Runs the programs and kills the victim; returns when all started processes have ended."""
         command = [ZGUARD, "run", "--report", self.report, *self.format, "-o", "on_finding=continue", "--", str(self.finder),
                    str(self.work / "acknowledged"), str(self.chance.randrange(1 << 30)), str(self.processes)]
         with open(self.work / "errors", "wb") as errors:
@@ -94,7 +95,7 @@ class Trial:
             time.sleep(0.001)
 
     def group_of(self, session):
-        """The processes of a session but for its first, which is zguard."""
+        """Returns the processes of a session without its leader, which is zguard."""
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             try:
@@ -106,15 +107,15 @@ class Trial:
         return found
 
     def read(self):
-        """The findings that are to be had now."""
+        """Returns the findings that can be read now."""
         how = self.route.split()[1]
-        # A report is complete once nothing is left beside it, even if zguard is killed before it has ended.
+        # The report is complete once no file is left beside it, even if zguard is killed before it ends.
         if self.status < 0 and Path(self.report).is_file() and not self.left():
             self.status = 0
         if self.status >= 0 and how in ("run", "again") and not self.format and not self.report.endswith("/"):
-            return Path(self.report).read_text().splitlines()  # complete, and the next run's from then on
+            return Path(self.report).read_text().splitlines()  # complete; the next run would overwrite it
         if self.format and self.status >= 0:
-            # Complete, and nothing that zguard reads: each name stands in it.
+            # zguard cannot read this format, but the report is complete: search it for the function names.
             text = Path(self.report).read_text()
             return [json.dumps({"schema": "zguard.finding/1", "count": 1, "stacks": {"free": [{"function": f"find_{number}"}]}})
                     for number in range(10, 50) if f"find_{number}" in text]
@@ -125,7 +126,7 @@ class Trial:
             target = self.work / "collected"
             self.zguard("collect", "--from", str(Path(self.report) if self.report.endswith("/") else self.work), "--to", str(target))
             return [line for path in target.glob("*.jsonl") for line in path.read_text().splitlines()]
-        # The next run with the same report, of a program that finds nothing; and once more what has been recovered must not be doubled.
+        # Run again with the same report and a program without findings; a second such run must not add the recovered findings twice.
         for _ in range(2 if how == "again" else 1):
             result = self.zguard("run", "--report", self.report, *self.format, "--", "/bin/true")
             assert result.returncode == 0, result

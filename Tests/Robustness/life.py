@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""What processes go through in their lives, guarded: the programs of Tests/Robustness/Life, each scenario by itself.
+"""Tests process life cycles under the guard: runs each scenario of the programs in Tests/Robustness/Life.
 
-Every scenario runs without the library; with profiles guard and fence, where the process and some of its children die of
-planted bugs; with on_finding=continue, where they go on; and with profile sample, where nothing is planted. What a scenario
-prints must be the same each time, it must come to its end in time, and the report must hold the planted bugs with all
-their stacks, and nothing else. Traits of a scenario, as its program lists them:
-  findings=N    planted bugs that have to be in the report, 1 where not given
-  options=…     further options of the library (':' between them)
+Every scenario runs without the library; with profiles guard and fence, where the process and some of its children die of planted bugs; with
+on_finding=continue, where they continue; and with profile sample, without planted bugs. The output of a scenario must be the same each
+time, it must end before the deadline, and the report must hold the planted bugs with all their stacks, and nothing else. Traits of a
+scenario, as its program lists them:
+  findings=N    number of planted bugs that must be in the report (default 1)
+  options=…     further options of the library (separated by ':')
   modes=a,b     only these modes; none: the scenario is a part of another one
   inside=1      the process dies of the planted bug before the scenario's end
-  end=N         how the scenario ends where that is not by what is planted last: exit code, or -signal
-  own=KIND      findings of this kind are the scenario's own
-  stacks=short  a stack of the access may be its innermost frame only
+  end=N         exit code, or -signal, if the last planted bug does not end the scenario
+  own=KIND      findings of this kind belong to the scenario and are ignored
+  stacks=short  an access stack may consist of the innermost frame only
   report=none   findings go to standard error
-  says=TEXT     what the library may well say on standard error ('_' for blanks)
+  says=TEXT     message that the library may print on standard error ('_' for blanks)
 Closing line: N passed, N failed.
 """
 
@@ -42,7 +42,7 @@ DEADLINE_SECONDS = 60
 JOBS = 2
 FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-fno-inline", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-clobbered", "-Wno-infinite-recursion", "-Wl,-z,now"]
 
-# name: argument of the program, options
+# name: (argument of the program, options)
 MODES = {
     "plain": ("plain", None),
     "guard": ("dies", ""),
@@ -70,14 +70,14 @@ def build(source):
 
 
 def build_library(source):
-    """NAME_library.cpp beside NAME.c: found by the program beside itself."""
+    """Builds NAME_library.cpp next to NAME.c; the program loads it from its own directory."""
     target = BUILD / (source.stem + ".so")
     builds.compiled(target, ["g++", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", source, "-o", target, "-ldl"],
                     [source])
 
 
 def ranges_of(program):
-    """Where the functions of the planted bug lie in the program's file."""
+    """Returns the address ranges of the planted bug's functions in the program file."""
     lines = subprocess.run(["nm", "-S", str(program)], capture_output=True, text=True).stdout
     found = {}
     for start, size, name in re.findall(r"^(\w+) (\w+) \w (plant\w*)$", lines, re.M):
@@ -86,7 +86,7 @@ def ranges_of(program):
 
 
 class Runs:
-    """One process at a time, in a session of its own, with a deadline."""
+    """Runs one process at a time, in a session of its own, with a deadline."""
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -116,7 +116,7 @@ def check_findings(lines, program_ranges, touch, wanted, own, short):
         if touch is None:
             raise Failed(f"a finding where nothing was planted: {line[:1500]}")
         for stack, name in (("access", touch), ("free", "plant_free"), ("alloc", "plant_allocate")):
-            # One below the other, and something that called them.
+            # Each stack must contain the function, its caller `plant`, and at least one more frame.
             offsets = [int(frame.get("offset", "0"), 16) for frame in finding["stacks"][stack]]
             places = [number for number, offset in enumerate(offsets)
                       if program_ranges[name][0] <= offset < program_ranges[name][1]]
@@ -135,7 +135,7 @@ def traits_of(text):
 
 
 def run_scenario(program, name, traits, modes):
-    """What was wrong, by mode."""
+    """Returns the problems, by mode."""
     problems, expected = [], None
     places = ranges_of(program)
     chosen = traits.get("modes", ",".join(MODES)).split(",")
@@ -179,7 +179,8 @@ ALLOCATORS = ("libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"
 
 
 def run_allocator(program, allocator):
-    """Preloaded behind ours all blocks are guarded; in front of ours none, and the library says whose malloc it is."""
+    """All blocks are guarded if the allocator is preloaded after the library, and none if before it; then the library names the malloc in
+    use."""
     problems = []
     for behind in (True, False):
         preload = f"{LIBRARY}:{allocator}" if behind else f"{allocator}:{LIBRARY}"
@@ -198,7 +199,7 @@ def run_allocator(program, allocator):
 
 
 def run_in_all_modes(command, is_well):
-    """What was wrong, by mode: `is_well` is told whether the command was guarded, and what it said of us."""
+    """Returns the problems, by mode. `is_well` gets whether the command was guarded, and the messages of the library."""
     problems = []
     for mode, (_, options) in MODES.items():
         with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
@@ -209,7 +210,7 @@ def run_in_all_modes(command, is_well):
     return problems
 
 
-# Parts of the malloc family over libc's entry points, as a library behind ours defines them.
+# Parts of the malloc family, built on libc's entry points, as a library loaded after zguard's may define them.
 PARTS = {
     "malloc": "void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }",
     "free": "void __libc_free(void *); void free(void *block) { __libc_free(block); }",
@@ -234,7 +235,8 @@ int main(void) {
 
 
 def run_parts_behind():
-    """Libraries behind ours that define some functions of the family: the program ends as it does with them alone."""
+    """Libraries loaded after zguard's that define only some functions of the family: the program ends as it does with such a library
+    alone."""
     problems = []
     with tempfile.TemporaryDirectory(prefix="zguard-life-") as place:
         program = Path(place) / "user"
@@ -254,13 +256,13 @@ def run_parts_behind():
 
 
 def run_own_allocator(program):
-    """The same of an allocator that is part of the executable."""
+    """The executable itself defines the allocator."""
     warning = f"warning: malloc is that of '{program}', in front of ours"
     return run_in_all_modes([program], lambda is_guarded, said: (len(said) == 1 and warning in said[0]) == is_guarded)
 
 
 def run_opened_late(program):
-    """The library opened and closed by a program that runs without it, or with it already."""
+    """A program opens and closes the library with dlopen, with and without having it preloaded."""
     return run_in_all_modes([program, LIBRARY], lambda is_guarded, said: not said)
 
 

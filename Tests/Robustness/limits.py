@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Limits on memory, guarded as plain. Of its own (setrlimit): a program gets as many bytes before malloc, calloc, realloc, posix_memalign and operator
-new refuse, with RLIMIT_AS and RLIMIT_DATA, small and large blocks, in every profile; refused calls return as quickly; what is freed or unmapped can be
-had again; a limit that is lifted is none; children have it. From before the start (ulimit -d): what runs plain runs guarded, and zguard runs.
+"""Tests that memory limits affect guarded programs as they do unguarded ones.
+Limits set by the program (RLIMIT_AS, RLIMIT_DATA): malloc, calloc, realloc, posix_memalign and operator new yield as many bytes before they
+fail, for small and large blocks, in every profile. Failing calls return as quickly; freed or unmapped memory can be allocated again; a
+lifted limit has no effect; children inherit the limit. Limits set before the start (ulimit -d): a program that runs unguarded runs guarded,
+and zguard runs.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -21,9 +23,10 @@ SOURCES, FOLDER = TESTS / "Robustness/Limits", builds.BUILD / "limits"
 TIMEOUT_SECONDS = 120
 PROFILES = {"guard": "", "fence": "profile=fence", "sample": "profile=sample", "overhead": "overhead=5%"}
 LIMIT_MIB = 200
-# Between what plain gets and what a guarded program gets. glibc up to 2.37 wastes what it aligns, up to half of it: there is a floor only.
+# Relative difference in bytes, guarded to unguarded. glibc up to 2.37 wastes up to half of aligned memory, so memalign has only a lower
+# bound.
 DIFFERENCE_MOST = 0.1
-# Between the times of refused calls. 1.5 is what they keep to; the machine may be busy.
+# Ratio of the times of failing calls. Measured: at most 1.5; the machine may be busy.
 RATIO_MOST, TIMED = 3, 3
 
 
@@ -35,7 +38,7 @@ def built(name):
 
 
 def run(command, options=None, data_kib=None):
-    """Guarded where there are options. The limit is the program's, and not zguard's or the shell's."""
+    """Runs guarded if `options` is not None. The limit applies to the program itself, not to zguard or a shell."""
     environment = scrubbed() if options is None else guarded_by(LIBRARY, options)
     limited = None if data_kib is None else lambda: resource.setrlimit(resource.RLIMIT_DATA, (data_kib << 10, data_kib << 10))
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, preexec_fn=limited)
@@ -67,7 +70,7 @@ def refuses(program, kind, size, options):
     words = [kind, LIMIT_MIB, size, "malloc"]
 
     def test(_):
-        # In turn, so that whoever else is busy is so for both.
+        # Alternate, so that other load affects both equally.
         times = [(fill(program, words)[2], fill(program, words, options)[2]) for _ in range(TIMED)]
         ratio = statistics.median(guarded for _, guarded in times) / statistics.median(plain for plain, _ in times)
         print(f"    {kind} {size} {options}: refused calls take {ratio:.2f} of their time")
@@ -119,7 +122,7 @@ def main():
             for size in (100, 1 << 20):
                 tests.append((f"{kind} {name}: refused blocks of {size}", refuses(program, kind, size, options)))
             for part in ("full", "lifted", "number", "own"):
-                # Where nearly all is passed on, the runtime is not asked before libc has failed.
+                # If nearly all blocks bypass the guard, the runtime is asked only after libc has failed.
                 if (part, kind, name) == ("number", "as", "sample"):
                     continue
                 tests.append((f"{kind} {name}: {part}", changes(changing, kind, part, options)))

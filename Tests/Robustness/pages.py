@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Processes whose statistics page is none, or lies: what `zguard stats`, `check`, `history` and `trim` of root's do with a process of another
-user that shows any file as its page, and any numbers in it. No call dies of a signal, takes more than 2 seconds of the processor's time or
-200 MB, and none changes a file. Closing line: N passed, N failed.
+"""Tests zguard with processes whose statistics page is forged: another file shown as the page, or arbitrary numbers in it.
+The forging process belongs to another user; root runs `zguard stats`, `check`, `history` and `trim`. No call dies of a signal, takes more
+than 2 seconds of CPU time or 200 MB, or changes a file. Closing line: N passed, N failed.
 
 usage: pages.py [--pages N] [--seed N] [--seconds N] [--filter WORD]"""
 
@@ -22,7 +22,7 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, scrubbed  # noq
 NOBODY = 65534
 DEADLINE_SECONDS = 60
 MOST_SECONDS, MOST_KILOBYTES = 2, 200 * 1000
-# Waiting beside the processor's time: for the answer to trim, and to read changed blocks again. The rest is a loaded machine.
+# Waiting beyond the CPU time: for the answer to trim, and to read changed blocks again. The rest allows for a loaded machine.
 MOST_WALL_SECONDS = 30
 STATS_BYTES, PID_OFFSET = 8192, 16  # of struct zg_stats_page
 settings = {"pages": 240, "seed": 1, "seconds": MOST_SECONDS}
@@ -32,7 +32,7 @@ class Work:
     program = None
 
     def __init__(self, path):
-        """zguard and the library where another user reaches them."""
+        """Copies zguard and the library to a directory that another user can read."""
         self.path = Path(path)
         self.path.chmod(0o755)
         self.library = self.path / LIBRARY.name
@@ -47,7 +47,7 @@ class Work:
         return Liar([self.program, *map(str, words)], env={**self.environment, **({"LD_PRELOAD": str(self.library)} if preload else {})}, **more)
 
     def call(self, *words, user=None):
-        """Calls zguard within the limits; returns its status, its output, and how long it took."""
+        """Calls zguard within the limits; returns its status, its output, and its elapsed time."""
         output = self.path / "output"
         with open(output, "wb+") as file:
             start = time.monotonic()
@@ -73,7 +73,7 @@ class Work:
 
 
 class Liar:
-    """The program, with a line to it for each page."""
+    """The forging program; each line sent to it makes it forge one page."""
 
     def __init__(self, command, **more):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)
@@ -81,7 +81,7 @@ class Liar:
         self.inode = int(self.process.stdout.readline())
 
     def tell(self, line):
-        """Returns addresses that may be asked for."""
+        """Sends a line; returns addresses to query."""
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
@@ -97,7 +97,7 @@ class Liar:
 
 
 def command(chance, pid, addresses):
-    """A look at the process; seldom trim, which waits for an answer that does not come."""
+    """Returns a random zguard command for the process; rarely trim, which waits for an answer that never comes."""
     kind = chance.random()
     if kind < 0.45:
         return ["check", *(["--format", "json"] if chance.random() < 0.3 else []), pid]
@@ -125,7 +125,7 @@ def lie(work, share, how, preload=False):
                 raise AssertionError(f"page {seed}, {how}{' with a real heap' if preload else ''}: {fault}") from fault
             assert status in (0, 1, 99), (seed, words, status, said[-800:])
             refused += "not guarded" in said or "another version" in said
-    # Most pages are looked at: it is not that all are refused.
+    # zguard reads most pages instead of rejecting them.
     assert refused < pages / 2, (refused, pages)
     print(f"    {pages} pages, {refused} refused; {work.slowest:.2f} s, {work.largest // 1000} MB at the most", flush=True)
 
@@ -135,22 +135,22 @@ def pages_that_lie(work):
 
 
 def pages_of_a_real_heap(work):
-    """The numbers of a real page are changed, and the heap behind it is there."""
+    """A real page with changed numbers; its heap exists."""
     lie(work, 0.4, "sealed", preload=True)
 
 
 def pages_that_change(work):
-    """They change while they are read."""
+    """The page changes while zguard reads it."""
     lie(work, 0.07, "changing")
 
 
 def many_descriptors(work):
-    """The page is found within the time behind twenty thousand descriptors and among as many mappings."""
+    """The page is found in time behind twenty thousand descriptors and as many mappings."""
     lie(work, 0.03, "many")
 
 
 def pages_that_shrink(work):
-    """A page that is not sealed, and shrinks while it is read, is refused; nobody dies of it."""
+    """A page without seals, truncated while it is read, is rejected; zguard does not die of SIGBUS."""
     with work.liar("unsealed") as liar:
         liar.tell("truncate")
         for _ in range(10 if settings["pages"] < 1000 else 60):
@@ -160,7 +160,7 @@ def pages_that_shrink(work):
 
 
 def pages_of_another_user(work):
-    """A page that root has made is not that of a process of another user, whatever it looks like."""
+    """A page file owned by root does not belong to another user's process, whatever its contents."""
     with work.liar("foreign") as liar:
         liar.tell("stay")
         for word in ("stats", "check", "trim"):
@@ -169,7 +169,7 @@ def pages_of_another_user(work):
 
 
 def processes_that_change_their_user(work):
-    """A process of root's that goes on as another user for good is looked at as before, by root and by that user."""
+    """If a process of root changes its user for good, root and the new user can still inspect it."""
     script = "import os, sys; os.setgid(65534); os.setuid(65534); print('ready', flush=True); sys.stdin.read()"
     environment = {**work.environment, "LD_PRELOAD": str(work.library)}
     with subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -181,8 +181,8 @@ def processes_that_change_their_user(work):
 
 
 def files_named_like_pages(work):
-    """A file at the root of a file system that is not mounted any more is called what a page is called, as far as /proc shows: as it is in
-    a name space of mounts that an unprivileged user makes. It is refused, whoever owns it, and root writes to none."""
+    """In /proc, a file at the root of an unmounted file system can have the same name as a page; any unprivileged user can create one in a
+    mount namespace. zguard rejects it, whoever owns it, and root writes to no such file."""
     with work.liar("sealed") as liar, open(f"/proc/{liar.pid}/fd/3", "rb") as page:
         contents = bytearray(page.read(STATS_BYTES))
     place = work.path / "place"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What others may do to a run, above all to root's: forging findings and taking some away, requests in somebody else's name, what they put
-in the way of a report; and reports that nobody reads, or that a disk has no room for. As two users, root and nobody. Closing line: N
-passed, N failed.
+"""Tests that other users cannot tamper with a run, in particular with root's: findings, requests, and the report.
+Attacks: forging and removing findings, requests in the name of another process, files planted at the path of a report. Also reports that
+nobody reads, or for which the disk has no room. Runs as root and as nobody. Closing line: N passed, N failed.
 
 usage: runs.py [--filter WORD]"""
 
@@ -23,7 +23,7 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, scrubbed  # noqa: E402
 from Support.reachable import Reachable  # noqa: E402
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # one that nobody may run, too
+PYTHON = "/usr/bin/python3"  # the system's, which nobody may execute too
 DEADLINE_SECONDS = 60
 FORGED = '{"schema":"zguard.finding/1","kind":"use-after-free","access":"read","confidence":"exact","detail":{"what":"forged"},"count":1,"pid":1}'
 
@@ -31,7 +31,7 @@ FORGED = '{"schema":"zguard.finding/1","kind":"use-after-free","access":"read","
 class Work(Reachable):
     def __init__(self, path):
         super().__init__(path)
-        # A directory that everybody may write to, as /tmp is, and one that root's runs use.
+        # A world-writable directory, as /tmp is, which root's runs use for temporary files.
         self.shared = self.path / "shared"
         self.shared.mkdir()
         self.shared.chmod(0o1777)
@@ -60,7 +60,7 @@ def findings(path):
     return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
-# Tries every file below a directory that can be found by listing; says what it could write to.
+# Lists a directory, tries to modify each file below it, and prints the successes.
 SEARCH = """
 import os, sys
 forged = sys.argv[2]
@@ -92,7 +92,7 @@ for folder, folders, files in os.walk(sys.argv[1]):
 
 
 def strangers_add_nothing(work):
-    """Another user, who sees the names in /tmp, neither forges a finding of root's run nor takes one away."""
+    """Another user, who can list /tmp, can neither forge nor remove a finding of root's run."""
     twice = work.build("twice")
     report = work.shared / "report.json"
     run = work.start("--report", report, "-o", "on_finding=continue", "--", twice, "wait")
@@ -106,7 +106,7 @@ def strangers_add_nothing(work):
     assert not list(work.shared.glob("zguard.*")), list(work.shared.iterdir())
 
 
-# A process of the run that has gone on as another user, and knows its directory.
+# Runs as a process of the guarded run after a change of user; it knows the run's directory.
 INSIDE = """
 import os, sys
 path = os.environ["ZGUARD_OPTIONS"].split("report_path=")[1].split(":")[0]
@@ -132,7 +132,7 @@ os.mkdir(os.path.join(folder, "own-1-directory"))
 
 
 def others_of_the_run_add_their_own(work):
-    """Processes that continue as another user report, and touch nobody else's findings."""
+    """Processes of the run that change their user can report findings, but cannot modify findings of others."""
     twice = work.build("twice")
     report, secret = work.shared / "report.json", work.path / "secret"
     secret.write_text(FORGED + "\n")
@@ -149,7 +149,7 @@ def others_of_the_run_add_their_own(work):
 
 
 def workers_take_nothing_away(work):
-    """A worker of root's server that has given up its rights cannot cut what the others have found, by no descriptor that it has."""
+    """A worker of root's server that has dropped its privileges cannot truncate findings of others through any inherited descriptor."""
     drops = work.build("drops")
     for how in ("setuid", "setreuid", "setresuid"):
         report = work.shared / f"{how}.json"
@@ -159,7 +159,8 @@ def workers_take_nothing_away(work):
 
 
 def directory_of_an_old_run(work):
-    """A daemon keeps the path of a run's directory, and somebody else makes that directory anew: nothing is appended where it leads."""
+    """A daemon outlives its run; another user recreates the run's directory with a link. The daemon must not append to the link's
+    target."""
     twice = work.build("twice")
     target = work.path / "target"
     target.write_text("kept\n")
@@ -177,8 +178,8 @@ def directory_of_an_old_run(work):
 
 
 def requests_in_others_names(work):
-    """A process that has dropped its privileges asks root's zguard for the stacks of another process, by the run's page and by a message;
-    and claims that a thread of that process is one of its own that stalls. None is stopped."""
+    """A process that has dropped its privileges asks root's zguard for stacks of another process, through the run's page and by message,
+    and claims that a thread of that process is a stalled thread of its own. zguard stops no such thread."""
     victim = subprocess.Popen([work.build("victim")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     attacker = work.build("asks")
     try:
@@ -194,7 +195,7 @@ def requests_in_others_names(work):
 
 
 def planted_reports(work):
-    """`--report` follows no link that somebody chose, and writes to no file of another user's."""
+    """`--report` follows no link that another user made, and writes to no file of another user."""
     target = work.path / "target"
     theirs = work.path / "theirs"
     theirs.mkdir()
@@ -220,12 +221,12 @@ def planted_reports(work):
     reader = os.open(work.shared / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     refused(work.shared / "pipe", "another user")
     os.close(reader)
-    # A directory of theirs, in which a link takes the place of a directory of root's.
+    # A directory of the other user, with a link in place of a directory of root.
     (theirs / "folder").symlink_to(work.path)
     os.chown(theirs, NOBODY, NOBODY)
     os.lchown(theirs / "folder", NOBODY, NOBODY)
     refused(theirs / "folder" / "target", "symbolic link of another user")
-    # Root's own links lead where root wants, and a file of theirs in a directory of theirs can be made.
+    # Root's own links are followed, and a new file in a directory of the other user can be created.
     (work.path / "own").symlink_to(work.shared)
     for path in (work.path / "own" / "report.json", theirs / "report.json"):
         result = work.run("--report", path, "--", "/bin/true")
@@ -235,7 +236,7 @@ def planted_reports(work):
 
 
 def pipes_that_nobody_reads(work):
-    """A report that is a pipe with a reader that does not read, or with none, holds nobody."""
+    """If the report is a pipe whose reader does not read, or that has no reader, the program does not block."""
     twice = work.build("twice")
     pipe = work.path / "pipe"
     os.mkfifo(pipe)
@@ -249,7 +250,7 @@ def pipes_that_nobody_reads(work):
                 began = time.monotonic()
                 assert process.stdout.readline() == "began\n"
                 line = process.stdout.readline()
-                # It said how long its 400 findings took it; each may have waited 0.1 s before.
+                # The program printed the time for its 400 findings; each may have waited 0.1 s.
                 milliseconds = int(line.removeprefix("took "))
                 assert milliseconds < 20_000, (reads, command, milliseconds)
                 process.wait(DEADLINE_SECONDS)
@@ -262,7 +263,8 @@ def pipes_that_nobody_reads(work):
 
 
 def removed_directories(work):
-    """Findings whose report and raw file are gone together are shown, and not said to be anywhere; so are those that no raw file had."""
+    """If report and raw file are both deleted, the findings are printed and not claimed to be in a file; likewise findings without a raw
+    file."""
     twice = work.build("twice")
     folder = work.shared / "folder"
     for form in ("json", "html"):
@@ -274,13 +276,13 @@ def removed_directories(work):
 
 
 def full_disks(work):
-    """What the closing line says is written is on the disk, whole; and where the rest is."""
+    """Every finding that the closing line claims is written is complete on the disk; the line also names the place of the others."""
     twice = work.build("twice")
     disk = work.path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", disk], capture_output=True)
     if mounted.returncode:
-        return  # no namespaces for us here
+        return  # mount namespaces cannot be created here
     for form in ("json", "text", "html"):
         for room in (0, 16, 48, 4096):
             script = (f"mount -t tmpfs -o size=4m none {disk} && head -c {(4096 - room) * 1024} /dev/zero >{disk}/fill; "
@@ -293,7 +295,7 @@ def full_disks(work):
             assert status == "99\n", (form, room, status, said)
             if form == "json":
                 lines = [line for line in report.splitlines() if line.startswith("{")]
-                whole = [json.loads(line) for line in lines]  # no torn one
+                whole = [json.loads(line) for line in lines]  # fails for an incomplete line
                 stored = len(whole)
             else:
                 stored = len(re.findall(r"==zguard== double-free" if form == "text" else r"<details class=\"f\"", report))
@@ -306,10 +308,10 @@ def full_disks(work):
             told = int(partly[1]) if partly else seen if f"written to '{disk}/report'" in closing else 0
             assert told == stored, (form, room, told, stored, closing)
             if partly and "all of them are in" in closing:
-                # Half a line of a process is one of those that could not be written.
+                # An incomplete line counts as a finding that could not be written.
                 kept = [line for line in raw.splitlines() if line.startswith('{"schema":"zguard.finding/1"') and line.endswith("}")]
                 assert len(kept) == seen, (form, room, len(kept), closing)
-            # What no file has is there as text.
+            # Findings that no file contains were printed as text.
             assert seen - told <= len(re.findall(r"==zguard== double-free", said)) + (len(raw) > 0) * seen, (form, room, said[-800:])
             if room == 4096:
                 assert told == 30 and "unfinished" not in listing, (form, closing, listing)

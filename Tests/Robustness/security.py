@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What others may plant, and what must not come of it: files at a report's path, an environment for privileged programs, hostile reports
-and statistics; how the library and zguard are linked, and what the library calls. Closing line: N passed, N failed."""
+"""Tests that planted files, environments and reports cannot make the library or zguard do harm.
+Files at a report's path, the environment of privileged programs, hostile reports, core files and statistics; how the library and zguard are
+linked, and which system calls the library makes. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -37,7 +38,7 @@ class Work:
                               env={**self.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"on_finding=continue:{options}"}, **more)
 
     def waiting(self, options, program=None):
-        """A process that has freed its block once, says where it was, and waits."""
+        """Starts a process that frees its block once, prints the block's address, and waits."""
         return subprocess.Popen([program or self.programs / "twice", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env={**self.environment, "LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": options})
 
@@ -48,7 +49,7 @@ class Work:
 
 
 def is_refused(work, path, options=None):
-    """The report is not written there, the program goes on, and the finding is on standard error, with the reason."""
+    """The library does not write to the path; the program continues, and standard error has the finding and the reason."""
     result = work.guarded(options or f"report_path={path}")
     assert result.returncode == 0, result
     assert f"warning: cannot open report '{path}'" in result.stderr and "double-free" in result.stderr, result.stderr
@@ -75,13 +76,13 @@ def planted_links(work):
     for name in ("link", "dangling", "hard", "directory"):
         is_refused(work, work.path / name)
     assert target.read_text() == "kept" and not (work.path / "new").exists()
-    # The name with the process's number is not better.
+    # A report path that contains the process id is checked the same way.
     process = work.waiting(f"on_finding=continue:report_path={work.path}/%p")
     report = work.path / str(process.pid)
     end = time.monotonic() + DEADLINE_SECONDS
     while not report.exists() and time.monotonic() < end:
         time.sleep(0.002)
-    # What was opened at the start stays; another file at its path is not written to.
+    # The report file opened at the start stays in use; a file that replaces it is not written to.
     report.rename(work.path / "moved")
     report.symlink_to(target)
     errors = process.communicate(timeout=DEADLINE_SECONDS)[1].decode()
@@ -91,7 +92,7 @@ def planted_links(work):
 def planted_pipes(work):
     pipe = work.path / "pipe"
     os.mkfifo(pipe)
-    is_refused(work, pipe)  # nobody reads: it would wait for ever
+    is_refused(work, pipe)  # without a reader, open would block for ever
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     work.guarded(f"report_path={pipe}")
     assert json.loads(os.read(reader, 1 << 16))["kind"] == "double-free", "a pipe that somebody reads is a report"
@@ -99,7 +100,7 @@ def planted_pipes(work):
 
 
 def planted_files(work):
-    """A file of another user's in a directory that everybody may write to."""
+    """A file of another user in a world-writable directory."""
     directory = work.path / "shared"
     directory.mkdir()
     directory.chmod(0o1777)
@@ -115,7 +116,7 @@ def planted_files(work):
 
 
 def privileged_programs(work):
-    """Not preloaded, which the loader refuses, but linked: the environment says nothing to it."""
+    """In privileged programs linked with the library (the loader ignores LD_PRELOAD there), the library ignores ZGUARD_OPTIONS."""
     for name in ("plain", "setuid", "capable"):
         subprocess.run(["gcc", "-O0", "-w", "-fno-builtin", TESTS / "Robustness/Security/twice.c", LIBRARY, f"-Wl,-rpath,{work.path}", "-Wl,--no-as-needed",
                         "-o", work.path / name], check=True, timeout=DEADLINE_SECONDS)
@@ -133,7 +134,7 @@ def privileged_programs(work):
         if name == "plain":
             assert result.returncode == 0 and report.exists() and "double-free" in report.read_text(), result
         else:
-            # Guarded, with what the library does by itself: the finding is on standard error, and ends the program.
+            # Guarded with default options: the finding is on standard error, and ends the program.
             assert result.returncode == -6 and not report.exists() and "double-free" in result.stderr, (name, result)
         bad = subprocess.run([work.path / name], capture_output=True, text=True, timeout=DEADLINE_SECONDS, user=NOBODY, group=NOBODY, extra_groups=[],
                              env={"ZGUARD_OPTIONS": "on_finding=nonsense"})
@@ -141,7 +142,7 @@ def privileged_programs(work):
 
 
 def does_nothing(trace, pipe):
-    """What a traced zguard does to the world: it starts nothing, writes to no file, talks to nobody; and it waits for no pipe."""
+    """Checks in the trace that zguard started no process, wrote to no file, opened no connection, and did not wait for a pipe."""
     calls = trace.read_text(errors="replace").splitlines()
     assert any("openat(" in call for call in calls), "nothing was traced"
     started = [call for call in calls if "execve(" in call]
@@ -149,20 +150,20 @@ def does_nothing(trace, pipe):
     harm = [call for call in calls if re.search(r"\b(connect|bind|sendto|fork|vfork|unlink(at)?|rename(at2?)?|mkdir(at)?|truncate|chmod|ptrace)\(", call)
             or re.search(r"open(at)?\(.*O_(WRONLY|RDWR|CREAT|TRUNC)", call)]
     assert not harm, (trace.name, harm)
-    # What may block or have an effect when it is opened is opened without waiting.
+    # A pipe or device must be opened without waiting.
     opened = [call for call in calls if str(pipe) in call and "openat(" in call]
     assert all("O_NONBLOCK" in call for call in opened), opened
 
 
 def hostile_report(work):
-    """A report that names whatever its writer likes."""
+    """A report with hostile paths and names."""
     pipe, device = work.path / "module.so", "/dev/zero"
     os.mkfifo(pipe)
     source = work.path / "pipe.c"
     os.mkfifo(source)
     secret = work.path / "secret.key"
     secret.write_text("SECRET\n" * 9)
-    # Debug information that lies elsewhere, in a file that is none.
+    # A debug link that leads to a device instead of a file with debug information.
     program = work.path / "linked"
     shutil.copy(Work.programs / "twice", program)
     link = work.path / "link.bin"
@@ -191,7 +192,7 @@ def hostile_report(work):
 
 
 def hostile_core(work):
-    """A core file that says its program, the library and libc lie in files that somebody chose."""
+    """A core file whose paths of program, library and libc were replaced by chosen ones."""
     program = work.path / "a program with a name that is long enough for all those paths that stand in its place"
     shutil.copy(Work.programs / "twice", program)
     process = work.waiting("fence_per_context=0", program)
@@ -235,7 +236,7 @@ def hostile_core(work):
 
 
 def hostile_statistics(work):
-    """A process may write anything into its own page."""
+    """A process may write anything into its own statistics page."""
     process = work.waiting("sample_seed=7")
     try:
         page = None
@@ -259,7 +260,7 @@ def hostile_statistics(work):
             result = work.zguard(*words)
             assert result.returncode == 0 and b"owned" in result.stdout, (words, result)
             assert b"\x1b" not in result.stdout + result.stderr and b"\x07" not in result.stdout, (words, result.stdout)
-        # Addresses and sizes that are none; other bytes than those above may make it another version.
+        # Invalid addresses and sizes; the bytes may also form another page version, which zguard rejects.
         for number in range(12):
             with open(page, "r+b") as file:
                 file.seek(24)
@@ -276,14 +277,14 @@ def hostile_statistics(work):
 
 
 def listed_calls():
-    """What ARCHITECTURE.md says that the runtime calls, by the word that each paragraph begins with."""
+    """Returns the system calls listed in ARCHITECTURE.md, by the first words of each paragraph."""
     text = (TESTS.parent / "ARCHITECTURE.md").read_text()
     section = text.split("## System calls made")[1].split("\n## ")[0]
     return {paragraph.split(":")[0].strip(): set(re.findall(r"`([a-z_0-9]+)`", paragraph)) for paragraph in section.split("\n\n") if ":" in paragraph}
 
 
 def traced_calls(work, options, *words):
-    """System calls up to the first getppid, and between the last two of the first process."""
+    """Returns the system calls up to the first getppid, and those between the last two getppid of the first process."""
     trace = work.path / "trace"
     environment = [] if options is None else ["-E", f"LD_PRELOAD={LIBRARY}", "-E", f"ZGUARD_OPTIONS={options}"]
     subprocess.run(["strace", "-f", "-qq", "-o", trace, *environment, work.programs / "heavy", *words], check=True, timeout=DEADLINE_SECONDS,
@@ -296,18 +297,18 @@ def traced_calls(work, options, *words):
 
 
 def calls_as_listed(work):
-    """Nothing is called that ARCHITECTURE.md does not list: at the start, and while a program does nothing but allocate."""
+    """At the start, and while a program only allocates, the runtime makes no system call that ARCHITECTURE.md does not list."""
     listed = listed_calls()
     plain, of_libc = traced_calls(work, None)
     for options in ("", "profile=fence", "profile=sample", "overhead=5%", "pressure_thread_bytes=1m:fence_overhead=100%"):
         for words in ((), ("threads",)):
             start, running = traced_calls(work, options, *words)
-            # The thread that watches memory is made by libc; others, and the child, by the program.
+            # libc creates the memory pressure thread; the program makes the other threads and the child.
             by_libc = of_libc | {"clone3", "clone", "rt_sigprocmask", "rt_sigaction"}
             unknown = running - listed["Running"] - listed["Short memory"] - by_libc
             assert not unknown, f"while it runs, {options} {words}: {unknown}"
             if not words:
-                unknown = start - plain - listed["Start"] - {"getrandom"}  # of libc's malloc
+                unknown = start - plain - listed["Start"] - {"getrandom"}  # from libc's malloc
                 assert not unknown, f"at its start, {options}: {unknown}"
 
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Servers under load for hours, guarded, while memory is trimmed and short, processes fork and others look on.
+"""Soak test: guarded servers under load for hours, with trims, memory pressure, forks and observers.
 
-For the time given, each of these runs under `zguard run`: redis (saving and rewriting its log, with a replica), nginx (whose workers
-are replaced again and again), a Python HTTP server, a C server of threads, forks and libraries that come and go (profile fence),
-a Swift service. At random moments `zguard trim`, `check` and `stats --watch` turn to them, the last is killed again, and, where
-control groups of version 1 can be made, memory gets short. At the end:
-- every server ended as it does unguarded, without a finding, and none had to be asked twice;
+For the given time, each of these runs under `zguard run`: redis (saving and rewriting its log, with a replica), nginx (whose workers are
+replaced continuously), a Python HTTP server, a C server that creates threads, forks, loads and unloads libraries (profile fence), a Swift
+service. At random moments `zguard trim`, `check` and `stats --watch` examine a server (a watcher is then killed), and, if control groups of
+version 1 can be made, memory gets short. At the end:
+- every server ended as it does unguarded, without a finding, and answered each request at the first attempt;
 - memory and descriptors of every server and of every `zguard run` are flat: see `Curve`;
-- nothing is left behind in the directory of temporary files, and no process.
+- no temporary file and no process is left.
 """
 
 import argparse
@@ -46,11 +46,11 @@ PORTS = Ports()
 
 def die_with_parent():
     libc.prctl(DIE_WITH_PARENT, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells ignore it for what they start in the background
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # shells ignore SIGINT for background jobs
 
 
 def field(text, name):
-    """A number of kilobytes out of /proc/PID/status or smaps_rollup; None where the line is missing."""
+    """Returns a number of kilobytes from /proc/PID/status or smaps_rollup; None if the line is missing."""
     for line in text.splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1])
@@ -68,9 +68,9 @@ def children(pid):
 
 
 class Curve:
-    """What a process used, over time. The first third of the time does not count: tables fill, stacks are seen for the first
-    time. Then what was usual (median) and what was least (first decile) in the last quarter of the time may be above what they
-    were in the quarter after the warming-up by `share` and `absolute`, not more."""
+    """A resource's use over time. The first third of the time is a warm-up: tables fill, stacks are recorded for the first time. In the
+    last quarter of the time, median and first decile may exceed those of the quarter after the warm-up by at most `share` and
+    `absolute`."""
 
     def __init__(self, unit, share, absolute):
         self.unit, self.share, self.absolute = unit, share, absolute
@@ -81,7 +81,7 @@ class Curve:
         self.values.append(value)
 
     def quarters(self):
-        """(median, first decile) of the quarter after the first third of the time, and of its last quarter."""
+        """Returns (median, first decile) of the quarter after the first third of the time, and of the last quarter."""
         start, end = self.moments[0], self.moments[-1]
         length = end - start
         pair = []
@@ -109,7 +109,7 @@ class Curve:
 
 
 class Process:
-    """A living process and its curves. Memory is that of the process alone, without what it shares with files."""
+    """A live process and its curves. Memory is the private memory, without file-backed shared pages."""
 
     def __init__(self, name, pid):
         self.name, self.pid = name, pid
@@ -132,7 +132,7 @@ class Process:
 
 
 class Server:
-    """A program under `zguard run`, and what talks to it. `load` is called in a thread of its own, again and again."""
+    """A program under `zguard run` and its client. A dedicated thread calls `load` repeatedly."""
 
     options = ()
     end_signal = signal.SIGTERM
@@ -194,7 +194,7 @@ class Server:
         return (self.directory / "output").read_text(errors="replace")[-800:]
 
     def end(self):
-        """Problems with the end, as lines of text."""
+        """Ends the server; returns problems as lines of text."""
         problems = list(self.trouble)
         if self.process.poll() is not None:
             problems.append(f"had ended before with {self.process.returncode}")
@@ -238,13 +238,13 @@ class Redis(Server):
         self.ask_for("redis-benchmark", "-p", self.port, "-t", "set,get,lpush,lpop,hset,sadd,zadd,lrange_100", "-n", "4000", "-r", "2000",
                      "-d", "100", "-c", "20", "-q")
         self.ask_for("redis-cli", "-p", self.port, "LTRIM", "mylist", "0", "999")
-        # Both fork; one that runs already is no trouble.
+        # Both jobs fork; an error because one already runs is ignored.
         for job in ("BGREWRITEAOF", "BGSAVE"):
             subprocess.run(["redis-cli", "-p", str(self.port), job], capture_output=True, timeout=60)
 
 
 class Replica(Redis):
-    """Follows the server that was started before it, and answers readers."""
+    """Replicates the server started before it, and answers readers."""
     name = "replica"
     master = None
 
@@ -288,12 +288,12 @@ class Nginx(Server):
     def load(self):
         page = "page.html" if self.loads % 2 else "again/page.html"
         self.ask_for("wrk", "-t1", "-c8", "-d3s", "-H", "Accept-Encoding: gzip", f"http://127.0.0.1:{self.port}/{page}")
-        os.kill(self.pid, signal.SIGHUP)  # new workers; the old ones end when their connections do
+        os.kill(self.pid, signal.SIGHUP)  # start new workers; the old ones end when their connections do
 
 
 class PythonService(Server):
     name = "python3"
-    end_status = 128 + signal.SIGTERM  # it has no handler
+    end_status = 128 + signal.SIGTERM  # Python has no SIGTERM handler
 
     def command(self):
         return [PYTHON, str(SOURCES / "service.py"), str(self.port)]
@@ -315,7 +315,7 @@ class CServer(Server):
 
 
 class CServerPlain(CServer):
-    """The same with default options and a cap on dead memory that makes eviction the rule."""
+    """The same server with default options and a quarantine so small that blocks are evicted all the time."""
     name = "c-server-guard"
     options = ("-o", "quarantine_bytes=8m", "-o", "pressure_thread_bytes=4m")
 
@@ -328,7 +328,7 @@ class SwiftService(Server):
 
 
 class Disturbance(threading.Thread):
-    """Turns to one of the servers at random moments."""
+    """Disturbs one of the servers at random moments."""
 
     def __init__(self, servers, generator, ending):
         super().__init__(daemon=True)
@@ -350,7 +350,7 @@ class Disturbance(threading.Thread):
     def trim(self, server):
         result = subprocess.run([ZGUARD, "trim", str(server.pid)], capture_output=True, text=True, timeout=120,
                                 preexec_fn=die_with_parent)
-        # A process that is idle, and has no thread of ours, answers later.
+        # An idle process without a maintenance thread trims at its next allocation.
         if result.returncode and "at its next allocation" not in result.stdout:
             raise Failed(f"zguard trim ended with {result.returncode}: {result.stdout + result.stderr}")
 
@@ -358,7 +358,7 @@ class Disturbance(threading.Thread):
         server.ask_for(ZGUARD, "check", server.pid)
 
     def watch(self, server):
-        """Looks on for some seconds and is killed, politely or not; what it said is whole lines of JSON, but the last."""
+        """Watches for some seconds and is killed by a random signal; its output is complete lines of JSON, except the last."""
         watcher = subprocess.Popen([ZGUARD, "stats", "--watch", "0.2", "--json", str(server.pid)], stdout=subprocess.PIPE,
                                    preexec_fn=die_with_parent)
         self.ending.wait(self.generator.uniform(0.5, 5))
@@ -377,7 +377,7 @@ class Disturbance(threading.Thread):
                 raise Failed("stats --watch speaks of another process")
 
     def pressure(self, server):
-        """The limit of its control group comes down to little above what it uses, for some seconds."""
+        """Lowers the control group's limit to slightly above its usage, for some seconds."""
         limit = server.group / "memory.limit_in_bytes"
         used = int((server.group / "memory.usage_in_bytes").read_text())
         try:
@@ -388,7 +388,7 @@ class Disturbance(threading.Thread):
 
 
 def make_group():
-    """A control group for the servers, or None where none can be made."""
+    """Returns a control group for the servers, or None if none can be made."""
     group = GROUPS / f"zguard-soak-{os.getpid()}"
     try:
         group.mkdir()
@@ -409,7 +409,7 @@ def remove_group(group):
 
 
 def build():
-    """The servers of this test."""
+    """Builds the servers of this test."""
     for source, argv in ((SOURCES / "server.c", ["gcc", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]),
                          (SOURCES / "service.swift", ["swiftc", "-O", "-g", "-swift-version", "6", "-warnings-as-errors",
                                                       "-parse-as-library", "-o"])):
@@ -487,7 +487,7 @@ def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="zguard-soak-") as name:
         directory = Path(name)
-        os.chmod(directory, 0o755)  # nginx's workers are nobody
+        os.chmod(directory, 0o755)  # nginx's workers run as nobody
         (directory / "tmp").mkdir()
         os.chmod(directory / "tmp", 0o1777)
         servers = [kind(directory) for kind in chosen]

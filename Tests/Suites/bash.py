@@ -1,5 +1,5 @@
-"""Bash's own tests, run by the installed bash. A unit is one of the scripts run-*, and one test: it compares what bash prints
-with what is expected. The small helpers that print their arguments are compiled."""
+"""Runs bash's own tests with the installed bash. A unit is one run-* script, which is one test: it compares bash's output with the expected
+output. The small helpers that print their arguments are compiled."""
 
 import subprocess
 

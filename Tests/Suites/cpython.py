@@ -1,8 +1,8 @@
-"""CPython's own regression tests, as Debian packages them, run by the installed interpreter.
+"""Runs CPython's regression tests, as packaged by Debian, with the installed interpreter.
 
-A unit is a module of the package `test`. Each runs in a process of its own through cpython_events.py, which writes down each
-test's outcome; so a module in which the interpreter dies still has the outcomes of the tests before. Units whose name ends in
-"+malloc" take all of Python's objects from malloc.
+A unit is a module of the package `test`. Each runs in a process of its own through cpython_events.py, which records each test's outcome; so
+if the interpreter crashes, the outcomes of the earlier tests are known. Units with the suffix "+malloc" allocate all of Python's objects
+with malloc.
 """
 
 import json
@@ -14,7 +14,7 @@ PYTHON = "/usr/bin/python3"
 LIBRARY = Path("/usr/lib/python3.11/test")
 EVENTS = Path(__file__).resolve().parent / "cpython_events.py"
 
-# Not run: the reason is in each line.
+# Modules that are not run, and why.
 LEFT_OUT = {
     "test_gdb": "debugs python with gdb and needs its debug symbols",
     "test_idle": "needs a screen", "test_tcl": "needs a package of its own", "test_tk": "needs a screen",
@@ -23,11 +23,11 @@ LEFT_OUT = {
     "test_cppext": "installs from the network",
     "test_ensurepip": "Debian has it replaced", "test_venv": "installs from the network",
 }
-# Tests that are ignored: the reason is in each line.
+# Tests that are ignored, and why.
 IGNORED = {
     "test.test_socket.ThreadedVSOCKSocketStreamTest.*": "waits for ever where the machine itself is a guest with a vsock device",
 }
-# What takes longest, for the end.
+# The slowest modules, which run last.
 SLOW = ("test_concurrent_futures", "test_asyncio", "test_multiprocessing_fork", "test_multiprocessing_forkserver",
         "test_multiprocessing_spawn", "test_tokenize", "test_unicodedata", "test_io", "test_subprocess", "test_signal", "test_tools",
         "test_lib2to3", "test_zipfile", "test_distutils", "test_peg_generator", "test_compileall", "test_statistics", "test_random",
@@ -76,7 +76,7 @@ class CPython(Suite):
                 starts.append((event["time"], running))
             else:
                 running = None
-                # Several failures of one test, and the success that skipped subtests do not keep from being said.
+                # A test may report several failures, and a success even if subtests were skipped.
                 if outcomes.get(event["test"]) not in ("failed", "failed as expected"):
                     outcomes[event["test"]] = event["outcome"]
         if ended.status is None:
@@ -99,7 +99,7 @@ def read_events(path):
             try:
                 yield json.loads(line)
             except ValueError:
-                pass  # cut off when the process was killed
+                pass  # truncated when the process was killed
 
 
 def seconds_of(finding):

@@ -1,7 +1,7 @@
 """Runs CPython's regression tests in this process and writes each test's start and outcome to a file: events FILE ARGUMENT…
 
-Started by the tested interpreter itself, with the arguments of `python3 -m test`. An event is one line of JSON; the file is
-opened for each, so that no descriptor stays in the tests' way.
+The interpreter under test runs this script, with the arguments of `python3 -m test`. An event is one line of JSON; the file is opened for
+each event, so that no additional descriptor is open in the tests.
 """
 
 import json
@@ -16,7 +16,7 @@ def main():
     process = os.getpid()
 
     def log(**event):
-        if os.getpid() != process:  # a forked child that goes on in the test framework is not the test
+        if os.getpid() != process:  # a forked child that continues in the test framework is not the test
             return
         event["time"] = time.time()
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:

@@ -1,5 +1,5 @@
-"""git's own tests, from Debian's source package, over the installed git (GIT_TEST_INSTALLED). The program test-tool, which many
-of them use, is built of the source. A unit is a script, which says each test's outcome in TAP."""
+"""Runs git's own tests, from Debian's source package, with the installed git (GIT_TEST_INSTALLED). The program test-tool, which many tests
+use, is built from the source. A unit is a script, which prints each test's outcome in TAP."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ import subprocess
 from suite import Result, Suite, SuiteError, Unit
 from tap import read_tap
 
-# By number: servers that need another package (svn, cvs, p4, apache), git-gui and measurements; and what takes many minutes.
+# Test numbers: servers of other packages (svn, cvs, p4, apache), git-gui and measurements; and slow tests.
 LEFT_OUT = re.compile(r"t(9[14568]\d\d|7003|3404|3421|3426|0021|6102|5516|9902|9300|7900|5318|4013)-")
 SET_UP = ["NO_TCLTK=1", "NO_GETTEXT=1", "NO_PYTHON=1", "USE_LIBPCRE2=", "NO_CURL=1", "NO_EXPAT=1", "CFLAGS=-O0 -g0"]
 

@@ -1,5 +1,5 @@
-"""The test scripts of coreutils, sed and grep, run over the installed programs. A unit is a script, and a script is one test:
-its exit status says passed, failed or skipped. Nothing is configured or built: what asks for a build fails either way."""
+"""Runs the test scripts of coreutils, sed and grep with the installed programs. A unit is a script, and a script is one test:
+its exit status says passed, failed or skipped. Nothing is configured or built: tests that need a build fail plain and guarded."""
 
 import re
 import subprocess
@@ -12,8 +12,8 @@ OUTCOMES = {0: "passed", 77: "skipped", None: "hung"}
 class Scripts(Suite):
     command = "sh SCRIPT"
     deadline = 900.0
-    folder = "tests"  # with the scripts, in the source
-    programs = "src"  # where the scripts look for what was built
+    folder = "tests"  # directory of the scripts in the source
+    programs = "src"  # directory in which the scripts look for built programs
     pattern = "**/*.sh"
     variable = "CU_TEST_NAME"
     runs_in = "."
@@ -29,7 +29,7 @@ class Scripts(Suite):
                 (found / name).symlink_to(f"/usr/bin/{name}")
 
     def tested(self):
-        """The installed programs: those of the package."""
+        """Returns the names of the package's installed programs."""
         shown = subprocess.run(["dpkg", "-L", self.packages[0]], capture_output=True, text=True).stdout
         return [line.rsplit("/", 1)[1] for line in shown.splitlines() if re.match(r"(/usr)?/bin/[\w\[]+$", line)]
 

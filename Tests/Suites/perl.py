@@ -1,7 +1,6 @@
-"""Perl's core tests from its source package, run by the installed perl.
+"""Runs Perl's core tests from its source package with the installed perl.
 
-The tests find their modules in ../lib: here a tree of links to the installed modules, with the tests of the source package
-among them. A unit is a script.
+The tests load their modules from ../lib: a tree of links to the installed modules and the tests of the source package. A unit is a script.
 """
 
 import os
@@ -11,7 +10,7 @@ import shutil
 from suite import Result, Suite, Unit
 from tap import read_tap
 
-# Folders of t/ that look at the source or a build, need hours or another system.
+# Directories of t/ that examine the source or a build, take hours, or need another system.
 LEFT_OUT = ("porting", "benchmark", "bigmem", "win32", "x2p", "lib")
 QUICK = {"op/pack.t", "op/array.t", "op/hash.t", "op/threads.t", "op/sprintf.t", "op/sort.t", "op/split.t", "op/closure.t",
          "op/magic.t", "re/pat.t", "re/regexp.t", "io/open.t", "mro/basic.t", "comp/parser.t"}
@@ -73,7 +72,7 @@ class Perl(Suite):
 
 
 def link_files(source, target):
-    """A tree of folders with a link for every file; what is there already stays."""
+    """Makes a directory tree with a link for every file; existing files stay."""
     for folder, _, files in os.walk(source):
         below = target / os.path.relpath(folder, source)
         below.mkdir(parents=True, exist_ok=True)

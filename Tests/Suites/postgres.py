@@ -1,5 +1,5 @@
-"""PostgreSQL's regression tests, from Debian's source package, against the installed server. They follow one another in one
-data base: all of them are one unit. Server, psql and pg_regress are guarded; where the tests run as root, as another user."""
+"""Runs PostgreSQL's regression tests, from Debian's source package, with the installed server. The tests build on each other in one
+database, so they are one unit. Server, psql and pg_regress are guarded; if started as root, the tests run as another user."""
 
 import os
 import re
@@ -38,7 +38,7 @@ class Postgres(Suite):
     def prepare(self):
         if not os.path.exists(PG_REGRESS):
             raise SuiteError(f"{PG_REGRESS} is missing")
-        # The archive may have the server in a newer minor version than the source; the tests of one serve all.
+        # The archive may have the server in a newer minor version than the source; any minor version's tests will do.
         self.source = self.fetch_source("postgresql-15", "src/test/regress/parallel_schedule", same=lambda version: version.split(".")[0])
         self.library = self.build / "regress.so"
         if self.library.exists():
@@ -60,7 +60,7 @@ class Postgres(Suite):
             (shutil.copytree if found.is_dir() else shutil.copy)(found, tree / name)
         shutil.copy(self.library, tree)
         tests = "--schedule=regress/parallel_schedule"
-        if only:  # what the others build upon goes first
+        if only:  # first the tests on which the others build
             tests = " ".join(dict.fromkeys(["test_setup", "create_index", *only]))
         script = place.work / "script"
         script.write_text(SCRIPT.format(bin=BIN, regress=PG_REGRESS, port=5499, tests=tests))

@@ -1,5 +1,5 @@
-"""Redis' own tests, from Debian's source package, against the installed server: a unit is a file of them. The scripts start and
-stop servers by themselves, all guarded. `--quick` has none: a unit starts a server for each of its groups."""
+"""Runs Redis' own tests, from Debian's source package, with the installed server: a unit is a test file. The scripts start and stop servers
+themselves, all guarded. `--quick` has no units: each starts a server for each of its groups."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ NAMES = ("type/string", "type/incr", "type/list", "type/list-2", "type/hash", "t
          "unit/querybuf", "unit/protocol", "unit/latency-monitor", "unit/printver", "unit/replybufsize", "integration/rdb", "integration/aof",
          "integration/block-repl", "integration/replication-2", "integration/replication-3", "integration/psync2-reg", "integration/logging",
          "integration/redis-cli", "integration/redis-benchmark", "integration/convert-ziplist-hash-on-load")
-PORTS = 200  # that a unit may use
+PORTS = 200  # for each unit
 TOOLS = ("redis-server", "redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-sentinel")
 
 
@@ -47,7 +47,7 @@ class Redis(Suite):
             found = shutil.which(tool)
             if found:
                 (tree / "src" / tool).symlink_to(found)
-        # Tests of modules need some that are not packaged; large memory and slow ones take too long.
+        # Tests of modules need modules that are not packaged; tests of large memory and slow tests take too long.
         words = ["--single", unit.name, "--clients", "1", "--baseport", str(port), "--portcount", str(PORTS), "--tags", "-needs:debug-internals"]
         for name in only:
             words += ["--only", name]

@@ -1,5 +1,5 @@
-"""SQLite's own tests, from Debian's source package: the program `testfixture` is built of it, with what the tests look at
-inside, and runs the scripts, of which each is a unit."""
+"""Runs SQLite's own tests, from Debian's source package: `testfixture` is built from it, as the tests examine internals.
+It runs the scripts, each of which is a unit."""
 
 import re
 import shutil
@@ -8,9 +8,9 @@ import subprocess
 from suite import Result, Suite, SuiteError, Unit
 
 DONE = re.compile(r"^(\S+?)\.\.\.(.*)$", re.MULTILINE)
-# Names that end in the number of rows of a table that random statements filled.
+# Names with a suffix that counts the rows of a table filled by random statements.
 RANDOM = re.compile(r"^(\w*trans-9\..*)-\d+$")
-# Scripts that run others, take many minutes, or ask for the source of another form than the amalgamation.
+# Scripts that run other scripts, take many minutes, or need a form of the source other than the amalgamation.
 LEFT_OUT = re.compile(r"^(all|permutations|quick|veryquick|full|extraquick|soak|mallocAll|valgrind|memleak|crash\w*|backup_ioerr|"
                       r"sqllimits1|speed\w*|rtree|fts[345]?|async\w*|corruptC|fuzz|fuzz_malloc|bigsort|bigfile\w*|tester|savepoint6|"
                       r"speedtest\w*|sort4|walfault\w*|wal_?slow|thread003|thread004|rowvalue\w*_?slow|shell\d*|session|zipfile\w*|"
@@ -62,6 +62,5 @@ class Sqlite(Suite):
             outcomes["(script)"] = "passed"
         elif ended.status is None:
             outcomes["(script)"] = "hung"
-        # The tests of memory say what is left; that must be nothing either way.
         shutil.rmtree(place.work, ignore_errors=True)
         return Result(outcomes, ended.findings, ended.seen, ended.output[-3000:] + ended.errors[-1000:])

@@ -1,9 +1,8 @@
-"""What a test suite of somebody else is: packages, units, and how one unit runs. Subclasses register themselves by being
-defined.
+"""Defines a third-party test suite: packages, units, and how to run a unit. Subclasses register themselves when defined.
 
-A unit is what can be started alone: a module, a script. It has tests, each with an outcome: "passed", "failed", "skipped" or
-whatever else the suite says of it; "hung" is what was running when the deadline passed, "crashed" when the process died.
-Every unit runs plain and guarded, in a new directory with the same path, and every test must have the same outcome.
+A unit can be started alone: a module, a script. It has tests, each with an outcome: "passed", "failed", "skipped" or another word of the
+suite; "hung" if the test was running at the deadline, "crashed" if the process died. Every unit runs plain and guarded, in a new directory
+with the same path, and every test must have the same outcome.
 """
 
 import json
@@ -26,7 +25,7 @@ from harness import Watcher  # noqa: E402
 
 
 class SuiteError(Exception):
-    """The suite cannot be had or cannot go on, whether guarded or not."""
+    """The suite is unavailable or cannot continue, plain or guarded."""
 
 
 class Guard:
@@ -47,18 +46,18 @@ class Guard:
 
 
 class Result:
-    """What one run of a unit gave: outcomes by name of test, findings of the guard, and whether the guard was seen."""
+    """The result of one run of a unit: outcomes by test, findings, and whether the process was seen to be guarded."""
 
     def __init__(self, outcomes=None, findings=(), seen=True, output=""):
         self.outcomes = outcomes or {}
         self.findings = list(findings)
         self.seen = seen
-        self.output = output  # the end of what the unit printed, for people
-        self.hung = ""  # the stacks of what had to be killed
+        self.output = output  # end of the unit's output, for humans
+        self.hung = ""  # stacks of processes that had to be killed
 
 
 class Ended:
-    """A command that has ended: `status` as the shell says it, None where the deadline passed."""
+    """A command that has ended: `status` as in a shell, None after a timeout."""
 
     def __init__(self, status, output, errors, findings, seen):
         self.status, self.output, self.errors = status, output, errors
@@ -66,7 +65,7 @@ class Ended:
 
 
 class Place:
-    """The directory of one run, and how commands run there: plain where `guard` is None."""
+    """The directory of one run, in which commands run plain if `guard` is None."""
 
     def __init__(self, directory, guard=None):
         self.dir, self.guard = Path(directory), guard
@@ -82,7 +81,7 @@ class Place:
                 **(more or {})}
 
     def run(self, argv, env=None, deadline=300.0, cwd=None, input=None):
-        """Runs a command in a session of its own, which is ended with it."""
+        """Runs a command in a session of its own, whose processes are all killed at its end."""
         output, errors, report = self.dir / "output", self.dir / "errors", self.dir / "report"
         report.unlink(missing_ok=True)
         command = [str(word) for word in argv]
@@ -105,7 +104,7 @@ class Place:
         finally:
             if watcher:
                 watcher.finish()
-            kill_session(process.pid)  # a unit may leave daemons behind
+            kill_session(process.pid)  # a unit may leave daemons
             sessions.discard(process.pid)
             process.wait()
         status = 128 - status if status is not None and status < 0 else status
@@ -120,7 +119,7 @@ def without_cores():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-sessions = set()  # those that run now
+sessions = set()  # sessions running now
 stopping = threading.Event()
 
 
@@ -137,7 +136,7 @@ def read_findings(report):
 
 
 class Unit:
-    """`quick`: part of the quick selection. `env`: for its commands. `about`: what else the suite wants to know."""
+    """`quick`: part of the quick selection. `env`: variables for its commands. `about`: data of the suite."""
 
     def __init__(self, name, quick=False, env=None, about=None, profiles=("default", "fence")):
         self.name, self.quick, self.env, self.about, self.profiles = name, quick, env or {}, about, profiles
@@ -147,30 +146,30 @@ class Suite:
     name = ""
     title = ""  # for the document
     command = ""  # for the document: how a unit is started
-    packages = ()  # binary packages, whose versions the results belong to
+    packages = ()  # binary packages; results belong to their versions
     sources = ()  # source packages that `prepare` reads
-    revision = 1  # raised when outcomes are read or named in another way: plain outcomes that were kept are then made again
+    revision = 1  # increment when outcomes are parsed or named differently: stored plain outcomes are then discarded
     deadline = 300.0  # seconds for one unit
-    is_quick = False  # has quick units, without anything to be built
-    # Tests whose outcome differs because of what they look at, as {"unit/test": reason}; for the document.
+    is_quick = False  # whether it has quick units that need no build
+    # Tests whose outcome differs because of what they examine, as {"unit/test": reason}; for the document.
     differs = {}
-    # The same by profile of the guard.
+    # The same by guard profile.
     differs_in = {}
 
     def prepare(self):
-        """Fetches or builds what is needed below `self.build`; raises SuiteError where that cannot be."""
+        """Downloads or builds the suite's files below `self.build`; raises SuiteError if that is impossible."""
 
     def units(self):
-        """All units, after `prepare`."""
+        """Returns all units; call after `prepare`."""
         raise NotImplementedError
 
     def run(self, unit, place, only=()):
-        """Runs a unit, or `only` some tests of it where the suite can, and returns a Result."""
+        """Runs a unit, or `only` some of its tests if the suite can, and returns a Result."""
         raise NotImplementedError
 
     @property
     def tested_packages(self):
-        """Those of `packages` that the document names."""
+        """Returns the packages that the document names."""
         return self.packages[:1]
 
     @property
@@ -178,7 +177,7 @@ class Suite:
         return BUILD / self.name
 
     def versions(self):
-        """The versions that results belong to."""
+        """Returns the package versions to which results belong."""
         found = {}
         for package in self.packages:
             shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
@@ -186,8 +185,8 @@ class Suite:
         return found
 
     def fetch_source(self, source, needed, same=None):
-        """The unpacked source of the installed version of a package; `needed` is a path in it, `same` what of the version must be the
-        same. Returns its directory."""
+        """Downloads and unpacks the source of a package's installed version; `needed` is a path in it, `same` maps a version to the part
+        that must agree. Returns its directory."""
         same = same or upstream
         wanted = self.build / "source"
         version = subprocess.run(["dpkg-query", "-W", "-f", "${source:Version}", self.packages[0]], capture_output=True,
@@ -213,8 +212,8 @@ class Suite:
         return wanted / "tree"
 
     def download_source(self, source, version, same, directory):
-        """Fetches the package's files, the .dsc among them. Security updates may leave the archive without the source of the
-        installed revision, and mirrors without that of the newest; the tests of another one that is the `same` do as well."""
+        """Downloads the package's files with the .dsc. After security updates the archive may lack the source of the installed revision,
+        and mirrors that of the newest; then the source of another version that is the `same` will do."""
         shown = subprocess.run(["apt-cache", "showsrc", "--only-source", source], capture_output=True, text=True)
         others = re.findall(r"^Version: (\S+)$", shown.stdout, re.M)
         for each in dict.fromkeys([version, *others]):
@@ -229,13 +228,13 @@ class Suite:
 
 
 def upstream(version):
-    """The version without epoch and Debian's revision."""
+    """Returns the version without epoch and Debian revision."""
     return version.split(":")[-1].rsplit("-", 1)[0]
 
 
 def add_source_entries(folder=Path("/etc/apt")):
-    """Debian machines have no sources of packages by default: adds an entry for each of Debian's that has binaries. False where
-    that was done before or cannot be."""
+    """Debian has no source entries by default: adds one for each Debian entry with binaries. Returns False if that was done before or is
+    impossible."""
     entry = folder / "sources.list.d/zguard-suites.sources"
     if entry.exists() or not os.access(folder, os.W_OK):
         return False

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The test suites of other people's programs, run plain and then guarded: every single test must have the same outcome.
+"""Runs the test suites of third-party programs plain and guarded: every single test must have the same outcome.
 
-Tests/Suites has one module a suite; Tests/Suites/suite.py says what a suite is. Plain outcomes are kept in build/tests/suites
-as long as the versions of the packages stay the same. A test whose outcome differs is run again alone, in turn plain and
-guarded; only where the guarded outcomes then are those that plain runs had as well does it count as unsteady, otherwise it
-differs, and that is a failure. Any finding that Tests/Suites/known.supp does not explain is one, too.
+Tests/Suites has one module for each suite; Tests/Suites/suite.py defines what a suite is. Plain outcomes are kept in build/tests/suites
+while the package versions stay the same. A test whose outcome differs is run again alone, alternately plain and guarded; it counts as
+unsteady only if plain runs show every outcome that guarded ones show, otherwise it differs, which is a failure. A finding that
+Tests/Suites/known.supp does not explain is a failure too.
 The closing line counts units: modules or scripts of a suite.
 """
 
@@ -35,8 +35,8 @@ sys.dont_write_bytecode = True
 from suite import Guard, Place, SuiteError, all_suites, end_all_sessions  # noqa: E402
 
 KNOWN = TESTS / "Suites" / "known.supp"
-ATTEMPTS = 3  # runs of a unit that meets known defects only
-ALONE = 3  # times that a differing test is run again, each way
+ATTEMPTS = 3  # runs of a unit that has only known defects
+ALONE = 3  # number of repetitions of a differing test, each way
 print_lock = threading.Lock()
 
 
@@ -45,11 +45,12 @@ def say(text):
         print(text, flush=True)
 
 
-# MARK: what is kept
+# MARK: stored outcomes
 
 
 class Kept:
-    """Plain outcomes of a suite by unit, in a file that several runs may add to; thrown away where a version or the suite's revision is another."""
+    """Plain outcomes of a suite by unit, in a file that several runs may extend; discarded if a package version or the suite's revision
+    differs."""
 
     def __init__(self, suite):
         self.path = suite.build / "plain.json"
@@ -71,7 +72,7 @@ class Kept:
 
 
 class UnitRecord:
-    """One unit, plain and guarded: what differed, what was found, how often each outcome was met."""
+    """One unit, plain and guarded: differing tests, findings, and counts of outcomes."""
 
     def __init__(self, plain, guarded):
         self.plain, self.guarded = Counter(plain.values()), Counter(guarded.values())
@@ -133,9 +134,9 @@ def run_unit(suite, unit, guard, kept, options):
 
 
 def is_unsteady(name, before, after, once):
-    """Whether plain runs have every outcome that guarded ones have, or both agree each time that the test runs alone."""
+    """Returns whether plain runs show every outcome of guarded ones, or both agree each time that the test runs alone."""
     plain, guarded, agreed = {before}, {after}, 0
-    times = 1 if "hung" in (before, after) else ALONE  # each may last until the deadline
+    times = 1 if "hung" in (before, after) else ALONE  # each run may last until the deadline
     for _ in range(times):
         one, other = (once(way, (name,)).outcomes.get(name, "absent") for way in (False, True))
         plain.add(one)
@@ -145,7 +146,7 @@ def is_unsteady(name, before, after, once):
 
 
 def note_findings(record, guarded, home, guard):
-    """Returns the tests that a known defect may have ended: None among them where the suite does not say in which it was met."""
+    """Returns the tests that a known defect may have ended; contains None if the suite does not tell in which test it occurred."""
     ended_by = set()
     for finding in guarded.findings:
         test = finding.pop("test", None)
@@ -165,7 +166,7 @@ def note_findings(record, guarded, home, guard):
 
 
 def run_suite(suite, profile, options):
-    """Runs the suite's units; returns what --markdown and the closing line need."""
+    """Runs the suite's units; returns data for --markdown and the closing line."""
     guard = Guard(options.zguard, profile, options.option)
     started = time.monotonic()
     suite.prepare()
@@ -209,7 +210,7 @@ def run_suite(suite, profile, options):
 
 
 def summarise(records):
-    """Sums over what UnitRecord.told says of units."""
+    """Adds up the results of UnitRecord.told."""
     sums = {"units": len(records), "plain": Counter(), "guarded": Counter(), "differing": 0, "findings": 0, "known": 0,
             "unsteady": 0, "explained": 0}
     for record in records:
@@ -226,7 +227,7 @@ def line_of(sums):
 
 
 def spell(counter):
-    """Passed, failed, skipped; whatever else is not "passed" stands with those that failed."""
+    """Returns passed, failed and skipped as text; every other outcome counts as failed."""
     passed = sum(number for outcome, number in counter.items() if outcome in ("passed", "failed as expected"))
     skipped = counter["skipped"]
     return f"{passed:,} passed, {sum(counter.values()) - passed - skipped:,} failed, {skipped:,} skipped"
@@ -236,7 +237,7 @@ def spell(counter):
 
 
 class Met:
-    """What the last run of each unit in a profile met; the document sums it up."""
+    """The results of the last run of each unit in a profile, summed up in the document."""
 
     def __init__(self, suite, profile):
         self.path = suite.build / f"{profile}.json"

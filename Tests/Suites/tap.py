@@ -7,7 +7,7 @@ PLAN = re.compile(r"^1\.\.(\d+)(?:\s*#\s*(?:skip|SKIP))?", re.MULTILINE)
 
 
 def read_tap(text, status):
-    """Outcomes by number, and "(script)" for the script as a whole."""
+    """Returns outcomes by test number, and "(script)" for the script as a whole."""
     outcomes, count = {}, 0
     for match in LINE.finditer(text):
         count += 1

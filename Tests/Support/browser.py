@@ -1,5 +1,5 @@
-"""Drives a headless Chromium through its debugging pipe: opens pages of this machine, runs scripts in them, takes pictures.
-Also decodes the pictures. Needs the program `chromium`; no further package."""
+"""Drives a headless Chromium through its debugging pipe: opens local pages, runs scripts, takes and decodes screenshots.
+Needs the program `chromium`; no further package."""
 
 import base64
 import json
@@ -13,11 +13,11 @@ import zlib
 
 
 class BrowserError(Exception):
-    """The browser could not be started, or did not do what it was told."""
+    """The browser could not be started, or an operation failed."""
 
 
 class Browser:
-    """One page, whose network requests and complaints are kept in `requests` and `complaints`."""
+    """One page; `requests` has its network requests, `complaints` its console messages."""
 
     def __init__(self, timeout_seconds=60):
         self.timeout_seconds = timeout_seconds
@@ -116,14 +116,14 @@ class Browser:
         return time.monotonic() - began
 
     def evaluate(self, expression):
-        """The value of a JavaScript expression, which may be a promise."""
+        """Returns the value of a JavaScript expression, which may be a promise."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise BrowserError(answer["exceptionDetails"].get("exception", {}).get("description", "exception"))
         return answer["result"].get("value")
 
     def picture(self, whole=False):
-        """A picture of what is seen, or of the whole page, as PNG."""
+        """Returns a screenshot of the visible part, or of the whole page, as PNG."""
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole,
                          **({"clip": self.page_size()} if whole else {}))["data"]
         return base64.b64decode(data)
@@ -134,7 +134,7 @@ class Browser:
 
 
 def pixels(png):
-    """Width, height and rows of bytes of a PNG with 8 bits for each of 3 or 4 channels, as Chromium writes it."""
+    """Returns width, height and rows of bytes of a PNG with 8 bits for each of 3 or 4 channels, as Chromium writes it."""
     position, data, width, height, channels = 8, b"", 0, 0, 0
     while position < len(png):
         length, kind = struct.unpack(">I4s", png[position:position + 8])
@@ -174,7 +174,7 @@ def unfiltered(kind, row, above, channels):
 
 
 def colours(png, step=3):
-    """How often each colour occurs, looking at every `step`th pixel of every `step`th row."""
+    """Returns how often each color occurs, in every `step`th pixel of every `step`th row."""
     counts = {}
     _, channels, rows = pixels(png)
     for row in rows[::step]:
@@ -185,6 +185,6 @@ def colours(png, step=3):
 
 
 def brightness(counts):
-    """Mean brightness from 0 (black) to 255 (white)."""
+    """Returns the mean brightness from 0 (black) to 255 (white)."""
     total = sum(counts.values())
     return sum((0.2126 * r + 0.7152 * g + 0.0722 * b) * count for (r, g, b), count in counts.items()) / total

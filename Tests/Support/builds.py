@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What drivers need compiled, each made once: programs, and the runtime in its flavours.
+"""Builds what test drivers need, each target once: programs, and the runtime in its flavours.
 
-A thing is made again where it is older than a source or was made by another command. Two drivers may want the same at the
-same time: one makes it, the other waits. Objects of the runtime are kept by their content, so that two flavours share those
-that a define does not change, and none is compiled again because of its date.
+A target is rebuilt if it is older than a source, or was built by another command. If two drivers need the same target at the same time, one
+builds it and the other waits. Objects of the runtime are stored by content, so that two flavours share those that a define does not change,
+and no object is compiled again because of its date.
 
-usage: Tests/Support/builds.py library FLAVOUR       makes the preload library of a flavour and prints its path
+usage: Tests/Support/builds.py library FLAVOUR       builds the preload library of a flavour and prints its path
        Tests/Support/builds.py objects FLAG...       compiles the runtime with these flags and prints its objects' paths
 """
 
@@ -31,14 +31,14 @@ from Support.environment import ARCH, HERE, PUBLISH, ROOT, RUNTIME  # noqa: E402
 
 OBJECTS = ROOT / "build/tests/objects"
 BUILD = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")
-# What clang is told first.
+# First arguments of clang when cross-compiling.
 CROSS = [f"--target={ARCH}-linux-gnu", *(f"--sysroot={os.environ[name]}" for name in ["ZG_SYSROOT"] if name in os.environ)] if ARCH != HERE else []
 JOBS = 2
-KEPT_DAYS = 14  # objects that nobody wanted for so long are removed
+KEPT_DAYS = 14  # objects unused for this long are deleted
 
 
 class Clock:
-    """The time in which at least one compiler was at work for this driver, or for another one that it waited for."""
+    """Measures the time in which at least one compiler ran for this driver, or for another driver that it waited for."""
 
     def __init__(self):
         self.lock, self.working, self.seconds, self.since = threading.Lock(), 0, 0.0, 0.0
@@ -63,11 +63,11 @@ clock = Clock()
 checks.notes.append(clock.said)
 
 
-# MARK: one thing
+# MARK: one target
 
 
 def run_compiler(command, cwd=None):
-    """Returns what the compiler says."""
+    """Runs a compiler; returns its output."""
     result = subprocess.run([str(word) for word in command], cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, errors="replace")
     if result.returncode:
@@ -77,7 +77,7 @@ def run_compiler(command, cwd=None):
 
 @contextlib.contextmanager
 def locked(path):
-    """Nobody else, thread or process, has the file meanwhile."""
+    """Holds an exclusive lock on a file, against other threads and processes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -85,8 +85,8 @@ def locked(path):
 
 
 def is_made(stamp, target, text, sources):
-    """The stamp holds the command, and its time is that of the moment before the sources were read. Where no compiler is (processors.py), all
-    was built a moment ago."""
+    """Returns whether the target is current. The stamp file contains the command; its time is the moment before the sources were read. In
+    the run stage of processors.py there is no compiler, and everything was built a moment before."""
     if os.environ.get("ZG_TEST_STAGE") == "run" and target.exists():
         return True
     try:
@@ -97,7 +97,7 @@ def is_made(stamp, target, text, sources):
 
 
 def make(target, sources, text, work):
-    """Calls `work` where `target` is older than a source, or was made by something else than `text` says. Returns the target."""
+    """Calls `work` if `target` is older than a source, or was built by another command than `text`. Returns the target."""
     stamp = target.with_name(target.name + ".made")
     if is_made(stamp, target, text, sources):
         return target
@@ -113,7 +113,7 @@ def make(target, sources, text, work):
 
 
 def compiled(target, command, sources, cwd=None):
-    """The target of a compiler's command. Warnings that are not errors are shown."""
+    """Runs a compiler command if necessary; returns its target. Prints warnings that are not errors."""
     def work():
         target.parent.mkdir(parents=True, exist_ok=True)
         if said := run_compiler(command, cwd).strip():
@@ -122,7 +122,7 @@ def compiled(target, command, sources, cwd=None):
 
 
 def system_wide():
-    """For the driver that installs a package into the system, and for those to which it makes a difference."""
+    """A lock for the driver that installs a package into the system, and for drivers that this would disturb."""
     return locked(BUILD / "system.lock")
 
 
@@ -137,8 +137,8 @@ def write_if_different(path, text):
 
 @functools.cache
 def find_clang():
-    """The compiler that belongs to the installed Swift, as scripts/build takes it."""
-    if known := os.environ.get("ZG_TEST_CLANG"):  # where it is only a name of what is built (processors.py)
+    """Returns the clang of the installed Swift, as scripts/build chooses it."""
+    if known := os.environ.get("ZG_TEST_CLANG"):  # on another processor only the name matters, as part of the command (processors.py)
         return known
     swift = shutil.which("swift")
     if swift:
@@ -155,24 +155,24 @@ def find_clang():
 
 @functools.cache
 def library_flags(what):
-    """Those that scripts/build gives to the compiler or to the linker for the preload library."""
+    """Returns the flags that scripts/build passes to the compiler or linker for the preload library."""
     return run_compiler(["bash", "-c", f"source scripts/common.sh && library_{what}_flags"], cwd=ROOT).splitlines()
 
 
-# A sanitizer's own library would allocate through ours; as traps its findings need none. Where one strikes: in a debugger.
+# UBSan's own runtime library would allocate through the library under test; traps need no runtime. Use a debugger to find the place.
 TRAPS = ["-fsanitize=undefined", "-fsanitize-trap=undefined"]
 DEBUGGED = ["-std=c17", "-O1", "-g", "-fPIC", "-fvisibility=hidden", "-fexceptions", "-fno-omit-frame-pointer", "-fno-builtin-malloc",
             "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free", "-Wall", "-Wextra", "-Werror", '-DZG_VERSION="test"']
 INJECT = "Tests/Robustness/Faults/inject"
 CAPTURES = "Tests/Runtime/Captures"
 
-# Flavour: the flags that objects are compiled with, those that only change the sources' text, and sources besides the runtime's.
-#   checked   for the tests that are linked with the runtime, for the model test and for preload tests: undefined behaviour is a
-#             trap, and the heap's invariants can be asked for
+# Flavour: compiler flags, flags that only affect the preprocessor, and sources besides the runtime's.
+#   checked   for tests linked with the runtime, the model test and preload tests: undefined behavior traps, and tests can check
+#             the heap's invariants
 #   thread    with ThreadSanitizer
-#   faults    every system call is the injector's
-#   captures  every capture is compared with libunwind's, and timed: compiled as the product is
-#   stacks    every capture is compared with a walk from scratch
+#   faults    every system call goes through the injector
+#   captures  compares every stack capture with libunwind's, and measures its time: compiled as the product is
+#   stacks    compares every stack capture with an uncached walk
 FLAVOURS = {
     "checked": lambda: ([*DEBUGGED, *TRAPS], ["-DZG_CHECK_INVARIANTS"], []),
     "thread": lambda: ([*DEBUGGED, "-fsanitize=thread"], ["-DZG_DESTRUCTOR_ROUNDS=1"], []),
@@ -183,14 +183,14 @@ FLAVOURS = {
 
 
 def inputs(more):
-    """All that a flavour is made from."""
+    """Returns all files from which a flavour is built."""
     files = [path for folder in (RUNTIME, PUBLISH) for path in folder.rglob("*.[ch]")]
     files += [path for source in more for path in (ROOT / source).parent.glob("*.[ch]")]
     return [*files, ROOT / "scripts/common.sh", ROOT / "Package.swift", Path(__file__), Path(find_clang())]
 
 
 def object_of(source, flags, texts):
-    """The object of one source: from the store, where what the compiler reads was met before with these flags."""
+    """Returns the object of one source; from the store if the same preprocessed text was compiled with these flags before."""
     command = [find_clang(), *CROSS, *flags, *texts, "-ISources/CZombie", "-ISources/CZombiePublish/include"]
     read = subprocess.run([*command, "-E", source], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True)
     if read.returncode:
@@ -201,7 +201,7 @@ def object_of(source, flags, texts):
         if target.exists():
             os.utime(target)
         else:
-            # Under another name until it is complete: what has its name is never made again.
+            # Rename when complete: a file with the final name is never rebuilt.
             made = target.with_suffix(".new")
             run_compiler([*command, "-c", source, "-o", made], cwd=ROOT)
             made.rename(target)
@@ -233,7 +233,7 @@ def remove_old_objects():
 
 
 def archive(flavour):
-    """The runtime as a static library, without what it publishes."""
+    """Builds the runtime as a static library, without its public functions."""
     flags, texts, more = FLAVOURS[flavour]()
     target = BUILD / flavour / "libruntime.a"
 
@@ -246,13 +246,13 @@ def archive(flavour):
 
 
 def library(flavour):
-    """The preload library."""
+    """Builds the preload library."""
     flags, texts, more = FLAVOURS[flavour]()
     target = BUILD / flavour / "libzguard.so"
 
     def work():
         made = objects_of([*sources_of(RUNTIME), *sources_of(PUBLISH), *more], flags, texts)
-        fresh = target.with_name("libzguard.so.new")  # whoever has the old one mapped keeps it
+        fresh = target.with_name("libzguard.so.new")  # processes that have mapped the old file keep it
         run_compiler([find_clang(), *CROSS, *flags, *made, *library_flags("link"), "-o", fresh], cwd=ROOT)
         fresh.rename(target)
         remove_old_objects()

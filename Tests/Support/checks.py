@@ -1,5 +1,5 @@
-"""What the test drivers share: counting checks, running programs within a time, tests each in a directory of its own, and what
-the library says."""
+"""Helpers of all test drivers: count checks, run programs with a deadline, run tests in directories of their own, find the library's
+messages."""
 
 import os
 import signal
@@ -10,15 +10,15 @@ from pathlib import Path
 
 
 class Failed(Exception):
-    """An expectation that was not met, or a program that could not be built or run."""
+    """An expectation was not met, or a program could not be built or run."""
 
 
-notes = []  # functions; what they return is said before the closing line, unless it is nothing
+notes = []  # functions; their results, if not empty, are printed before the closing line
 
 
 def close(passed, failed, skipped=0):
-    """Prints the closing line, which scripts/test reads; returns the exit status. Where something was skipped, the driver has
-    said before what."""
+    """Prints the closing line, which scripts/test parses; returns the exit status. A driver that skips something has printed the reason
+    before."""
     for note in notes:
         if text := note():
             print(text)
@@ -27,12 +27,12 @@ def close(passed, failed, skipped=0):
 
 
 class Checks:
-    """Counts what passed and failed, and says what was wrong with the rest."""
+    """Counts passed and failed checks, and prints the problems of failed ones."""
 
     passed = failed = skipped = 0
 
     def check(self, name, problems, shows_passed=False):
-        """`problems`: lines of text; none where all is well."""
+        """`problems`: lines of text; empty if the check passed."""
         if problems:
             self.failed += 1
             print(f"FAILED {name}")
@@ -50,16 +50,15 @@ class Checks:
 
 
 def said_by_library(errors):
-    """The lines of standard error, text or bytes, that are the library's. (Its name alone may be a directory's.)"""
+    """Returns the lines of standard error, text or bytes, that the library wrote. ("zguard" alone may be part of a directory's name.)"""
     if isinstance(errors, bytes):
         errors = errors.decode(errors="replace")
     return [line for line in errors.splitlines() if "==zguard==" in line or "zguard: " in line]
 
 
 def run_within(seconds, command, text=True, started=None, **how):
-    """Runs a command in a session of its own, without input. Returns its status, negative where it died of a signal, and what it
-    wrote to standard output and standard error; the status is None where it had to be killed with all that it had started.
-    `started` is called with the number of the process."""
+    """Runs a command in a session of its own, with empty standard input. Returns its status (negative if it died of a signal), standard
+    output and standard error. After a timeout kills the whole session; the status is then None. Calls `started` with the process id."""
     how = {"errors": "replace" if text else None, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
     process = subprocess.Popen([str(word) for word in command], start_new_session=True, text=text, **how)
     if started:
@@ -74,13 +73,13 @@ def run_within(seconds, command, text=True, started=None, **how):
 
 
 def as_shell(status):
-    """A status as a shell gives it: 128 + the number of the signal."""
+    """Returns a status as a shell does: 128 + the signal number."""
     return status if status is None or status >= 0 else 128 - status
 
 
 def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False):
-    """Calls each of `tests`, pairs of a name and a function, with a `workplace` made of a new directory. Those fail that raise
-    AssertionError or cannot do what they want. Returns the exit status."""
+    """Calls each of `tests`, pairs of a name and a function, with `workplace(new directory)`. A test fails by AssertionError, or if an
+    operation that it needs fails. Returns the exit status."""
     checks = Checks()
     for name, test in tests:
         if only not in name:

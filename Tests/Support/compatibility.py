@@ -1,13 +1,14 @@
-"""What was run on which system, and how many passed: what docs/COMPATIBILITY.md's table of systems is made of.
+"""Records how many tests passed on which system; source of the table of systems in docs/COMPATIBILITY.md.
 
-A driver that runs something on a system calls `record` when it is done. Results are kept in build/tests/compatibility, one file for each
-driver, one JSON object a line:
+A driver calls `record` after its tests on a system. Results are in build/tests/compatibility, one file for each driver, one JSON object a
+line:
 
-    {"distribution": "Debian 13", "architecture": "aarch64", "kernel": "6.18.4", "glibc": "2.41", "swift": "6.0.3", "emulator": "qemu-user 7.2",
+    {"distribution": "Debian 13", "architecture": "aarch64", "kernel": "6.18.4", "glibc": "2.41", "swift": "6.0.3", "emulator": "qemu-user
+7.2",
      "what": "one-bug programs", "passed": 212, "failed": 0, "skipped": 3, "date": "2026-01-31"}
 
-`swift` is empty where no Swift is part of what was run, `emulator` where the processor is the machine's own. Of two lines that agree in
-distribution, architecture, swift and what, the later one counts. scripts/compatibility collects them."""
+`swift` is empty if the tests use no Swift, `emulator` if the processor is the machine's own. Of two lines that agree in distribution,
+architecture, swift and what, the later one counts. scripts/compatibility collects them."""
 
 import datetime
 import fcntl
@@ -25,8 +26,8 @@ FIELDS = ("distribution", "architecture", "kernel", "glibc", "swift", "emulator"
 
 
 def record(driver, what, passed, failed, skipped=0, *, root="/", architecture="", swift="", emulator=""):
-    """Adds a result to the file of `driver`. `root`: the directory of the system, which says which distribution it is and which libc it
-    has. Nothing is kept of what did not run at all."""
+    """Adds a result to the file of `driver`. `root`: the system's root directory, from which distribution and libc version are read.
+    Ignores results in which nothing ran."""
     if not passed + failed:
         return
     entry = {"distribution": distribution(root), "architecture": architecture or platform.machine(), "kernel": kernel(), "glibc": glibc(root),
@@ -39,14 +40,14 @@ def record(driver, what, passed, failed, skipped=0, *, root="/", architecture=""
 
 
 def record_closing_line(driver, what, said, **where):
-    """The same, with the numbers of the last closing line "N passed, N failed" in what a driver said; nothing where it has none."""
+    """Records the numbers of the last closing line "N passed, N failed" in a driver's output; nothing if there is none."""
     ends = re.findall(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", said, re.M)
     if ends:
         record(driver, what, *(int(number or 0) for number in ends[-1]), **where)
 
 
 def read(path):
-    """The results in a file. Raises ValueError with the line that is none."""
+    """Returns the results in a file. Raises ValueError with the first invalid line."""
     found = []
     for number, line in enumerate(Path(path).read_text().splitlines(), 1):
         if not line.strip():
@@ -65,7 +66,7 @@ def read(path):
 
 
 def newest(entries):
-    """One result for each system and thing, the later of equal dates where there are several; in a fixed order."""
+    """Returns the newest result for each system and test, the later one if dates are equal; in a fixed order."""
     kept = {}
     for entry in sorted(entries, key=lambda entry: entry["date"]):
         kept[tuple(entry[name] for name in KEY)] = entry
@@ -84,7 +85,7 @@ def _version(text):
 
 
 def distribution(root="/"):
-    """Such as "Debian 12", from os-release; Debian's unstable has no number."""
+    """Returns a name such as "Debian 12", from os-release; Debian unstable has no number."""
     text = ""
     for name in ("etc/os-release", "usr/lib/os-release"):
         if (path := Path(root) / name).exists():
@@ -101,7 +102,7 @@ def distribution(root="/"):
 
 
 def glibc(root="/"):
-    """Such as "2.36": what libc.so.6 of a system says of itself."""
+    """Returns a version such as "2.36", read from the libc.so.6 of a system; "" if unknown."""
     for path in sorted(Path(root).glob("lib/*-linux-gnu*/libc.so.6")) + sorted(Path(root).glob("usr/lib/*-linux-gnu*/libc.so.6")):
         if found := re.search(rb"GNU C Library \([^)]*\) (?:stable|development) release version (\d+\.\d+)", path.read_bytes()):
             return found[1].decode()
@@ -109,5 +110,5 @@ def glibc(root="/"):
 
 
 def kernel():
-    """Its version without what a builder added."""
+    """Returns the kernel version without a distribution's suffix."""
     return re.match(r"[\d.]*\d", os.uname().release)[0]

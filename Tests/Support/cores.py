@@ -1,4 +1,4 @@
-"""Core files of programs that die, as the kernel and as gdb write them, and what differs between two findings of one end."""
+"""Makes core files of crashing programs, written by the kernel or by gdb, and compares two findings of the same crash."""
 
 import os
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 from Support.checks import run_within
 from Support.environment import LIBRARY, scrubbed
 
-# gdb stops for SIGTRAP by itself, and needs it to start a program.
+# Without SIGTRAP: gdb handles it itself, and needs it to start a program.
 DEADLY = "SIGSEGV SIGBUS SIGABRT SIGILL SIGFPE SIGSYS SIGXCPU SIGXFSZ"
 TIMEOUT_SECONDS = 60
 
-# Writes a core file when the program has stopped for a deadly signal so many times.
+# Writes a core file when the program has stopped `stop` times for a deadly signal.
 GDB = """
 import gdb
 stops = 0
@@ -34,13 +34,13 @@ def kernel_writes_here():
 
 
 def kernels_core(place):
-    """What the kernel wrote; None where there is none."""
+    """Returns the core file that the kernel wrote, or None."""
     return next(iter(sorted(place.glob("core*"))), None)
 
 
 def gdbs_core(program, arguments, options, place, stop=1, follow="parent"):
-    """Runs a program under gdb, with the library, until it has stopped for a deadly signal so many times; returns the core file, or
-    None, and what gdb said. Neither gdb nor the shell in between are guarded."""
+    """Runs a program with the library under gdb until it has stopped `stop` times for a deadly signal. Returns the core file (or None) and
+    gdb's output. gdb and the shell in between run unguarded."""
     core, script = place / "gdb.core", place / "core.py"
     script.write_text(GDB.format(core=core, stop=stop))
     settings = ["set debuginfod enabled off", "set startup-with-shell off", "set confirm off", f"set follow-fork-mode {follow}"]
@@ -53,12 +53,12 @@ def gdbs_core(program, arguments, options, place, stop=1, follow="parent"):
 
 
 def places(stack):
-    """The calls of a stack that are the machine's own, wherever its images lie."""
+    """Returns module and offset of the physical frames (not the inlined ones), independent of load addresses."""
     return [(os.path.basename(frame.get("module", "")), frame.get("offset")) for frame in stack if not frame.get("inlined")]
 
 
 def said_of(finding):
-    """What two findings of one end have in common, by name, in the order in which it matters. Addresses stand for what they lead to."""
+    """Returns the values that must agree in two findings of the same crash, most important first; module offsets replace addresses."""
     block, stacks = finding.get("block", {}), finding["stacks"]
     return {
         "kind": finding["kind"],
@@ -77,7 +77,7 @@ def said_of(finding):
 
 
 def differences(live, dead):
-    """{name: (what the one says, what the other)} of what is not the same."""
+    """Returns {name: (value of the live finding, value of the core's)} for all values that differ."""
     ours, theirs = said_of(live), said_of(dead)
     return {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]}
 

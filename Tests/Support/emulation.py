@@ -1,8 +1,9 @@
-"""Programs of another processor, which qemu's user mode runs as if they were this machine's: in a user namespace of its own the kernel is
-told, through a binfmt_misc of that namespace (Linux 6.7), that qemu interprets them. Nothing outside the namespace changes, and nothing
-is left once the driver has ended. What is started there may start other such programs, of either kind.
+"""Runs programs of another processor with qemu's user mode, as if they were native ones.
 
-    inside = emulation.entering("arm64")                # raises Unavailable with the reason where it cannot be had
+A user namespace gets a binfmt_misc of its own (Linux 6.7) that makes qemu the interpreter. Nothing outside the namespace changes, and
+nothing remains once the driver has ended. Programs in the namespace may start others, of either processor.
+
+    inside = emulation.entering("arm64")                # raises Unavailable with the reason if this is impossible here
     subprocess.run([*inside, "unshare", "--mount", "chroot", root, "/bin/true"])
 """
 
@@ -20,19 +21,19 @@ from Support.environment import ROOT
 MIRROR = "http://deb.debian.org/debian"
 KEPT = ROOT / "build/tests/qemu"
 
-# What Debian calls the processor: what qemu and compilers call it, and the first 20 bytes of its ELF files with the bits that count
-# (class, byte order, kind of file, machine: elf.h; the format of the line: Documentation/admin-guide/binfmt-misc.rst).
+# Debian's name of the processor: its name in qemu and compilers, the first 20 bytes of its ELF files and their mask (class, byte order,
+# file type, machine: elf.h; format of the line: Documentation/admin-guide/binfmt-misc.rst).
 PROCESSORS = {"arm64": ("aarch64", r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00", r"\xff" * 7 + r"\x00" + r"\xff" * 8 + r"\xfe\xff\xff\xff")}
 
 _holders = {}
 
 
 class Unavailable(Exception):
-    """What cannot be had here; says why, in one line."""
+    """Something is impossible on this system; the text is the reason, in one line."""
 
 
 def entering(processor):
-    """The words in front of a command that run it where programs of `processor` run; it is the superuser there."""
+    """Returns a command prefix that enters the namespace for programs of `processor`, as its superuser."""
     if processor not in _holders:
         _holders[processor] = _hold(processor)
     return ["nsenter", f"--user=/proc/{_holders[processor].pid}/ns/user", "--"]
@@ -40,9 +41,9 @@ def entering(processor):
 
 @functools.cache
 def qemu(processor):
-    """The emulator: a static one, because it serves in roots that have other libraries or none. Before version 8 it looks at each page of what
-    is mapped, which takes minutes for the terabytes of address space that the runtime reserves: where the installed one is older, that
-    of Debian 13 is fetched and kept in build/tests."""
+    """Returns a static emulator, as it must run in roots with other libraries or none. Before version 8 qemu checks each page of a mapping,
+    which takes minutes for the terabytes of address space that the runtime reserves. If the installed one is older, Debian 13's is
+    downloaded and kept in build/tests."""
     name = f"qemu-{PROCESSORS[processor][0]}"
     for path in filter(None, (shutil.which(word) for word in (os.environ.get("ZG_QEMU", name), f"{name}-static", name))):
         if b"interpreter" not in subprocess.run(["file", "-b", path], capture_output=True).stdout and version(path) >= (8,):
@@ -51,13 +52,13 @@ def qemu(processor):
 
 
 def version(path):
-    """Of a qemu, as numbers."""
+    """Returns the version of a qemu as numbers."""
     said = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
     return tuple(int(part) for part in (re.findall(r"version ([\d.]+\d)", said) or ["0"])[0].split("."))
 
 
 def _fetched():
-    """The directory where Debian 13's package is unpacked."""
+    """Returns the directory with the unpacked package of Debian 13."""
     KEPT.mkdir(parents=True, exist_ok=True)
     with open(KEPT.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -75,8 +76,8 @@ def _fetched():
     return KEPT
 
 
-# In the holder, once it has its users: the entry lasts as long as its file system is mounted somewhere. F: the interpreter is opened now,
-# so that it need not be in a root; P: a program is told its name as it was called.
+# Runs in the holder process once its user map is set: the entry exists while its file system is mounted anywhere. F: open the interpreter
+# now, so that roots need not contain it; P: preserve argv[0].
 HOLD = r"""
 echo; read -r line
 mount --make-rprivate / && mount -t binfmt_misc binfmt_misc /mnt && printf %s "$1" > /mnt/register && echo ready
@@ -85,7 +86,7 @@ exec cat
 
 
 def _hold(processor):
-    """A process that keeps the namespace until this one ends: it reads from a pipe then that nobody writes to."""
+    """Starts a process that keeps the namespace until the driver ends: it reads from a pipe that is closed then."""
     _, magic, mask = PROCESSORS[processor]
     line = f":{processor}:M::{magic}:{mask}:{qemu(processor)}:FP"
     if os.geteuid() != 0:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the jobs of a list, for a driver outside of the root that this runs in. Needs Python 3.9 alone.
+"""Runs a list of jobs inside a root, for a driver outside of it. Needs only Python 3.9.
 
-usage: in_root.py JOBS RESULTS      JOBS: a JSON list of {"name", "command", "environment", "seconds", "after": name or null}
-A job is left out where the one that it comes after has failed. RESULTS: {name: {"status", "out", "err"}}; the status is negative where a
-signal ended it, and null where it was killed for its time or left out."""
+usage: in_root.py JOBS RESULTS      JOBS: a JSON list of {"name", "row", "command", "environment", "seconds", "after": name or null}
+Jobs of a row run one after the other. A job is skipped if the job named by "after" has failed. RESULTS: {name: {"status", "out", "err"}};
+the status is negative after a signal, and null after a timeout or if skipped."""
 
 import concurrent.futures
 import json

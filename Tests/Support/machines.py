@@ -1,8 +1,10 @@
-"""Whole machines of another processor, emulated by QEMU with Debian's own kernel: real signal frames, page tables and memory tags, which
-the emulation of a single program does not have. A machine sees a root of this machine (roots.py) and whatever else is shared with it, may
-write to all of it, and nothing that it writes is kept, but in directories that are named for it. It says everything on its serial line and is gone with the process.
+"""Runs commands in whole machines of another processor, emulated by QEMU with Debian's kernel.
 
-    machine = machines.make("bookworm")                       # raises Unavailable with the reason where it cannot be made
+Unlike qemu's user mode, a machine has real signal frames, page tables and memory tags. It sees a root of this machine (roots.py) and other
+shared directories. It may write to all of them, but writes are discarded, except in directories given as `kept`. All output goes to its
+serial line. The machine ends with its process.
+
+    machine = machines.make("bookworm")                       # raises Unavailable with the reason if this is impossible here
     status, said = machine.run(root.path, ["uname", "-m"], seconds=120)
 """
 
@@ -24,14 +26,14 @@ from Support.emulation import Unavailable
 from Support.roots import ENVIRONMENT, KEPT, MIRROR
 
 QEMU = "qemu-system-aarch64"
-# Before version 8 it has one tag for each page: Debian 13's is taken, in a root, where an older one is installed.
+# QEMU before version 8 has one tag for each page: if the installed one is older, Debian 13's is used, in a root.
 TAGS_SINCE, TAGS_SUITE = (8,), "trixie"
-HOST = "/host"  # where the root has this machine's files
+HOST = "/host"  # mount point of this machine's files in the root
 MEMORY_MIB = 3072
 BEGINS, ENDS = "== the machine begins ==", "== the machine ends with "
 MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay"]
 
-# The first process: a root of what is shared with writes kept in memory; then /job, a script, in the root.
+# Process 1: mounts the shared directories, with overlays in memory for writes; then runs the script /job in the root.
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -71,12 +73,12 @@ class Machine:
         self.path, self.root = path, root
 
     def emulating(self, words):
-        """The words that run QEMU, and what is in front of a file's path there."""
+        """Returns the QEMU command, prefixed so that it runs in the root if Debian 13's QEMU is used."""
         return [str(word) for word in words] if self.root is None else self.root.words([str(word) for word in words], {"/": HOST})
 
     def run(self, root, command, seconds, shares=None, kept=None, directory="/", cpu="max,pauth-impdef=on", machine="virt,mte=on,gic-version=3", **environment):
-        """Boots it and runs a command as the superuser in `root` (a directory here). `shares`: {directory here: where in the machine};
-        `kept`: the same, and what is written there is written here. Returns its status and what it said; the status is None where it did not end within `seconds`."""
+        """Boots and runs a command as superuser in `root` (a directory of this machine). `shares`: {directory here: directory in the
+        machine}; `kept`: the same, but writes are made here. Returns status and output; the status is None after a timeout of `seconds`."""
         shared = [("share", *pair) for pair in (shares or {}).items()] + [("keep", *pair) for pair in (kept or {}).items()]
         variables = [f"{name}={value}" for name, value in {**ENVIRONMENT, **environment}.items()]
         job = f"cd {shlex.quote(str(directory))} && exec env -i {shlex.join([*variables, *(str(word) for word in command)])}\n"
@@ -107,7 +109,7 @@ class Machine:
 
 
 class Archive:
-    """A file system for the kernel to unpack: the "new" ASCII form of cpio (the kernel's Documentation/driver-api/early-userspace,
+    """Writes an initial file system for the kernel: cpio's "new" ASCII format (the kernel's Documentation/driver-api/early-userspace,
     buffer-format.rst)."""
 
     def __init__(self, stream):
@@ -141,14 +143,14 @@ class Archive:
 
 
 def emulator(machine):
-    """Such as "qemu-system 7.2"."""
+    """Returns a name such as "qemu-system 7.2"."""
     said = subprocess.run(machine.emulating([QEMU, "--version"]), capture_output=True, text=True).stdout
     return "qemu-system " + (re.findall(r"version (\d+\.\d+)", said) or ["of an unknown version"])[0]
 
 
 def make(suite, mirror=MIRROR, with_tags=False):
-    """A machine with Debian's arm64 kernel of `suite`, such as "sid", or "sid-16k" for the one with pages of 16 KiB; the packages are fetched
-    once and kept. `with_tags`: its processor's memory tags are to work."""
+    """Returns a machine with Debian's arm64 kernel of `suite`, such as "sid", or "sid-16k" for the kernel with 16 KiB pages; packages are
+    downloaded once and kept. `with_tags`: memory tags must work."""
     for name in (QEMU, "dpkg-deb", "apt-get"):
         if not shutil.which(name):
             raise Unavailable(f"{name} is not installed")
@@ -165,7 +167,7 @@ def make(suite, mirror=MIRROR, with_tags=False):
 
 
 def _fetch(making, suite, kind, mirror):
-    """By an apt of its own, which knows no other architecture and leaves this system's alone."""
+    """Downloads with a separate apt configuration for arm64, which does not affect this system's."""
     for name in ("state/lists/partial", "cache/archives/partial", "machine", "packages"):
         (making / name).mkdir(parents=True)
     (making / "status").touch()
@@ -189,7 +191,7 @@ Dir::Etc::sourceparts "-";
         return result.stdout
 
     apt("apt-get", "-q", "update")
-    # One package has kernel and modules, or one of each.
+    # The kernel and its modules are one package or two, depending on the suite.
     kernel, asked = [], ["-".join(filter(None, ["linux-image-arm64", kind]))]
     while asked:
         said = apt("apt-cache", "depends", asked.pop())
@@ -209,8 +211,8 @@ def _kernel_in(unpacked):
 
 
 def _without_loader(image):
-    """What QEMU can start: newer kernels are compressed inside of an EFI program (drivers/firmware/efi/libstub/zboot-header.S) that only later
-    versions of it take apart."""
+    """Returns an image that QEMU can start. Newer kernels are compressed inside an EFI program
+    (drivers/firmware/efi/libstub/zboot-header.S), which only later QEMU versions can unpack."""
     if image[4:8] != b"zimg":
         return image
     start, size = struct.unpack_from("<II", image, 8)
@@ -224,8 +226,8 @@ def _without_loader(image):
 
 
 def _take_modules(unpacked, modules):
-    """Those of MODULES with what they depend on, and their order. A module tells in its section .modinfo what it depends on (modinfo(8));
-    what is not there as a file is built in. Newer kernels have them compressed."""
+    """Takes MODULES and their dependencies, in load order. A module's dependencies are in its section .modinfo (modinfo(8)); a module
+    without a file is built into the kernel. Newer kernels compress the files."""
     for path in unpacked.glob("**/*.ko.xz"):
         path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
     paths = {path.name.partition(".")[0].replace("-", "_"): path for path in unpacked.glob("**/*.ko")}

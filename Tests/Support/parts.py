@@ -1,20 +1,20 @@
-"""The parts of the test suite: the table that Tests/run.py works through."""
+"""The parts of the test suite: the table that Tests/run.py executes."""
 
 import sys
 
-# One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A plan that is kept would be taken for
-# either package's, whoever made it.
+# One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A cached build manifest would be used
+# for both packages, whichever wrote it.
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
 
-# How a part says what came of it: by a line "N passed, N failed"; not at all, since others need what it
-# builds; or in the words of `swift test`, which are shown whole.
+# How a part reports its result. LINE: by a line "N passed, N failed". BUILD: only by its exit status, as other parts need its products.
+# SWIFT: in the format of `swift test`, which is shown completely.
 LINE, BUILD, SWIFT = "line", "build", "swift"
 
 
 class Part:
-    """`seconds` is about what it takes of the processor as scripts/test runs it: what is longest with all that waits for it begins first.
-    `needs` names parts that must have passed. `slices`: of so many slices scripts/test runs one, --full and --long run all. `when` is
-    "always", "full" (also with --long) or "long". `holds` names what no two parts may use at a time. `quiet`: alone, after the others."""
+    """`seconds`: approximate CPU time under scripts/test; parts with the longest chain of dependents start first. `needs`: parts that must
+    have passed. `slices`: number of slices of which scripts/test runs one, --full and --long all. `when`: "always", "full" (also with
+    --long) or "long". `holds`: resources that only one part may use at a time. `quiet`: run alone, after the others."""
 
     def __init__(self, name, command, seconds, needs=("zguard",), says=LINE, when="always", slices=1, holds=(), quiet=False, environment=()):
         self.name, self.command, self.seconds, self.needs, self.says, self.when = name, command, seconds, needs, says, when
@@ -32,7 +32,7 @@ def programs(*words, only=()):
 INSTALLED = ("zguard", "packages")
 
 PARTS = [
-    # What others wait for.
+    # Builds that other parts need.
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
     Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
@@ -44,7 +44,7 @@ PARTS = [
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
     Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
 
-    # Where nothing but Swift is installed; skipped where no such root can be made.
+    # On a system with only Swift installed; skipped if no such root can be made.
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
@@ -52,13 +52,13 @@ PARTS = [
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16),
-    # What an operation costs, in instructions: the same on every machine.
+    # The cost of operations in instructions, which is equal on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=2),
-    # The readers of reports once more, with AddressSanitizer: the library is compiled for it alone.
+    # The report readers again, with AddressSanitizer: a separate build of the library.
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
-    # What is found.
+    # Detection.
     Part("bugs", driver("Detection/bugs"), 55),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=9),
@@ -66,17 +66,17 @@ PARTS = [
     Part("handlers", driver("Detection/handlers"), 60),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
-    # Real servers, and loops of others' libraries.
+    # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--programs"), 150, needs=INSTALLED, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),
-    # With compilers that nothing else needs.
+    # With compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
     Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
 
-    # What programs do, what the kernel refuses, what goes wrong at any moment, what others might want.
+    # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
     Part("life", driver("Robustness/life"), 28),
     Part("filters", driver("Robustness/filters"), 10),
     Part("limits", driver("Robustness/limits"), 60),
@@ -86,16 +86,16 @@ PARTS = [
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
     Part("runs", driver("Robustness/runs"), 12),
-    # Groups that get short of memory stall, which the whole machine's numbers show: other parts would see it as theirs.
+    # A group short of memory stalls, which shows in the whole machine's pressure numbers, so other parts must not run.
     Part("groups", driver("Robustness/groups"), 45, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
-    # Whoever is killed, no finding is lost.
+    # No finding is lost when processes are killed.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("zguard", "kills"), when="full"),
 
-    # Reports: on the command line, as text, in other forms, of many runs, of huge or broken files, in a store.
+    # Reports: on the command line, as text, in other formats, merged, of huge or damaged files, in a store.
     Part("reports", driver("Reports/reports"), 3),
     Part("coverage", driver("Reports/coverage"), 10),
     Part("ends", driver("Reports/ends"), 20),
@@ -105,23 +105,23 @@ PARTS = [
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
-    # Work in proportion to the input, in instructions; damaged reports, that no call dies, hangs or swells.
+    # Time linear in the input, measured in instructions; damaged reports must not make a call crash, hang or use much memory.
     Part("linear", driver("Reports/linear"), 20, slices=5),
     Part("damaged", driver("Reports/damaged"), 60),
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
     Part("store", driver("Reports/store"), 17),
-    # Findings on their way to databases, and in a browser.
+    # Collecting findings into databases, and showing them in a browser.
     Part("fleet", driver("Fleet/fleet"), 14),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 20),
-    # The systemd unit, by a systemd of its own in a root.
+    # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
-    # Two machines and a database, by the commands of docs/FLEET.md.
+    # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=4),
 
-    # The tree as users get it; real programs and other people's test suites.
+    # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
     Part("servers", driver("House/servers"), 10),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
@@ -133,35 +133,35 @@ PARTS = [
     Part("plugins-all", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.
     Part("plugins-built", driver("House/plugins", "--built"), 110, when="full"),
-    # dpkg serves one at a time.
+    # dpkg allows one process at a time.
     Part("package", driver("House/package"), 35, needs=INSTALLED),
-    # What is released, in roots of four Debian releases, which take minutes to make; built again elsewhere it has the same bytes.
+    # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
-    # For other processors, too.
+    # Also for other processors.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
     Part("programs", programs(), 95, needs=INSTALLED, slices=12),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED, slices=7),
-    # Blocks that are passed on to the program's own allocator, which is not libc's in redis.
+    # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
     Part("suites", driver("Suites/suites", "--quick"), 20, needs=INSTALLED, slices=2),
 
     Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
     Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
-    # The Swift of Debian 13 and of its unstable, 6.0 and 6.2, in roots of their own, which take minutes to make.
+    # The Swift of Debian 13 and of unstable, 6.0 and 6.2, in roots of their own, which take minutes to make.
     *(Part(f"zombies-{suite}", driver("Detection/zombies", "--root", suite), 130, when="long") for suite in ("trixie", "sid")),
-    # What else these compile and run: the package, its tests, guarded tests, plugins.
+    # Other uses of these Swift versions: the package, its tests, guarded tests, plugins.
     Part("swift-6.0", driver("Detection/older_swift", "trixie"), 600, when="long"),
     Part("swift-6.2", driver("Detection/older_swift", "sid"), 600, when="long"),
     # One-bug, clean and real programs with glibc 2.31 and 2.43, in roots of their own.
     Part("glibc-2.31", driver("Detection/other_libc", "bullseye"), 300, needs=("library",), when="long"),
     Part("glibc-2.43", driver("Detection/other_libc", "sid"), 300, needs=("library",), when="long"),
-    # Every stack capture of every program compared with a walk from scratch; a difference traps.
+    # Every stack capture of every program compared with an uncached walk; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
     Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),
-    # Six million captures compared with libunwind's answers.
+    # Six million captures compared with libunwind's results.
     Part("captures", driver("Runtime/captures", "--quick"), 100, when="long"),
     Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long",
          environment={"ZG_TEST_LONG": "1"}),
@@ -181,12 +181,12 @@ PARTS = [
 
 
 def elsewhere(arch):
-    """The parts of a run for another processor, whose programs qemu runs (Support/processors.py): scripts/test --arch."""
+    """Returns the parts for another processor, whose programs run under qemu (Support/processors.py): scripts/test --arch."""
     def on(path, *words):
         return driver(path, "--arch", arch, *words)
 
     return [
-        # This machine's zguard reads what is found; one for the processor has a part of its own.
+        # This machine's zguard reads the reports; zguard for the other processor has a part of its own.
         Part("reader", ["scripts/build"], 75, needs=(), says=BUILD),
         Part("library", ["scripts/build", "--library", "--arch", arch], 60, needs=(), says=BUILD),
         Part("zguard", ["scripts/build", "--zguard", "--arch", arch], 300, needs=("library",), says=BUILD),
@@ -194,18 +194,18 @@ def elsewhere(arch):
         Part("bugs", on("Detection/bugs"), 600, needs=("library", "reader")),
         Part("bugs-zguard", on("Detection/bugs", "--zguard", f"build/{arch}/bin/zguard", "--filter", "Bugs/double-free"), 300),
         Part("zombies", on("Detection/zombies"), 600, needs=("library", "reader"), slices=10),
-        # Faults on blocks with memory tags: in qemu's user mode, and all of them in a whole machine, whose kernel checks its own accesses, too.
+        # Faults on blocks with memory tags: in qemu's user mode, and in a whole machine, whose kernel also checks its own accesses.
         Part("tags", on("Detection/fences"), 60, needs=("library",), slices=20),
         Part("tags-machine", on("Detection/fences"), 900, needs=("library",), when="long", environment={"ZG_TEST_MACHINE": "bookworm-tags"}),
         Part("programs", on("Programs/elsewhere"), 600, needs=("library",)),
-        # In whole machines, with the kernels of Debian's unstable and of Debian 12: before 6.13 and 6.15 there are neither guards nor windows.
+        # In whole machines, with the kernels of Debian unstable and Debian 12: guard pages need Linux 6.13, windows 6.15.
         *(Part(f"{name}-{suite}", on(path), 1800, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": suite})
           for suite in ("sid", "bookworm") for name, path in (("runtime", "Runtime/runtime"), ("bugs", "Detection/bugs"))),
-        # As other kinds of the processor (processors.py).
+        # Variants of the processor (processors.py).
         *(Part(f"bugs-{kind}", on("Detection/bugs"), 600, needs=("library", "reader"), when="long", environment={"ZG_TEST_KIND": kind})
           for kind in ("39-bits", "42-bits", "wide-vectors", "first")),
         # On a kernel with pages of 16 KiB.
         Part("pages-of-16-kib", on("Detection/larger_pages"), 200, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": "sid-16k"}),
-        # A million captures compared with libunwind's answers.
+        # A million captures compared with libunwind's results.
         Part("captures", on("Runtime/captures_elsewhere"), 2400, needs=("library",), when="long"),
     ]

@@ -1,8 +1,9 @@
-"""Ports for the servers of tests, which nobody else gets: outside of those that the kernel gives to outgoing connections and to
-whoever asks for any, without a service of that name, and each held against other test processes for as long as it is needed.
+"""Reserves ports for test servers that no other process gets.
+They are outside the kernel's range of ephemeral ports, are no registered service's, and are held against other test processes while they
+are needed.
 
-What holds a port is a name in the abstract namespace of Unix sockets: it is seen by exactly those who see the port (network
-namespaces part both), by every account, and it goes with the process that has it."""
+A port is held by a name in the abstract namespace of Unix sockets: the name is visible to exactly those who see the port (both are
+separated by network namespaces), for every account, and disappears with the process."""
 
 import errno
 import random
@@ -11,7 +12,7 @@ from pathlib import Path
 
 FIRST, LAST = 10_240, 65_535
 KERNELS_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-FEWEST = 1_000  # where the kernel's range leaves fewer, those within it must do
+FEWEST = 1_000  # if the kernel's range leaves fewer ports, ports in the range are used too
 
 
 class NoPort(Exception):
@@ -19,7 +20,7 @@ class NoPort(Exception):
 
 
 def kernels_range(text=None):
-    """The first and the last port of those that the kernel gives away by itself."""
+    """Returns the first and the last port of the kernel's ephemeral range."""
     try:
         first, last = map(int, (text or KERNELS_RANGE.read_text()).split())
         return first, last
@@ -28,14 +29,14 @@ def kernels_range(text=None):
 
 
 def candidates(first, last):
-    """All ports that may be handed out where the kernel gives away those from `first` to `last`."""
-    # Below and above are kept apart by the range: a row of ports never reaches across it.
+    """Returns all ports that may be used if the kernel's range is `first` to `last`."""
+    # A row of ports cannot span the kernel's range, as it separates the ports below and above.
     outside = [port for port in range(FIRST, LAST + 1) if not first <= port <= last]
     return outside if len(outside) >= FEWEST else list(range(FIRST, LAST + 1))
 
 
 def is_free(port):
-    """Whether nobody has bound the port on any address, nor has connections that used it."""
+    """Returns whether no process has bound the port on any address, and no connection uses it."""
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         try:
             with socket.socket(family) as probe:
@@ -45,7 +46,7 @@ def is_free(port):
         except OSError as error:
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 return False
-            # No such family here: nobody can have the port in it.
+            # The address family is not supported, so the port is free in it.
     return True
 
 
@@ -74,11 +75,11 @@ class Ports:
         self._holders.clear()
 
     def take(self):
-        """A port that is free, and ours from now on."""
+        """Returns a free port and holds it."""
         return self.take_row(1)
 
     def take_row(self, count):
-        """The first of `count` ports that follow one another."""
+        """Returns the first of `count` consecutive free ports and holds them."""
         allowed = candidates(*kernels_range())
         known = set(allowed)
         for first in random.sample(allowed, len(allowed)):

@@ -1,5 +1,5 @@
-"""What a process that hangs is doing, said before it is killed: its last words, the stacks of all its threads, who has its port.
-Also waiting for a process to the moment, and finding all of a session."""
+"""Describes hanging processes before they are killed: last output, stacks of all threads, and the holder of a port.
+Also waits for processes, and finds all processes of a session."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 GDB_SECONDS = 60
-MOST_PROCESSES = 12  # whose stacks are shown; servers have many alike
+MOST_PROCESSES = 12  # maximum number of stack dumps; servers have many similar processes
 MOST_FRAMES = 40
 TCP_STATES = ("", "established", "SYN sent", "SYN received", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "closed", "CLOSE-WAIT",
               "last ACK", "listening", "closing", "new SYN received")
@@ -22,7 +22,7 @@ TCP_STATES = ("", "established", "SYN sent", "SYN received", "FIN-WAIT-1", "FIN-
 
 
 def descendants(pid):
-    """The process and all its living descendants."""
+    """Returns the process and all its living descendants."""
     found, queue = [], [pid]
     while queue:
         pid = queue.pop()
@@ -41,7 +41,7 @@ def descendants(pid):
 
 
 def running_in(pid, executable):
-    """Of the process and its descendants those whose executable's name is what the pattern says, in the order in which they were found."""
+    """Returns the process and descendants whose executable name matches the pattern, in the order found."""
     found = []
     for one in descendants(pid):
         try:
@@ -53,7 +53,7 @@ def running_in(pid, executable):
 
 
 def state_and_session(pid):
-    """The letter of its state and its session; ("X", 0) where it is gone."""
+    """Returns the process's state letter and session; ("X", 0) if it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
         return fields[0].decode(), int(fields[3])
@@ -62,12 +62,12 @@ def state_and_session(pid):
 
 
 def has_ended(pid):
-    """Also where nobody has asked for its status yet."""
+    """Returns whether the process has ended, including zombies."""
     return state_and_session(pid)[0] in "ZX"
 
 
 def session_members(session):
-    """All that is alive in the session."""
+    """Returns all living processes of the session."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -78,7 +78,7 @@ def session_members(session):
 
 
 def processor_seconds(pid):
-    """What a process and those of its children that were waited for have used of the processors."""
+    """Returns the CPU time of a process and of its children that were waited for."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
@@ -87,11 +87,11 @@ def processor_seconds(pid):
 
 
 def wait_without_reaping(pid, seconds):
-    """The status of a child that ended within that time, negative where it died of a signal, or None. The child stays a zombie,
-    so that nobody gets its number, which is also that of its session."""
+    """Returns the status of a child that ended within that time (negative after a signal), or None. The child stays a zombie, so that its
+    process id, which is also its session id, is not reused."""
     try:
         descriptor = os.pidfd_open(pid)
-    except OSError:  # an old kernel, or a filter
+    except OSError:  # an old kernel, or a seccomp filter
         return _wait_by_looking(pid, seconds)
     try:
         poll = select.poll()
@@ -116,11 +116,11 @@ def _status_of_zombie(pid):
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-# MARK: what they say and do
+# MARK: what processes print and do
 
 
 def last_lines(path, lines=20):
-    """The end of a text file, indented; empty where there is none."""
+    """Returns the end of a text file, indented; "" if there is none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 20_000))
@@ -131,7 +131,7 @@ def last_lines(path, lines=20):
 
 
 def logs_below(folder, most=6):
-    """Paths of what look like logs in a server's directory, the newest first."""
+    """Returns the paths of probable logs in a server's directory, the newest first."""
     found = []
     for path in Path(folder).rglob("*"):
         try:
@@ -143,12 +143,12 @@ def logs_below(folder, most=6):
 
 
 def said(paths):
-    """The last lines of each of these files that has some."""
+    """Returns the last lines of each of these files that is not empty."""
     return "".join(f"{path.name}:\n{text}\n" for path in map(Path, paths) if (text := last_lines(path)))
 
 
 def stacks(pids):
-    """What the threads of these processes do, as text. They go on afterwards."""
+    """Returns the stacks of all threads of these processes as text. The processes continue."""
     pids = [pid for pid in dict.fromkeys(pids) if not has_ended(pid)]
     parts = [_stacks_of_one(pid) for pid in pids[:MOST_PROCESSES]]
     if len(pids) > MOST_PROCESSES:
@@ -162,7 +162,7 @@ def _stacks_of_one(pid):
         title = f"process {pid}: {command[:200] or Path(f'/proc/{pid}/comm').read_text().strip()}\n"
     except OSError:
         return f"process {pid} is gone\n"
-    # The kernel's words first: whoever is being stopped by gdb says no more what it was waiting for.
+    # Read the kernel's wait channels first: gdb's stop hides them.
     kernels = _kernels_words(pid)
     return title + kernels + (_gdbs_words(pid) or "    (no gdb, or it may not look)\n")
 
@@ -204,14 +204,14 @@ def _gdbs_words(pid):
         try:
             text = process.communicate(timeout=GDB_SECONDS)[0].decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
-            process.terminate()  # it lets go of the process
+            process.terminate()  # on SIGTERM gdb detaches from the process
             text = process.communicate()[0].decode("utf-8", "replace") + "(gdb took too long)\n"
     kept = [line for line in text.splitlines() if re.match(r"Thread |#\d|\(gdb took", line)]
     return "".join(f"    {line[:240]}\n" for line in kept)
 
 
 def holders(port):
-    """Who has this TCP port, as text."""
+    """Returns the holders of this TCP port, as text."""
     lines = []
     inodes = {}
     for name in ("tcp", "tcp6"):
@@ -224,7 +224,7 @@ def holders(port):
             if int(fields[1].rsplit(":", 1)[1], 16) == int(port):
                 state, peer = int(fields[3], 16), int(fields[2].rsplit(":", 1)[1], 16)
                 word = TCP_STATES[state] if state < len(TCP_STATES) else f"state {state}"
-                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), set()).add(peer)  # a row may come twice
+                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), set()).add(peer)  # a row may occur twice
     owners = _owners({inode for _, inode in inodes if inode})
     for (word, inode), peers in sorted(inodes.items()):
         peers = sorted(peers)
@@ -232,7 +232,7 @@ def holders(port):
         lines.append(f"    {text}: {owners.get(inode, 'no process' if not inode else f'socket {inode}')}\n")
     if lines:
         return f"port {port} is held:\n" + "".join(lines[:12])
-    with socket.socket() as probe:  # a socket that is bound and does not listen stands in no list
+    with socket.socket() as probe:  # a bound socket that does not listen is in no list
         try:
             probe.bind(("127.0.0.1", int(port)))
         except OSError as error:
@@ -261,7 +261,7 @@ def _owners(inodes):
 
 
 def kill_session(session, seconds=5.0):
-    """Ends what is left of a session of ours. Its leader must not have been reaped before: others could have its number."""
+    """Kills the remaining processes of a session. The leader must not have been reaped, or its id could belong to another process."""
     deadline = time.monotonic() + seconds
     pause = 0.001
     while left := session_members(session):

@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
-"""Drivers on another processor: what they build is cross-compiled here, and then they run in a root of Debian for that processor, where
-qemu runs its programs (emulation.py). A driver calls `add_option`, and in the beginning of its work
+"""Runs test drivers for another processor: cross-compiles here, then runs in a Debian root for that processor under qemu (emulation.py).
+A driver calls `add_option`, and at the start of its work
 
     if processors.is_elsewhere(arguments.arch):
         return processors.run(__file__, arguments.arch, words)      # itself, with these words, twice
 
-The first time, here, with ZG_TEST_STAGE=build, it only builds; the second time, in the root, with ZG_TEST_STAGE=run, it finds built what
-it asks for, and runs that. Compilers are the caller's either time, and so are python3, nm and whatever else a driver uses: the files of
-this machine are under /host in the root, and its programs run there as they do here. A program that is tested sees a system of its own
-processor only, its shell and tools included.
+The first call, here, with ZG_TEST_STAGE=build, only builds; the second, in the root, with ZG_TEST_STAGE=run, finds everything built and
+runs it. Compilers, python3, nm and the driver's other tools are this machine's in both calls: the root has this machine's files under
+/host, and its programs run there as they do here. A program under test sees only a system of its own processor, including shell and tools.
 
-C and C++ are compiled by Debian's cross compilers. Swift is compiled by the compiler of the root of the same Debian for this machine, with the
-other root's modules and libraries: both are of the same version, which compiled modules are tied to.
+Debian's cross compilers compile C and C++. Swift is compiled by the compiler in a root of the same Debian for this machine, with the other
+root's modules and libraries: compiled modules require the same compiler version.
 
 usage: Tests/Support/processors.py zguard ARCH FOLDER [FLAG...]
-builds zguard for ARCH with these flags for `swift build`, which keeps in FOLDER what it makes; prints the program's path
+builds zguard for ARCH with these flags of `swift build`, which keeps its products in FOLDER; prints the program's path
 """
 
 import json
@@ -34,30 +33,30 @@ from Support.environment import ARCH, HERE, ROOT, ZGUARD, guarded_by, scrubbed  
 
 SUITE = "trixie"
 DEBIAN = {"aarch64": "arm64"}  # Debian's names of processors
-# For the drivers, and the programs that are run with and without the library (elsewhere.py).
+# For the drivers, and for the programs that run with and without the library (elsewhere.py).
 PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "libunwind-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3",
             "swiftlang", "xz-utils"]
-# What the runtime's own tests are linked with, and programs whose stacks are compared with libunwind's.
+# For the runtime's own tests, and for programs whose stacks are compared with libunwind's.
 LIBRARY_PACKAGES = ["g++", "libc6-dev", "libunwind-dev", "lua5.4", "perl", "sqlite3"]
 COMPILER_PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
 SWIFT = "/usr/libexec/swift"
 BUILD_SECONDS = 3600
 READ_SECONDS = 300
 BUILD, RUN = "build", "run"
-# In a whole machine, not a root: with the kernel's own signal frames and page tables, and several times as slow. The variable names the
-# Debian whose kernel it has: bookworm's is 6.1, without guards and windows; unstable's (sid) has them. With "-tags" behind the name its
-# memory tags work, too.
+# Set to run in a whole machine instead of a root: with the kernel's own signal frames and page tables, but several times slower. The value
+# names the Debian of its kernel: bookworm's is 6.1, without guard pages and windows; unstable's (sid) has them. With the suffix "-tags"
+# memory tags work too.
 WHOLE = os.environ.get("ZG_TEST_MACHINE", "")
 MACHINE_SECONDS = 2 * 3600
-# Kinds of a processor that qemu's user mode can be (qemu(1), "User Mode"): how they are called, and variables of its own. ZG_TEST_KIND
-# names one. Its usual one is "max".
+# Processor variants of qemu's user mode (qemu(1), "User Mode"): description, and variables for qemu. ZG_TEST_KIND chooses one. qemu's
+# default is "max".
 KINDS = {"": ("", {}),
          "39-bits": ("addresses of 39 bits", {"QEMU_RESERVED_VA": hex(1 << 39)}),
          "42-bits": ("addresses of 42 bits", {"QEMU_RESERVED_VA": hex(1 << 42)}),
          "wide-vectors": ("vectors of 2,048 bits", {"QEMU_CPU": "max,sve-default-vector-length=256"}),
          "first": ("ARMv8.0", {"QEMU_CPU": "cortex-a53"})}
 KIND = os.environ.get("ZG_TEST_KIND", "")
-BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # for what drivers compile
+BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # for the programs that drivers compile
 
 
 def add_option(parser):
@@ -65,17 +64,17 @@ def add_option(parser):
 
 
 def is_elsewhere(arch):
-    """Whether the driver, called with this --arch, has another one to do the work: not in that one."""
+    """Returns whether another call of the driver must do the work for this --arch; false in that call."""
     return arch != HERE and not stage()
 
 
 def has_tags():
-    """Whether the processor that a driver is for here has memory tags, and its kernel uses them."""
+    """Returns whether the driver's processor and kernel support memory tags."""
     return ARCH == "aarch64" and (WHOLE.endswith("-tags") if WHOLE else KIND != "first")
 
 
 def stage():
-    """"" in a driver that works for this machine, BUILD or RUN in one that `run` has called."""
+    """Returns "" in a driver for this machine, BUILD or RUN in one called by `run`."""
     return os.environ.get("ZG_TEST_STAGE", "")
 
 
@@ -84,17 +83,18 @@ def root_of(arch):
 
 
 def emulator(arch):
-    """Such as "qemu-user 7.2"."""
+    """Returns a name such as "qemu-user 7.2"."""
     return "qemu-user " + ".".join(str(part) for part in emulation.version(emulation.qemu(DEBIAN[arch]))[:2])
 
 
 def binds():
-    """What of this machine a driver needs in the root: its files, and those libraries and the tree at their own places."""
+    """Returns the directories of this machine that a driver needs in the root: its files, and its libraries and the tree at their own
+    paths."""
     return {"/": "/host", f"/usr/lib/{HERE}-linux-gnu": f"/usr/lib/{HERE}-linux-gnu", "/usr/lib64": "/lib64", ROOT: ROOT}
 
 
 def environment(arch):
-    """Variables that tell drivers the processor, and which compilers to take. (clang is one for all processors.)"""
+    """Returns variables that tell drivers the processor and its compilers. (clang serves all processors.)"""
     tools = ROOT / f"build/tests/{arch}"
     compilers = {"CC": f"{arch}-linux-gnu-gcc", "CXX": f"{arch}-linux-gnu-g++", "STRIP": f"{arch}-linux-gnu-strip",
                  "CLANGXX": str(tools / "clang++"), "SWIFTC": str(tools / "swiftc")}
@@ -102,7 +102,7 @@ def environment(arch):
 
 
 def run(driver, arch, words):
-    """Runs a driver for `arch`; returns the exit status. Where no root can be made, that is said, and counts as skipped."""
+    """Runs a driver for `arch`; returns the exit status. If no root can be made, prints the reason and counts as skipped."""
     try:
         root = root_of(arch)
         write_compilers(arch, root)
@@ -111,12 +111,12 @@ def run(driver, arch, words):
         close(0, 0, 1)
         return 0
     variables = {**environment(arch), "ZG_SYSROOT": str(root.path), "ZG_TEST_CLANG": builds.find_clang()}
-    # What does not compile is said by the second, which tries again.
+    # The second call reports compile errors, as it tries again.
     built = subprocess.run([sys.executable, driver, "--arch", arch, *words], env={**os.environ, **variables, "ZG_TEST_STAGE": BUILD},
                            stdout=subprocess.DEVNULL)
     if built.returncode not in (0, 1):
         return close(0, 1)
-    # In the root the compiler cannot be asked.
+    # The compiler's version cannot be queried in the root.
     said = subprocess.run([variables["SWIFTC"], "--version"], capture_output=True, text=True)
     variables["ZG_TEST_SWIFT"] = (re.findall(r"Swift version ([\d.]+)", said.stdout + said.stderr) or [""])[0]
     if WHOLE:
@@ -128,7 +128,7 @@ def run(driver, arch, words):
 
 
 def run_in_machine(root, command, variables):
-    """The same in a whole machine (machines.py), with the root's own python3 and tools."""
+    """Runs a driver in a whole machine (machines.py), with the root's own python3 and tools."""
     try:
         machine = machines.make(WHOLE.removesuffix("-tags"), with_tags=WHOLE.endswith("-tags"))
     except emulation.Unavailable as reason:
@@ -136,7 +136,7 @@ def run_in_machine(root, command, variables):
         close(0, 0, 1)
         return 0
     compatibility.FOLDER.mkdir(parents=True, exist_ok=True)
-    # Without tags where the emulator's do not work: it would have one for each page.
+    # Without tags unless they work: older emulators have one tag for each page.
     kind = "virt,gic-version=3" + ",mte=on" * WHOLE.endswith("-tags")
     status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT, machine=kind,
                                **{**variables, "ZG_TEST_EMULATOR": machines.emulator(machine), "ZG_TEST_STAGE": RUN, "ZG_TEST_HERE": HERE, "ZG_TEST_MACHINE": WHOLE})
@@ -148,28 +148,28 @@ def run_in_machine(root, command, variables):
 
 
 def has_guard_pages():
-    """Whether the kernel that programs run under has them: a user mode's is no kernel, bookworm's is too old."""
+    """Returns whether programs run under a kernel with guard pages: qemu's user mode has none, and bookworm's kernel is too old."""
     return not stage() or WHOLE.startswith("sid")
 
 
 def record(driver, what, passed, failed, skipped=0, swift=""):
-    """Keeps what was run in the root, for the table of systems."""
+    """Records a result of the root for the table of systems."""
     if stage() == RUN:
         compatibility.record(driver, ", ".join(filter(None, [what, KINDS[KIND][0], WHOLE and f"whole machine with {WHOLE}'s kernel"])), passed, failed, skipped, architecture=ARCH, swift=swift,
                              emulator=os.environ.get("ZG_TEST_EMULATOR") or emulator(ARCH))
 
 
 def run_preloaded(command, options, seconds, **variables):
-    """What `zguard run` does, in the root without it, because it would take most of the time, emulated: the command with the library
-    preloaded. This machine's zguard reads what was found. Returns the status, output, errors and findings, as `zguard run` would; the status
-    is None where it took too long."""
+    """Emulates `zguard run` in the root: runs the command with the library preloaded, and this machine's zguard reads the report. The
+    emulated zguard would take most of the time. Returns the status, output, errors and findings, as `zguard run` would; the status is None
+    after a timeout."""
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         raw = Path(directory) / "raw.jsonl"
         words = [f"report_path={raw}", *filter(None, options)]
         status, out, err = run_within(seconds, command, text=False, env=guarded_by(options=":".join(words), **variables))
         findings = []
         if raw.exists() and raw.stat().st_size:
-            # The one of this machine is faster, but takes code of C++ destructors for this machine's.
+            # This machine's zguard is faster, but would decode code of C++ destructors as code of this machine.
             reader = ZGUARD if ZGUARD.exists() and b'"language":"c++"' in raw.read_bytes() else ROOT / "build/bin/zguard"
             read, said, problems = run_within(READ_SECONDS, [reader, "report", raw, "--format", "json"], env=scrubbed())
             if read != 0:
@@ -180,18 +180,18 @@ def run_preloaded(command, options, seconds, **variables):
 
 
 def without_emulator(err):
-    """Standard error without the lines in which qemu says what a program died of."""
+    """Returns standard error without qemu's messages about the signal that killed a program."""
     lines = err.splitlines(keepends=True) if stage() == RUN else [err]
     return b"".join(line for line in lines if not re.match(rb"qemu(-\w+)?: (uncaught target signal|QEMU internal SIG)", line))
 
 
 def write_compilers(arch, root):
-    """swiftc and clang++ that compile for `arch`, as one file each: drivers take a compiler's name from the environment."""
+    """Writes swiftc and clang++ for `arch` as one script each: drivers take a compiler's name from the environment."""
     compiler = roots.make(SUITE, COMPILER_PACKAGES)
     resources = f"{root.path}{SWIFT}/lib"
     words = [f"{SWIFT}/bin/swiftc", "-target", f"{arch}-unknown-linux-gnu", "-sdk", root.path, "-use-ld=lld", "-tools-directory", f"{SWIFT}/bin"]
     entering = shlex.join(str(word) for word in compiler.words([], {ROOT: ROOT}, "@")[:-1])
-    # The libraries' place is where Debian's packages have them, not in the root that is compiled with.
+    # The run path is that of Debian's packages, not that of the root used for compiling.
     write_script(Path(environment(arch)["SWIFTC"]), [
         f"# Swift's compiler for {arch}.",
         'static=',
@@ -209,8 +209,8 @@ def write_script(path, lines):
 
 
 def build_zguard(arch, folder, flags):
-    """zguard by the package manager of the compiler's root; returns the program. The file names a destination as SwiftPM reads them:
-    Swift evolution 0387 calls it version 1."""
+    """Builds zguard with the package manager of the compiler's root; returns the program. The file is a SwiftPM destination in the format
+    that Swift evolution 0387 calls version 1."""
     root, compiler, folder = root_of(arch), roots.make(SUITE, COMPILER_PACKAGES), ROOT / folder
     folder.mkdir(parents=True, exist_ok=True)
     static = f"{root.path}{SWIFT}/lib/swift_static"

@@ -1,4 +1,4 @@
-"""A directory with copies of zguard and the library that other users reach, whatever the rights of the directories that this checkout is in."""
+"""A directory with copies of zguard and the library that other users can read, whatever the permissions of this checkout's directories."""
 
 import shutil
 from pathlib import Path

@@ -1,12 +1,14 @@
-"""Directories with another Debian inside, for tests of what an installation lacks or has otherwise: made by debootstrap, kept under
-build/tests/roots, entered by chroot. What is mounted for a program that runs in one is mounted in a namespace of its own and is gone with it.
+"""Makes directories with another Debian, for tests that need other or fewer packages than this installation.
 
-    root = roots.make("trixie", ["libc6-dev", "swiftlang"])     # raises Unavailable with the reason where it cannot be made
+debootstrap makes a root, build/tests/roots keeps it, chroot enters it. Everything mounted for a program in a root is in a mount namespace
+that disappears with the program.
+
+    root = roots.make("trixie", ["libc6-dev", "swiftlang"])     # raises Unavailable with the reason if this is impossible here
     status, out, err = root.run(["swiftc", "x.swift"], seconds=600, binds={ROOT: "/product"})
 
-One of another processor (`processor="arm64"`) is entered in a user namespace where qemu runs its programs (emulation.py). Its packages are
-unpacked by this machine's tools and left at that: to run their scripts would take a quarter of an hour under qemu, and give nothing to
-the programs that are tested. dpkg and apt-get are therefore of no use in it.
+A root of another processor (`processor="arm64"`) is entered in a user namespace in which qemu runs its programs (emulation.py). This
+machine's tools only unpack its packages: running their scripts would take a quarter of an hour under qemu, and the tested programs do not
+need them. dpkg and apt-get therefore do not work in it.
 """
 
 import fcntl
@@ -25,9 +27,9 @@ KEPT = ROOT / "build/tests/roots"
 MAKING_SECONDS = 3600
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C", "TERM": "dumb"}
 
-# In a mount namespace of its own. $1: the root; then pairs of what is bound and where, a line "--", the directory and the command. A
-# directory that ends in :ro cannot be written through the root. (Bound with what is mounted in it, which another user namespace may
-# not look behind.)
+# Runs in a new mount namespace. $1: the root; then pairs of source and target of bind mounts, "--", the directory and the command. A source
+# with the suffix :ro is mounted read-only. (Mounts are recursive: in another user namespace the kernel refuses mounts that would reveal
+# what submounts hide.)
 ENTER = r"""
 set -e
 root=$1; shift
@@ -49,32 +51,31 @@ exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$directory" "
 
 
 class Root:
-    """One made root: `path` is where it lies, `suite` which Debian it is, `processor` whose programs it has where it is not this
-    machine's (Debian's name of it)."""
+    """A root: `path` is its directory, `suite` its Debian, `processor` its processor if that is not this machine's (Debian's name)."""
 
     def __init__(self, path, suite, processor=""):
         self.path, self.suite, self.processor = path, suite, processor
 
     def run(self, command, seconds, binds=None, directory="/", **environment):
-        """Runs a command in the root, as root, with /proc, /dev and an empty /tmp. `binds`: {directory here: where in the root}; a name
-        here that ends in ":ro" is bound for reading only. Returns status, standard output and standard error; the status is None where
-        it took longer than `seconds` and was killed."""
+        """Runs a command in the root, as root, with /proc, /dev and an empty /tmp. `binds`: {directory here: directory in the root}; a
+        directory with the suffix ":ro" is mounted read-only. Returns status, standard output and standard error; the status is None after a
+        timeout of `seconds`."""
         return run_within(seconds, self.words(command, binds, directory), env={**ENVIRONMENT, **_proxies(), **environment})
 
     def words(self, command, binds=None, directory="/"):
-        """The command that `run` runs, for those who start it themselves."""
+        """Returns the command that `run` executes, for callers that start it themselves."""
         pairs = [str(word) for pair in (binds or {}).items() for word in pair]
         namespace = emulation.entering(self.processor) if self.processor else []
         return [*namespace, "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", ENTER, "sh", self.path, *pairs, "--", directory, *command]
 
     def has(self, path):
-        """Whether the root has such a file; links are followed as within the root where they are relative."""
+        """Returns whether the root has such a file; relative links are followed within the root."""
         return os.path.lexists(self.path / str(path).lstrip("/"))
 
 
 def make(suite, packages=(), mirror=MIRROR, processor=""):
-    """A root with Debian's `suite` (bookworm, trixie, sid), the smallest that there is, and these packages without what they only recommend.
-    One that was made before with the same words is used again; of several processes, one makes it and the others wait."""
+    """Returns a root with Debian's `suite` (bookworm, trixie, sid), the minimal variant, and these packages without recommended ones. A
+    root made before with the same arguments is reused; of several processes, one makes it and the others wait."""
     reason = _why_not()
     if reason:
         raise Unavailable(reason)
@@ -97,7 +98,7 @@ def _why_not():
     for name in ("debootstrap", "unshare", "chroot"):
         if not shutil.which(name):
             return f"{name} is not installed"
-    # A container may forbid what the superuser may otherwise.
+    # A container may forbid mounts even to the superuser.
     result = subprocess.run(["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], stdin=subprocess.DEVNULL, capture_output=True)
     return f"nothing can be mounted: {_last_line(result.stderr)}" if result.returncode else ""
 
@@ -119,8 +120,8 @@ def _debootstrap(root, packages, mirror):
 
 
 def _install(inside, packages, _):
-    """Has apt-get install the packages. Returns its status, output and errors."""
-    # No daemon is to start, and nothing is asked.
+    """Installs the packages with apt-get. Returns its status, output and errors."""
+    # Prevents daemons from starting, and questions.
     (inside.path / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
     (inside.path / "usr/sbin/policy-rc.d").chmod(0o755)
     if not packages:
@@ -133,8 +134,8 @@ def _install(inside, packages, _):
 
 
 def _unpack(root, packages, mirror):
-    """Has this machine's apt-get find and fetch the packages with all that they need, and dpkg-deb unpack them; sets up the few files
-    that the base packages' scripts would."""
+    """This machine's apt-get downloads the packages with their dependencies, dpkg-deb unpacks them. Then writes the few files that the base
+    packages' scripts would."""
     made, processor = root.path, root.processor
     for folder in ("etc/apt", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial", "var/lib/dpkg"):
         (made / folder).mkdir(parents=True, exist_ok=True)

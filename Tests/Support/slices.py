@@ -1,6 +1,6 @@
-"""A slice of the cases of a driver: one of N parts that together are all of them. Which part a case belongs to follows from its name
-alone, so that N consecutive numbers cover everything, whatever is added meanwhile; and the first case of each kind is in every
-slice, so that no slice lacks a kind."""
+"""Divides the cases of a driver into N slices that together contain all cases.
+The slice of a case follows from its name alone, so that N consecutive numbers cover all cases, even if others are added meanwhile. The
+first case of each kind is in every slice, so that no slice lacks a kind."""
 
 import argparse
 import zlib
@@ -20,13 +20,13 @@ class Slice:
         return self.count == 1
 
     def takes(self, name, way=0):
-        """Whether it is of this slice. Where the same case is tried in several ways, the number of the way has each slice take it in
-        another one."""
+        """Returns whether a case is in this slice. `way` numbers the ways in which the same case is tried, so that each way is in another
+        slice."""
         return (zlib.crc32(name.encode()) + way) % self.count == self.number - 1
 
     def choose(self, cases, name=str, kinds=lambda case: (), way=0, seen=None):
-        """Those of `cases` that are of this slice, in their order, and the first of each of their `kinds`; of those in `seen` there has
-        been one before."""
+        """Returns the cases of this slice, in their order, and the first case of each of their `kinds` that is not in `seen`; adds the
+        kinds to `seen`."""
         seen, chosen = set() if seen is None else seen, []
         for case in cases:
             new = set(kinds(case)) - seen
@@ -36,17 +36,17 @@ class Slice:
         return chosen
 
     def deal(self, cases):
-        """Every case in turn to the next slice, for lists that are short and do not change: none is left without."""
+        """Deals cases to slices in turn, for short lists that do not change: no slice is empty."""
         return cases[self.number - 1::self.count]
 
     def say(self, chosen, whole, what):
-        """The line from which scripts/test knows what was left out."""
+        """Prints the line from which scripts/test knows what was omitted."""
         if not self.is_whole:
             print(f"slice {self}: {chosen:,} of {whole:,} {what}", flush=True)
 
 
 def slice_of(text):
-    """What `K/N` stands for, for argparse."""
+    """Parses `K/N` for argparse."""
     number, slash, count = text.partition("/")
     if not (slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
         raise argparse.ArgumentTypeError(f"'{text}' is not K/N with K from 1 to N")

@@ -1,4 +1,4 @@
-// Blocks used always at the same address of a stack that the program supplies, wherever that stack ends.
+// Uses blocks at a fixed address of a stack that the program supplies, whatever the bounds of that stack.
 
 #ifndef SUPPLIED_STACK_H
 #define SUPPLIED_STACK_H
@@ -8,7 +8,7 @@
 
 enum { USED_AT = 200000 };
 
-static char *stack; // its lowest byte
+static char *stack; // lowest address of the stack
 
 __attribute__((noinline)) static void use_blocks(void) {
     for (int i = 0; i < 40; i++) {

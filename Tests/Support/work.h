@@ -1,4 +1,4 @@
-// A piece of work whose result is known, for programs that are to be seen at work.
+// A workload with a known result, for programs that are observed at work.
 // Any thread.
 
 #ifndef WORK_H
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Every run is the same run (xorshift64*, Vigna, "An experimental exploration of Marsaglia's xorshift generators", 2016).
+// The same numbers in every run (xorshift64*, Vigna, "An experimental exploration of Marsaglia's xorshift generators",
+// 2016).
 __attribute__((unused)) static uint64_t work_random(uint64_t *state) {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -16,7 +17,7 @@ __attribute__((unused)) static uint64_t work_random(uint64_t *state) {
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-// Blocks of mixed sizes, filled and checked. 0 where every block holds what was written into it.
+// Allocates, fills, checks and frees blocks of mixed sizes. Returns 0 if every block kept its contents.
 __attribute__((unused)) static int work_with_blocks(int rounds) {
     enum { HELD = 64 };
     unsigned char *held[HELD] = {0};

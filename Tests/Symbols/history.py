@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`zguard history` of guarded programs that wait, are stopped, or are core files, and the command zguard of gdb and lldb.
+"""Tests `zguard history` on waiting and stopped processes and on core files, and the `zguard` command of gdb and lldb.
 
-The programs of Tests/Symbols/History print the addresses of what they made; the checks below say what each address must be called.
-Core files are written by the kernel into the folder of the run; where the system pipes them elsewhere, gdb writes them.
+The programs of Tests/Symbols/History print the addresses of their blocks; the checks below know how each address must be described.
+The kernel writes core files into the directory of the run; if the system pipes them elsewhere, gdb writes them.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -32,14 +32,14 @@ PROGRAMS = builds.BUILD / "history"
 DEBUGGERS = ROOT / "Debuggers"
 SCHEMA = json.loads((ROOT / "docs/history.schema.json").read_text())
 SECONDS = 30
-CORE_MOST = 256 << 20  # apparent size of a core file of these small programs; reserved are terabytes
+CORE_MOST = 256 << 20  # maximum apparent size of a core file of these small programs; the runtime reserves terabytes
 
 USAGE = 64
 results = {"passed": 0, "failed": 0}
 
 
 class Asked:
-    """Which questions are asked: of a slice, each kind of question at least once."""
+    """Decides which questions to ask: those of a slice, and each kind of question at least once."""
 
     def __init__(self):
         self.slice, self.kinds = Slice(), set()
@@ -95,7 +95,7 @@ def addresses(lines):
 
 @contextlib.contextmanager
 def waiting(program, options="", arguments=()):
-    """A guarded program that has printed its addresses and waits; it must end well when it is let go."""
+    """Starts a guarded program, which prints its addresses and waits; checks that it exits normally when it is released."""
     process = subprocess.Popen([program, *arguments], env=guarded(options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     lines = ""
@@ -120,7 +120,7 @@ def writes_cores():
 
 
 def core_of(folder, program, argument, options="", name="core", ends=signal.SIGABRT, most=resource.RLIM_INFINITY, filter_=None):
-    """The core file of a guarded program that ends itself, and its addresses."""
+    """Returns the core file of a guarded program that kills itself, and its addresses."""
     inside = folder / f"run-{name}"
     inside.mkdir()
     if writes_cores():
@@ -143,8 +143,8 @@ def core_of(folder, program, argument, options="", name="core", ends=signal.SIGA
 
 
 def debuggers_core(folder, program, options, name):
-    """The core file that gdb writes of a guarded program that waits, and its addresses. gdb writes what the kernel leaves out: inaccessible
-    memory, unless the program has advised against it."""
+    """Returns the core file that gdb writes of a waiting guarded program, and its addresses. Unlike the kernel gdb includes inaccessible
+    memory, except memory with MADV_DONTDUMP."""
     core = folder / name
     with waiting(program, options) as (process, found):
         gdb = run(["gdb", "-nx", "-batch", "-p", process.pid, "-ex", f"generate-core-file {core}"],
@@ -159,11 +159,11 @@ def expect_small(core, said):
     check(f"the core file of {said} is small", size.st_size < CORE_MOST, f"{size.st_size} bytes, {size.st_blocks * 512} on disk")
 
 
-# MARK: what is expected
+# MARK: expectations
 
 
 def expect(name, origin, address, what, sentence, state=None, free=None, alloc=None, status=0, source="process", **block):
-    """Text and JSON say the same. `sentence` and the lists of frames are regular expressions; further keys are the block's."""
+    """Text and JSON must agree. `sentence` and the lists of frames are regular expressions; the other keys are fields of the block."""
     if not asked.takes(name, f"{what} {state} {sentence}"):
         return None
     text = history(origin, address)
@@ -197,7 +197,7 @@ def expect(name, origin, address, what, sentence, state=None, free=None, alloc=N
 
 
 def violations(value, schema, root, path="$"):
-    """What of docs/history.schema.json a value breaks; the few words of JSON Schema that stand there."""
+    """Yields the violations of docs/history.schema.json; supports only the JSON Schema keywords used there."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]]
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
@@ -273,7 +273,7 @@ def expect_blocks(name, origin, at, fenced, windows=False, **more):
                sentence=f"9 bytes before a live block of 4096 bytes at {ADDRESS}", **more)
         expect(f"{name} before", origin, at["live"] - 7, offset=-7,
                sentence=f"7 bytes before a live block of 100 bytes at {ADDRESS}", **LIVE, **more)
-    else:  # the first blocks of a size lie in slots of the next power of two
+    else:  # the first blocks of a size are in slots of the next power of two
         unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused", state="unused",
                         sentence=f"in a free place for a block of up to 128 bytes at {ADDRESS}, which was never used, or whose blocks are forgotten", **more)
         if unused:
@@ -304,7 +304,7 @@ def expect_objects(name, origin, at, fenced=False, **more):
                   sentence=f"16 bytes into a freed block of 48 bytes at {ADDRESS}, {dead} \\(property total\\)",
                   free="makeAndDrop", alloc="makeAndDrop", **swift)
     trap = f"a trap address: it stands for %s of a deallocated Shop.Stock<Swift.String> \\(48 bytes at {ADDRESS}\\)"
-    # A fenced object's pages go; where its header is read, that alone comes back.
+    # The pages of a freed isolated object become inaccessible. Reading its header restores only the header, so no property has a trap word.
     words = [("class_trap", "the class pointer"), ("count_trap", "the reference count")]
     for word, part in words if fenced else [*words, ("property_trap", "property Stock.items")]:
         expect(f"{name} {word}", origin, at[word], "trap", trap % part, start=hex(at["dead"]), free="makeAndDrop", **swift)
@@ -360,7 +360,7 @@ def check_processes(folder):
 
 
 def check_writes(options):
-    """`zguard check` looks at the same records: what was written behind a live block and into a dead one."""
+    """`zguard check` reads the same records: it finds writes after the end of a live block and into a freed one."""
     with waiting(PROGRAMS / "blocks", options, ["write"]) as (process, at):
         done = run([ZGUARD, "check", "--format", "json", process.pid])
         found = {finding["kind"]: finding for finding in map(json.loads, done.stdout.splitlines())}
@@ -374,7 +374,7 @@ def check_writes(options):
 
 
 def check_busy(folder):
-    """A block that another thread allocates and frees all the time: whatever is said of it, it was one of its states."""
+    """Another thread allocates and frees a block continuously: each answer must be one of the block's states."""
     seen = set()
     with waiting(PROGRAMS / "blocks", "fence_per_context=0:fence_overhead=0%:quarantine_bytes=0:quarantine_per_context=0", ["churn"]) as (process, at):
         for _ in range(40):
@@ -456,7 +456,7 @@ def check_cores(folder):
 
 
 def check_partial(folder):
-    """Core files that the system was told to cut off, or to write without shared memory."""
+    """Core files that the system truncated, or wrote without shared memory."""
     for name, message, how in (("core-limited", "is cut off", dict(most=1 << 18)),
                                ("core-filtered", "without the statistics page", dict(filter_="0x31"))):
         core, at = core_of(folder, PROGRAMS / "blocks", "abort", "", name, **how)
@@ -465,7 +465,7 @@ def check_partial(folder):
 
 
 def check_damage(folder, core, at):
-    """Core files that are cut off or overwritten: an answer or one message, never a crash."""
+    """Truncated and overwritten core files: zguard prints an answer or one error message, and never crashes."""
     whole = core.read_bytes()
     damaged = folder / "damaged"
 
@@ -494,7 +494,7 @@ def check_damage(folder, core, at):
 
 
 def check_replaced(folder):
-    """The program is another one by now: what only its file holds is not taken from the new one."""
+    """The program file was replaced meanwhile: zguard does not take contents that the core omits from the new file."""
     program = folder / "replaced"
     shutil.copy(PROGRAMS / "objects", program)
     core, at = core_of(folder, program, "abort", "fence_per_context=0", "core-replaced")
@@ -511,7 +511,7 @@ def check_replaced(folder):
 
 
 def lldb_command():
-    """lldb and its environment: the toolchain's, which may need a Python of its own, or the system's; None where none works."""
+    """Returns lldb and its environment: the toolchain's, which may need a Python of its own, or the system's; None if neither works."""
     swift = shutil.which("swiftc")
     own = Path(swift).resolve().parent / "lldb" if swift else None
     pythons = sorted(Path.home().glob(".pyenv/versions/3.10*"))
@@ -569,7 +569,7 @@ def check_debugger(folder, debugger, core, at):
     with waiting(program, "fence_per_context=0") as (process, found):
         answer = debugger.ask(process.pid, [f"zguard (char *){found['dead']:#x} + 3", "zguard --json &global_value"])
         says("process", answer, "3 bytes into a " + dead[0], *dead[1:], '"what":"file"')
-        # A system that lets nobody but the debugger look into the process: gdb writes a copy, lldb can write none.
+        # Only the debugger may access the process: gdb writes a copy for zguard, lldb cannot.
         wrapper = folder / "forbidden"
         wrapper.write_text("#!/bin/sh\n"
                            'case "$3" in [0-9]*) echo "zguard: error: no permission to look into process $3" >&2; exit 1 ;; esac\n'
@@ -589,7 +589,7 @@ def check_debugger(folder, debugger, core, at):
     unguarded.stdout.readline()
     says("not guarded", debugger.ask(unguarded.pid, ["zguard 16"]), r"process \d+ is not guarded")
     unguarded.communicate()
-    # The program is where an installation has it.
+    # The debugger script finds zguard in an installation prefix.
     prefix = folder / f"prefix-{debugger.name}"
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin/zguard").symlink_to(ZGUARD)

@@ -1,4 +1,4 @@
-// A function inside of a function, which only gcc knows, and whose code lies outside of the other's.
+// A nested function (a gcc extension), whose code is outside that of the enclosing function.
 
 volatile int sink;
 

@@ -1,5 +1,5 @@
-// Functions in functions of every kind: local classes, lambdas, handlers of exceptions, and what optimizers make of them.
-// symbols.py asks for every address.
+// Nested functions of every kind: local classes, lambdas, exception handlers, and what optimizers make of them.
+// symbols.py symbolizes every address.
 
 #include <algorithm>
 #include <functional>

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Compares every frame of finished reports with what llvm-symbolizer says of the same address.
+"""Compares every frame of finished reports with llvm-symbolizer's answer for the same address.
 
-The programs are bugs of Tests/Bugs, compiled in several ways, cases of Tests/Detection/Zombies, and the examples. Each runs guarded,
-and each frame's function, file, line and column, and the functions inlined there, have to be those of llvm-symbolizer.
-Functions are compared as reports show them: the names that llvm-symbolizer gives become the symbols of a library that
-zguard is asked about. Of the programs of Tests/Symbols, and of some others, all addresses are compared, or one in so many.
-What may differ stands in Comparison, each rule with its reason, is counted, and is printed at the end.
+The programs are bugs of Tests/Bugs, compiled in several ways, cases of Tests/Detection/Zombies, and the examples. Each runs guarded, and
+each frame's function, file, line and column, and the functions inlined there, must equal llvm-symbolizer's. Functions are compared in their
+displayed form: llvm-symbolizer's names become the symbols of a library that zguard symbolizes. For the programs of Tests/Symbols, and some
+others, all addresses or every n-th are compared. Permitted differences are rules of Comparison, each with its reason; they are counted and
+printed at the end.
 
-Afterwards files of the programs are damaged, and zguard has to come to an end with them like with others; and a server
-for debug information is tried, also one that never answers."""
+Afterwards zguard must cope with damaged files of the programs, and with a debug information server, also one that never answers."""
 
 import argparse
 import collections
@@ -43,9 +42,9 @@ BUGS = [
     "dealloc-mismatch/unique_ptr_array.cpp", "invalid-free/second_base.cpp", "null-access/method.cpp",
     "use-after-free/array_of_pointers.c", "stack-overflow/comparison.cpp",
 ]
-CASES = 14  # of Tests/Detection/Zombies, for each configuration
+CASES = 14  # cases of Tests/Detection/Zombies for each configuration
 CONFIGURATIONS = ["Onone-dynamic", "O-dynamic", "O-static", "clang-O2", "gcc-O0"]
-# Compiler of C, of C++, and flags. Each bug is built in the first four ways, and in some of the others.
+# Compilers of C and C++, and flags. Each bug is built in the first four ways, and in some of the others.
 GCC, CLANG = ("gcc", "g++"), ("clang", "clang++")
 WAYS = {
     "gcc-O0": (GCC, "-O0 -g"), "gcc-O2": (GCC, "-O2 -g"),
@@ -60,7 +59,7 @@ WAYS = {
     "gcc-O2-lto": (GCC, "-O2 -g -flto"), "gcc-O2-none": (GCC, "-O2"), "gcc-O2-64": (GCC, "-O2 -g -gdwarf64"),
 }
 EVERYWHERE = 4
-MOST_ADDRESSES = 6000  # of one module
+MOST_ADDRESSES = 6000  # maximum for one module
 FLAGS = ["-fno-builtin", "-rdynamic", "-w", "-pthread"]
 
 
@@ -82,17 +81,18 @@ def compile_program(path, way, directory):
     header = dict(line[2:].strip().split(": ", 1) for line in source.read_text().splitlines()
                   if line.startswith("// ") and ": " in line)
     command += ["-o", str(executable), str(source), *header.get("libs", "").split()]
-    # In the folder, where split debug information is written to.
+    # Run in the directory into which the compiler writes split debug information.
     builds.compiled(executable, command, [source, TESTS / "Bugs/bug.h"], cwd=folder)
     options = [option for option in header.get("options", "").split(":") if option]
     return Program(f"{way} {path}", executable, options=options)
 
 
 def build_programs(directory, part):
-    """Every slice has each bug in one of the first ways, each of the other ways, and some cases of each configuration."""
+    """Builds programs so that every slice has each bug in one of the first ways, each of the other ways, and some cases of each
+    configuration."""
     ways = list(WAYS)
     jobs = [(bug, way) for number, way in enumerate(ways[:EVERYWHERE]) for bug in part.choose(BUGS, kinds=lambda _: "*", way=number)]
-    # Two bugs of each other way, one C++ with templates and exceptions, one of the rest.
+    # Each other way builds two bugs: one C++ bug with templates and exceptions, and any other.
     plus = [bug for bug in BUGS if bug.endswith(".cpp")]
     for number, way in enumerate(ways[EVERYWHERE:]):
         jobs += [(plus[number % len(plus)], way), (BUGS[number % len(BUGS)], way)]
@@ -116,7 +116,7 @@ def build_programs(directory, part):
 
 
 def run_guarded(zguard, program):
-    """The findings of a guarded run."""
+    """Runs a program guarded; returns its findings."""
     environment = scrubbed(SWIFT_BACKTRACE="enable=no")
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         report = Path(directory) / "report.jsonl"
@@ -135,7 +135,7 @@ def run_guarded(zguard, program):
     return findings
 
 
-# MARK: the other symbolizer
+# MARK: llvm-symbolizer
 
 
 def find_symbolizer():
@@ -147,7 +147,7 @@ def find_symbolizer():
 
 
 def ask(symbolizer, questions, *more):
-    """{(module, offset): frames}, the innermost first; a frame is (symbol, file, line, column)."""
+    """Returns {(module, offset): frames}, innermost frame first; a frame is (symbol, file, line, column)."""
     modules = collections.defaultdict(set)
     for module, offset in questions:
         modules[module].add(offset)
@@ -169,7 +169,7 @@ def ask(symbolizer, questions, *more):
 
 
 def readable_names(zguard, symbols, directory):
-    """What reports show for symbols: each becomes a function of a library that zguard is asked about."""
+    """Returns the displayed form of symbols: each becomes a function of a library that zguard symbolizes."""
     symbols = sorted(symbols)
     source = [".text\n"]
     for symbol in symbols:
@@ -193,8 +193,8 @@ def readable_names(zguard, symbols, directory):
 
 
 def aliases(modules):
-    """{module: {symbol: symbols of its address}}, of the file and of its separate debug file, and {module: [(address, end,
-    symbol)]} of the separate debug file alone."""
+    """Returns {module: {symbol: symbols of its address}}, from the file and its separate debug file, and {module: [(address, end, symbol)]}
+    from the separate debug file alone."""
     found, separate = {}, collections.defaultdict(list)
     for module in modules:
         by_address = collections.defaultdict(set)
@@ -222,7 +222,7 @@ def aliases(modules):
 
 
 def groups(stack):
-    """The frames of a stack, those of one address together."""
+    """Groups the frames of a stack by address."""
     grouped = []
     for frame in stack:
         if grouped and grouped[-1][-1]["inlined"] and grouped[-1][0]["pc"] == frame["pc"]:
@@ -237,13 +237,13 @@ class Comparison:
         self.names, self.same_address, self.separate = names, same_address, separate
         self.frames = self.addresses = self.inlined = self.lines = 0
         self.rules = collections.Counter()
-        self.line_zero = []  # to be asked again
+        self.line_zero = []  # to be checked by check_line_zero
 
     def name(self, symbol):
         return None if symbol in ("", "??") else self.names[symbol]
 
     def compare(self, program, ours, theirs):
-        """Problems of the frames of one address."""
+        """Returns the problems of the frames of one address."""
         self.addresses += 1
         theirs = theirs or [("", "", 0, 0)]
         if len(ours) != len(theirs):
@@ -286,8 +286,8 @@ class Comparison:
 
 
 def check_line_zero(comparison, symbolizer):
-    """Code of line 0 has the line of code before it, in the same function and inlined in the same way; where the compiler has moved
-    code about, that need not be the nearest."""
+    """Code of line 0 gets the line of earlier code in the same function with the same inlining; after code motion this need not be the
+    nearest earlier code."""
     farthest = 1024
     questions = {(frame["module"], int(frame["offset"], 16) - back)
                  for _, frame, _, _ in comparison.line_zero for back in range(1, farthest)
@@ -313,7 +313,7 @@ def check_line_zero(comparison, symbolizer):
 
 
 def code_addresses(module, step, part):
-    """Addresses of the code of a module, `step` bytes apart; of a slice every N-th."""
+    """Returns code addresses of a module, `step` bytes apart; in a slice every N-th."""
     for line in subprocess.run(["readelf", "-SW", module], stdout=subprocess.PIPE, text=True).stdout.splitlines():
         fields = line.partition("]")[2].split()
         if fields[:1] == [".text"]:
@@ -323,7 +323,7 @@ def code_addresses(module, step, part):
 
 
 def every_address(zguard, module, step, directory, part):
-    """What zguard says of the addresses of a module: (name, frames of one address)."""
+    """Returns zguard's answers for the addresses of a module: (name, frames of one address)."""
     frames = [{"pc": hex(address), "module": str(module), "offset": hex(address)} for address in code_addresses(module, step, part)]
     report = directory / "every-address.jsonl"
     report.write_text(json.dumps({"schema": "zguard.finding/1", "kind": "double-free", "stacks": {"access": frames}}))
@@ -335,7 +335,7 @@ def every_address(zguard, module, step, directory, part):
 
 
 def modules_for_every_address(directory):
-    """Modules, and how far apart the addresses are."""
+    """Yields modules, and the distance between addresses."""
     for way, (compilers, _) in WAYS.items():
         yield compile_program("Symbols/scopes.cpp", way, directory).executable, 3 if "O0" in way else 1
         if compilers == GCC:
@@ -344,7 +344,7 @@ def modules_for_every_address(directory):
     yield builds.BUILD / "zombies/O-dynamic/shop", 7
     yield builds.BUILD / "zombies/Onone-dynamic/shop", 23
     yield ROOT / "build/lib/libzguard.so", 31
-    # Its debug information is in a separate file, where that is installed.
+    # Its debug information, if installed, is in a separate file.
     yield Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), 307
 
 
@@ -352,7 +352,7 @@ def check_programs(zguard, symbolizer, directory, part):
     programs = build_programs(directory, part)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda program: run_guarded(zguard, program), programs))
-    found = []  # program, frames of one address
+    found = []  # (program, frames of one address)
     for program, findings in zip(programs, reports):
         for finding in findings:
             for stack in finding["stacks"].values():
@@ -392,13 +392,13 @@ def check_programs(zguard, symbolizer, directory, part):
 
 # MARK: damaged files
 
-MUTANTS = 60  # of each file
+MUTANTS = 60  # for each file
 DAMAGE_SECONDS = 10
 DAMAGED = ["gcc-O2", "clang-O2", "gcc-O3-dwarf4", "clang-O2-split", "gcc-O2-gz", "gcc-O2-lto"]
 
 
 def sections(path):
-    """Offset and size of the sections of a file that symbols are read from, and of its headers."""
+    """Returns offset and size of the ELF headers and of the sections used for symbolizing."""
     found = [(0, 64)]
     for line in subprocess.run(["readelf", "-SW", path], stdout=subprocess.PIPE, text=True).stdout.splitlines():
         fields = line.partition("]")[2].split()
@@ -410,7 +410,7 @@ def sections(path):
 
 
 def damage(contents, places, chance):
-    """A file that is cut off, or has some bytes changed, most of them where they are read."""
+    """Truncates a file, or changes some bytes, mostly in parts that are read."""
     contents = bytearray(contents)
     if chance.random() < 0.1:
         return contents[:chance.randrange(len(contents))]
@@ -418,7 +418,7 @@ def damage(contents, places, chance):
         start, size = chance.choice(places)
         if size == 0 or chance.random() < 0.1:
             start, size = 0, len(contents)
-        # The beginning of a section is its header.
+        # Damage the start of a section more often, as it is a header.
         at = start + (chance.randrange(min(size, 64)) if chance.random() < 0.4 else chance.randrange(size))
         if at < len(contents):
             contents[at] = chance.choice((0, 1, 0x7f, 0x80, 0xff, chance.randrange(256), contents[at] ^ 1 << chance.randrange(8)))
@@ -433,7 +433,7 @@ def report_of(module, addresses):
 
 
 def check_damage(zguard, executables, directory, part):
-    """Problems with damaged copies of executables."""
+    """Returns problems with damaged copies of executables."""
     problems = []
     folder = directory / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
@@ -448,7 +448,7 @@ def check_damage(zguard, executables, directory, part):
         few = sorted(chance.sample(sorted(addresses), min(30, len(addresses))))
         few = [address + chance.randrange(40) for address in few] + [0, 1, 2, 2 ** 63, 2 ** 64 - 1]
         for mutant in range(part.number - 1, MUTANTS, part.count):
-            # Split debug information is found beside the file.
+            # Split debug information is searched beside the file.
             path, chance = folder / f"{number}-{mutant}", random.Random(f"{number}-{mutant}")
             path.write_bytes(damage(contents, places, chance))
             (folder / f"{number}-{mutant}.jsonl").write_text(report_of(path, few))
@@ -459,7 +459,7 @@ def check_damage(zguard, executables, directory, part):
                 path.mkdir()
                 (path / split.name).write_bytes(damage(split.read_bytes(), sections(split), chance))
                 program = path / "program"
-                # The file that the compiler named is not there; the one beside the program is.
+                # The file that the compiler named does not exist; the one beside the program does.
                 program.write_bytes(contents.replace(str(split.parent).encode(), str(split.parent).encode()[::-1]))
                 (path.parent / f"{path.name}.jsonl").write_text(report_of(program, few))
                 jobs.append((f"{executable} (split)", path))
@@ -487,7 +487,7 @@ def check_damage(zguard, executables, directory, part):
 
 
 class Files(http.server.BaseHTTPRequestHandler):
-    """A debuginfod server: `files` by path; None: no answer, ever."""
+    """A debuginfod server: `files` by path; None: never answers."""
     files, asked, end = {}, [], threading.Event()
 
     def do_GET(self):
@@ -506,7 +506,7 @@ class Files(http.server.BaseHTTPRequestHandler):
 
 
 def check_servers(zguard, directory):
-    """Problems with debug information that is fetched from a server."""
+    """Returns problems with debug information from a server."""
     folder = directory / "served"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

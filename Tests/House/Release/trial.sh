@@ -1,6 +1,7 @@
 #!/bin/sh
-# An unpacked archive, and after it a package, tried in a root with gcc, man and xz. $1: the archive · $2: the package · $3: an empty directory.
-# Says "passed NAME", "skipped NAME: WHY" or "FAILED NAME", and of a failed one what it said; the rest of the trial goes on. Read by release.py.
+# Tries an unpacked archive, and then a package, in a root with gcc, man and xz. $1: the archive, $2: the package, $3:
+# an empty directory.
+# Prints "passed NAME", "skipped NAME: WHY", or "FAILED NAME" with the output, and continues. release.py parses this.
 archive=$1 package=$2 work=$3
 mkdir -p "$work" && cd "$work" || exit 1
 top=$(basename "$archive" .tar.xz)
@@ -14,7 +15,7 @@ tried() {
     fi
 }
 
-# try NAME COMMAND…: passes where it ends with 0.
+# try NAME COMMAND…: passes if the command exits with 0.
 try() {
     name=$1
     shift
@@ -22,7 +23,7 @@ try() {
     tried "$name" $?
 }
 
-# expect NAME STATUS PATTERN COMMAND…: passes where it ends with STATUS and says PATTERN.
+# expect NAME STATUS PATTERN COMMAND…: passes if the command exits with STATUS and its output matches PATTERN.
 expect() {
     name=$1 status=$2 pattern=$3
     shift 3
@@ -59,7 +60,7 @@ END
 printf '%s\n' '#include <stdlib.h>' 'int main(void) { char *p = malloc(20); free(p); return 0; }' >clean.c
 try "the programs are compiled" sh -c 'gcc -w -O0 -g -o use use.c && gcc -w -O0 -g -o clean clean.c'
 
-# trial WHERE PROGRAM: what a user does first.
+# trial WHERE PROGRAM: the first steps of a user.
 trial() {
     where=$1 zguard=$2
     expect "$where: version" 0 '^zguard [0-9.]+ \([a-z0-9_]+, Swift [0-9.]+\)$' "$zguard" version
@@ -72,7 +73,7 @@ trial() {
     rm -f report.jsonl
 }
 
-# page NAME WORD…: what man shows.
+# page NAME WORD…: renders a manual page.
 page() {
     name=$1
     shift
@@ -80,7 +81,7 @@ page() {
     expect "$name" 0 'ZGUARD_OPTIONS' env MANWIDTH=80 LC_ALL=C.UTF-8 man "$@"
 }
 
-# pages WHERE PREFIX ZSH: what is delivered besides.
+# pages WHERE PREFIX ZSH: checks manual page, completions and debugger scripts.
 pages() {
     where=$1 prefix=$2
     page "$where: the manual page renders" -l "$prefix/share/man/man1/zguard.1.gz"
@@ -89,7 +90,7 @@ pages() {
     try "$where: the debuggers' commands" test -s "$prefix/share/zguard/zguard_gdb.py" -a -s "$prefix/share/zguard/zguard_lldb.py"
 }
 
-# As unpacked, and moved, and by links: of the program, and of the directory.
+# From the unpacked directory, after a move, and through links to the program and to the directory.
 try "the archive is unpacked" tar -xJf "$archive"
 trial "unpacked" "$PWD/$top/bin/zguard"
 pages "unpacked" "$top" "$top/share/zsh/site-functions/_zguard"
@@ -103,7 +104,7 @@ mv moved "other place/moved"
 expect "where no library can be named" 125 "blank or a colon" "other place/moved/bin/zguard" run -- ./clean
 rm -r "other place"
 
-# Among other files.
+# In a prefix with other files.
 mkdir -p prefix/bin prefix/share/man/man1 && touch prefix/bin/other prefix/share/man/man1/other.1
 try "unpacked over a prefix" tar -C prefix --strip-components=1 -xJf "$archive"
 expect "from a prefix" 0 'no findings' prefix/bin/zguard run -- ./clean
@@ -111,7 +112,7 @@ expect "uninstalled from a prefix" 0 '^prefix/bin/other prefix/share/man/man1/ot
     sh -c 'prefix/share/zguard/uninstall && find prefix ! -type d | LC_ALL=C sort | tr "\n" " "; test ! -e prefix/share/zguard'
 
 [ -n "$package" ] || exit 0
-# A root whose packages were only unpacked has no list of them.
+# A root whose packages were only unpacked has no dpkg status.
 depends=
 [ -s /var/lib/dpkg/status ] || depends=--force-depends
 try "the package is installed" dpkg $depends -i "$package"

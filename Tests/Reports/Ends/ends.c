@@ -1,4 +1,4 @@
-// Ways in which a program comes to its end that no handler sees (Tests/Reports/ends.py). usage: ends WAY
+// Ends of a program that no signal handler can see (Tests/Reports/ends.py). usage: ends WAY
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -37,7 +37,7 @@ static void burn_for(double seconds) {
     while ((double)used.tv_sec + (double)used.tv_nsec / 1e9 < seconds) clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
 }
 
-// Killed by a signal of its own within its limit: after three quarters of it, or with children that have used more.
+// Kills itself within its CPU limit: after three quarters of the limit, or with children that have used more.
 static void die_within_limit(double own, double of_child, rlim_t seconds) {
     pid_t child = fork();
     if (child == 0) {

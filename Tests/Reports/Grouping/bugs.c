@@ -1,5 +1,5 @@
-// Bugs in C that share functions, for Tests/Reports/grouping.py: the argument says which one happens.
-// UNRELATED code is put where this word stands.
+// Bugs in C that share functions, for Tests/Reports/grouping.py; the argument chooses the bug.
+// grouping.py inserts code at the UNRELATED markers.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ __attribute__((noinline)) static void drop_at_once(struct node *node) {
 
 // UNRELATED 2
 
-// Recursion as deep as it is told to be.
+// Recursion of a given depth.
 __attribute__((noinline)) static int walk(struct node *node, int depth) {
     int result = depth ? walk(node, depth - 1) : show(node);
     __asm__ volatile("" ::: "memory");

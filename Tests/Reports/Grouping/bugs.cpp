@@ -1,5 +1,5 @@
-// Bugs in C++ that share functions, for Tests/Reports/grouping.py: the argument says which one happens.
-// UNRELATED code is put where this word stands.
+// Bugs in C++ that share functions, for Tests/Reports/grouping.py; the argument chooses the bug.
+// grouping.py inserts code at the UNRELATED markers.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,8 @@
-// Preloaded into zguard by Tests/Reports/store.py: counts the calls that change a report store, and lets one of them fail or be the
-// last. STORE_DIRECTORY is the store, STORE_FAULT is "N ACTION", STORE_LOG gets a line for each line that was written whole,
-// and one for the fault. Actions: "before" and "after" kill the process there, "half" lets a write stop in the middle and kills,
-// "short" writes half and fails from then on, a number is the errno of this call alone.
+// Preloaded into zguard by Tests/Reports/store.py: counts the calls that change a report store, and makes one of them
+// fail or kill the process. STORE_DIRECTORY is the store, STORE_FAULT is "N ACTION", STORE_LOG gets a line for each
+// complete line written, and one for the fault. Actions: "before" and "after" kill the process there, "half" stops a
+// write in the middle and kills, "short" writes half and makes all later writes fail, a number is the errno of this
+// call alone.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,7 +22,7 @@
 static const char *store, *log_path;
 static char action[16];
 static int target, count;
-static int full; // "short" has happened: the disk is full from now on
+static int full; // set by "short": all writes fail with ENOSPC from now on
 
 static void note(const char *text) {
     static int (*real_open)(const char *, int, ...);
@@ -33,7 +34,7 @@ static void note(const char *text) {
 }
 
 __attribute__((constructor)) static void start(void) {
-    // Only zguard itself: the program that it guards shall run as it is.
+    // Only zguard gets faults, not the program that it guards.
     if (strcmp(program_invocation_short_name, "zguard") != 0) return;
     store = getenv("STORE_DIRECTORY");
     log_path = getenv("STORE_LOG");
@@ -55,7 +56,7 @@ static bool is_store(int file) {
     return store && path_of(file, path);
 }
 
-// Whether the call shall fail, with errno set. Kills where that is asked for.
+// Returns whether the call must fail, with errno set. Kills the process for action "before".
 static bool fails(const char *name, int file) {
     if (!store || !is_store(file)) return false;
     if (++count != target) return false;

@@ -1,4 +1,4 @@
-// Frees twice in many functions: a finding each, PAUSE_MS apart, and the first of them again at the end.
+// Frees a block twice in each of many functions, PAUSE_MS apart, and once more in the first one at the end.
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Ends in the way that its argument names: by what ZombieGuard reports, or by what only the Swift runtime has something to say about.
+// Ends as its argument says: by an error that ZombieGuard reports, or by one that only the Swift runtime reports.
 
 import Glibc
 
@@ -8,7 +8,7 @@ final class Cart {
     func add(_ price: Int) { prices.append(price) }
 }
 
-/// A wide part of a line stands in front of what is at fault there: 日本語.
+/// The wide characters are in front of the faulting expression: 日本語.
 final class Observer {
     unowned var cart: Cart
 
@@ -21,7 +21,7 @@ final class Observer {
 
 nonisolated(unsafe) var innermost: UnsafeMutableRawPointer?
 
-/// Somebody might still use the frame: so each call needs one of its own.
+/// The frame escapes, so each call needs a frame of its own.
 @inline(never) func descend(_ depth: Int) -> Int {
     var frame = (depth, depth, depth, depth)
     withUnsafeMutablePointer(to: &frame) { innermost = UnsafeMutableRawPointer($0) }
@@ -35,7 +35,7 @@ nonisolated(unsafe) var innermost: UnsafeMutableRawPointer?
 
 @inline(never) func readNumber(_ address: UInt) -> Int { UnsafePointer<Int>(bitPattern: address)!.pointee }
 
-/// A closure behind reabstraction: the stack has thunks.
+/// A closure behind reabstraction, which puts thunks on the stack.
 @inline(never) func each<Element>(_ list: [Element], _ body: (Element) -> Void) { for element in list { body(element) } }
 
 setvbuf(stdout, nil, _IOLBF, 0)

@@ -1,4 +1,5 @@
-// Starts a program in the way that its first argument names, waits, and says how it ended; then whether `environ` has changed.
+// Starts a program with the function that its first argument names, waits, and prints its exit status; then whether
+// `environ` has changed.
 // With "wait" as the second argument it waits for a line on standard input before it ends.
 
 #include <errno.h>

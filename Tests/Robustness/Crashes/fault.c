@@ -1,8 +1,9 @@
-// One fault: WHAT happens, WHERE, with which of the program's own signal HANDLERs, while what is SHORT. crashes.py chooses,
-// and runs it without the library to know what the program does by itself.
+// Causes one fault: WHAT happens, WHERE, with which of the program's own signal HANDLERs, while a resource is SHORT.
+// crashes.py chooses the arguments, and also runs the program without the library to know the expected exit status.
 // usage: fault WHAT WHERE HANDLER SHORT SEED [LIBRARY]
-// The exit status tells what the program's handler saw: 77 it ended the program, 78 it jumped, 79 it returned and the
-// program went on, 76 it came again, 70 it was told something wrong. 0: there was no fault. 20 + a signal: a child died of it.
+// Exit status: 77 the program's handler ended it, 78 the handler jumped, 79 the handler returned and the program
+// continued, 76 the handler ran again, 70 the handler got wrong signal information, 0 no fault, 20 + a signal: a child
+// died of it.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,13 +38,13 @@ static const char *what, *where, *handler, *short_of;
 static uint64_t chance;
 static char *page, *truncated, *victims[THREADS], *larges[THREADS], *library;
 static bool fix_is_possible;
-static __thread int number; // of the thread, where several fault at once
+static __thread int number; // index of the thread, if several fault at once
 static __thread sigjmp_buf back;
 static volatile int zero;
 static pthread_key_t key;
 static pthread_barrier_t barrier;
 static volatile uint64_t sink;
-// What the handler must be told; -1: anything.
+// Fault address that the handler must get; -1: any.
 static int64_t expected_address = -1;
 static int expected_signal;
 
@@ -54,7 +55,7 @@ static uint64_t next(uint64_t below) {
     return (chance >> 33) % below;
 }
 
-// Kept as volatile loads and stores, whatever the compiler thinks of them.
+// Volatile loads and stores, so that the compiler keeps them.
 #define READ(address) (sink = *(volatile uint64_t *)(address))
 #define WRITE(address) (*(volatile uint64_t *)(address) = 1)
 #define CALL(address) (((void (*)(void)) * (void *volatile *)&(void *){(void *)(address)})())
@@ -88,7 +89,7 @@ static void fault(void) {
         expect(SIGSEGV, -1);
         __asm__ volatile("mov %0, %%rsp; push %%rax" ::"r"(UINT64_C(0x10000)) : "memory");
     }
-    // From here on what ZombieGuard is for.
+    // The remaining errors are those that ZombieGuard detects.
     uint64_t *volatile block = (uint64_t *)victim;
     expect(SIGSEGV, -1);
     if (is(what, "freed-read")) free(block), READ(block + 2);
@@ -102,7 +103,7 @@ static void fault(void) {
     if (is(what, "free-inside")) expect(SIGABRT, -1), free(victim + 16);
 }
 
-// The program's own handler: told what happened, or not.
+// The program's own handler, with or without SA_SIGINFO.
 static void on_signal(int signal, siginfo_t *info, void *context) {
     ucontext_t *interrupted = context;
     if (signal != expected_signal) _exit(70);
@@ -120,7 +121,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     }
     if (is(handler, "fix") && is(what, "protected")) {
         fix_is_possible = true;
-        if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) _exit(75); // more data than the limit allows
+        if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) _exit(75); // RLIMIT_DATA exceeded
         return;
     }
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -143,9 +144,9 @@ static void install_handler(void) {
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 }
 
-// An alternate stack with an inaccessible page below: as small as may be, or larger.
+// Sets an alternate signal stack of a random size (or none), with an inaccessible page below.
 static void give_stack(void) {
-    // A handler that itself runs into something needs room for another frame of the kernel's, and for what frees.
+    // A handler that itself faults needs room for a second signal frame, and for the frames of free.
     bool in_handler = is(where, "signal") || is(where, "blocked") || is(handler, "again");
     const int rooms[] = {0, in_handler ? 16384 : 1536, 32768, 65536};
     uint64_t choice = next(4);
@@ -255,7 +256,7 @@ static void *with_key(void *unused) {
     return NULL;
 }
 
-// Children come and go while another thread runs into the fault.
+// Forks children while another thread faults.
 static void *forking(void *unused) {
     (void)unused;
     for (int i = 0; i < 200; i++) {
@@ -313,7 +314,8 @@ int main(int count, char **words) {
     }
     if (is(where, "signal") || is(where, "blocked")) {
         struct sigaction action = {.sa_handler = in_signal, .sa_flags = next(2) ? SA_ONSTACK : 0};
-        if (is(where, "blocked")) sigfillset(&action.sa_mask); // the kernel ends a program that faults like this
+        // the kernel kills a program that faults with the signal blocked
+        if (is(where, "blocked")) sigfillset(&action.sa_mask);
         sigaction(SIGUSR1, &action, NULL);
         raise(SIGUSR1);
     }

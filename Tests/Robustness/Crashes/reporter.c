@@ -1,5 +1,5 @@
-// Processes and threads that report findings as fast as they can, into one report. A finding is announced on standard output once
-// the call that made it has returned, by a line "PID".
+// Processes and threads report findings as fast as they can, into one report. Once a call that made a finding has
+// returned, the thread announces the finding on standard output by a line "PID".
 // usage: reporter PROCESSES THREADS FINDINGS (of each thread)
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Double frees of which each has a stack of its own, so that each is another finding.
+// Double frees with a distinct stack each, so that each one is a separate finding.
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static __attribute__((noinline)) void left(uint32_t path, int depth) {
     } else {
         left(path >> 1, depth - 1);
     }
-    __asm__ volatile("" ::: "memory"); // no jump takes the place of the call
+    __asm__ volatile("" ::: "memory"); // prevents a tail call
 }
 static __attribute__((noinline)) void right(uint32_t path, int depth) {
     if (depth && path & 1) right(path >> 1, depth - 1);
@@ -24,5 +24,5 @@ static __attribute__((noinline)) void right(uint32_t path, int depth) {
     __asm__ volatile("" ::: "memory");
 }
 
-// `path`: under 1 << STACK_BITS.
+// `path` must be less than 1 << STACK_BITS.
 static inline void free_twice(uint32_t path) { left(path, STACK_BITS); }

@@ -1,16 +1,16 @@
-// Threads at work, and something that goes wrong at a random moment in a random one: at any instruction of the program, of libc
-// and of the library that guards it.
+// Threads at work, and a fault at a random moment in a random thread: at any instruction of the program, libc or the
+// library.
 // usage: storm WHAT WORK HANDLER SEED
 //   WHAT  sent     a thread gets SIGSEGV
-//         page     a page of data becomes inaccessible, not of the guarded heap
-//         heap     any writable page but a stack's
+//         page     a data page outside the guarded heap becomes inaccessible
+//         heap     any writable page except stacks becomes inaccessible
 //         code     a page of code becomes inaccessible
-//         scribble random bytes over some memory
-//         trace    the instruction pointer, the stack pointer or another register of threads becomes garbage, written by a tracer;
-//                  the guarded process is then the tracer's child, with the library that GUARD names
-//         touch    threads use freed memory, all at once
-//   WORK  heap (malloc, free, realloc), reports (one finding after the other), forks
-// The exit status is 0 where nobody met what went wrong, 77 where the program's own handler ended it.
+//         scribble random bytes overwrite some memory
+//         trace    a tracer writes garbage into the instruction pointer, the stack pointer or another register of
+//                  threads; the guarded process is then the tracer's child, with the library that GUARD names
+//         touch    all threads use freed memory at the same time
+//   WORK  heap (malloc, free, realloc), reports (continuous findings), forks
+// Exit status: 0 if no thread faulted, 77 if the program's own handler ended it.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,7 +93,7 @@ struct mapping {
     uint64_t low, high;
 };
 
-// What /proc/self/maps lists with these permissions, but for stacks.
+// Returns a random page of the mappings in /proc/self/maps with these permissions; never a stack.
 static uint64_t find_place(const char *permissions, bool anywhere) {
     static struct mapping mappings[MOST_MAPPINGS];
     static char text[1 << 18];
@@ -114,7 +114,8 @@ static uint64_t find_place(const char *permissions, bool anywhere) {
         if (here >= mapping.low && here < mapping.high) continue;
         if ((uint64_t)text >= mapping.low && (uint64_t)text < mapping.high) continue;
         bool is_file = end && memchr(line, '/', (size_t)(end - line));
-        // Of the guarded heap, too, which shares memory between addresses: "/memfd:… (deleted)", "/dev/zero (deleted)".
+        // The guarded heap is mapped from "/memfd:… (deleted)" or "/dev/zero (deleted)", as chunks are mapped twice for
+        // windows.
         if (is_file && memmem(line, (size_t)(end - line), "(deleted)", 9)) is_file = false;
         if (!is_file && !anywhere) continue;
         mappings[count++] = mapping;
@@ -173,7 +174,8 @@ static int work_and_fail(void) {
     _exit(0);
 }
 
-// The register that the next instruction finds its memory by, where it is one of the common moves, comparisons and sums.
+// Returns the base register of the next instruction if it is a common move, comparison or addition with a memory
+// operand.
 static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers) {
     unsigned long long *all[] = {&registers->rax,
                                  &registers->rcx,
@@ -202,16 +204,18 @@ static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers
     return mode == 3 || (mode == 0 && (base & 7) == 5) ? NULL : all[base];
 }
 
-// So that the thread faults, and now: at an instruction that touches memory, at none, or without a stack. Other registers are left
-// alone. What they say, that a lock is taken or is still to be given back, libc's or ours, would not be a fault, but a lie.
+// Makes the thread fault at once: corrupts the base register of a memory access, the instruction pointer, or the stack
+// pointer.
+// Other registers are not changed: a value that wrongly says whether a lock of libc or the runtime is held would cause
+// no fault, but corrupt state.
 static void spoil(pid_t tid, struct user_regs_struct *registers) {
     static const uint64_t garbage[] = {0, 8, 0x13370000, UINT64_C(0x4141414141414141), UINT64_C(0x5555555555555555)};
     unsigned long long *base = base_of(tid, registers), *either = next(2) ? &registers->rip : &registers->rsp;
     *(base && next(4) ? base : either) = garbage[next(sizeof garbage / sizeof *garbage)];
-    registers->orig_rax = (unsigned long long)-1; // no system call is restarted
+    registers->orig_rax = (unsigned long long)-1; // restart no system call
 }
 
-// Stops up to two threads, spoils a register of each, and lets them go on.
+// Stops up to two threads, corrupts a register of each, and resumes them.
 static void trace(pid_t process) {
     char path[64];
     int tids[16], count = 0;
@@ -257,7 +261,7 @@ static int trace_child(char **words) {
         sleep_us(next(LONGEST_DELAY_US));
         trace(child);
     }
-    // Threads that stopped too late to be let go have to be reaped, or their process never ends.
+    // Reap threads that stopped too late to be resumed, or their process never ends.
     for (pid_t ended; (ended = waitpid(-1, &status, __WALL)) != child || WIFSTOPPED(status);) {
         if (ended < 0 && errno == ECHILD) return 63;
         if (ended > 0 && WIFSTOPPED(status)) ptrace(PTRACE_DETACH, ended, 0, status >> 16 ? 0 : WSTOPSIG(status));

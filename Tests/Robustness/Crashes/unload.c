@@ -1,4 +1,4 @@
-// A library that calls what its program told it when it is unloaded.
+// A library whose destructor calls a function that the program has set.
 void (*at_unload)(void);
 static __attribute__((destructor)) void unload(void) {
     if (at_unload) at_unload();

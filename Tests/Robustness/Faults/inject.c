@@ -1,11 +1,11 @@
-// Lets system calls of the runtime fail, in a test build of the library (inject.h). Any context; no lock.
+// Makes system calls of the runtime fail, in a test build of the library (inject.h). Any context; no lock.
 //
-// ZG_FAULT is "kind:action:first:how", several with ','. `kind` stands in the list below, "*" is all but the last. `action` is the
-// errno that the call fails with, or "half" or "one": so much of the bytes is read or written; "half+28": the first time half
-// of them, then errno 28. `first` is the first call of its kind that is meant, counted from 1 over all processes. `how`: "once",
-// "ever", "xN": that one and the next, N in all; or a number: from then on each such call.
-// ZG_FAULT_FILE is a file of ZG_FAULT_BYTES zeros that counts calls and faults, shared by all processes. What the statistics
-// say at the end of a process is written to ZG_FAULT_FILE.PID.
+// ZG_FAULT is "kind:action:first:how", several separated by ','. `kind` is a name of the list below; "*" is all but the
+// last. `action` is the errno of the failing call, or "half" or "one": read or write only half of the bytes, or one
+// byte; "half+28": the first time half of them, then errno 28. `first` is the first affected call of its kind, counted
+// from 1 over all processes. `how`: "once", "ever", "xN" (N calls in all), or a number n (from then on every n-th).
+// ZG_FAULT_FILE is a file of ZG_FAULT_BYTES zeros that counts calls and faults, shared by all processes. At its end
+// each process writes its statistics to ZG_FAULT_FILE.PID.
 
 #define _GNU_SOURCE
 #undef zg_arch_syscall
@@ -108,8 +108,8 @@ static struct count own_counts[kind_count], *counts = own_counts;
 _Static_assert(sizeof own_counts <= FILE_BYTES, "the file has two pages");
 
 static struct {
-    int kind;         // or ALL
-    int error, later; // later: as soon as this rule was applied once; 0: the same again
+    int kind;         // an enum kind, or ALL
+    int error, later; // later: errno after the first use of this rule; 0: repeat the action
     enum { fails, halves, ones } action;
     uint64_t first, last, every;
     uint32_t applied;
@@ -117,9 +117,9 @@ static struct {
 static int rule_count;
 static char file_path[512];
 
-// --- what is asked for -------------------------------------------------------------------------------------------------
+// --- rules in the environment ----------------------------------------------------------------------------------------
 
-// Not in line: the test looks for system calls anywhere else.
+// Not inlined: the test checks that no other function contains a system call instruction.
 static __attribute__((noinline, optnone)) long call(long number, long a, long b, long c, long d, long e, long f) {
     return zg_arch_syscall(number, a, b, c, d, e, f);
 }
@@ -134,7 +134,7 @@ static bool begins(const char *at, const char *word) {
     return !*word;
 }
 
-static void bad(void) { __builtin_trap(); } // a rule that cannot be read is a mistake in the test
+static void bad(void) { __builtin_trap(); } // an invalid rule is a mistake in the test
 
 static const char *after(const char *at, char separator) {
     if (*at != separator) bad();
@@ -182,7 +182,7 @@ static void map_file(void) {
     for (int i = 0; i < kind_count; i++) zg_string_copy(counts[i].name, names[i], sizeof counts[i].name);
 }
 
-// The first call comes before libc knows the environment.
+// Reads the rules from /proc/self/environ: the first call comes before libc has initialized `environ`.
 static void begin(void) {
     static bool begun;
     static char environment[64 << 10];
@@ -201,7 +201,7 @@ static void begin(void) {
     if (file_path[0]) map_file();
 }
 
-// --- calls -------------------------------------------------------------------------------------------------------------
+// --- calls -----------------------------------------------------------------------------------------------------------
 
 static enum kind kind_of_mmap(long protection, long flags) {
     if (flags & MAP_SHARED) return kind_mmap_shared;
@@ -244,7 +244,7 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_pread64: return kind_pread;
     case SYS_readlinkat: return kind_readlink;
     case SYS_close: return kind_close;
-    case SYS_newfstatat: // of programs that are executed
+    case SYS_newfstatat: // of a program before exec
     case SYS_faccessat:
     case SYS_fstat: return kind_fstat;
     case SYS_fcntl: return kind_fcntl;
@@ -265,16 +265,16 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_ppoll: return kind_ppoll;
     case SYS_sigaltstack: return kind_sigaltstack;
     case SYS_brk: return kind_brk;
-    case SYS_execve: // the program's own, as its other prctl are
+    case SYS_execve: // made for the program, as are other prctl calls
     case SYS_execveat:
     case SYS_tgkill:
-    case SYS_kill: // whether zguard is there: a crash alone asks
+    case SYS_kill: // whether zguard exists; only during a crash
     case SYS_exit_group: return kind_never;
     default: return kind_other;
     }
 }
 
-// What is to become of this call of its kind: -1 nothing special, otherwise a rule's number.
+// Counts a call of this kind; returns the index of the rule to apply, or -1.
 static int rule_for(enum kind kind) {
     begin();
     uint64_t number = __atomic_add_fetch(&counts[kind].calls, 1, __ATOMIC_RELAXED);
@@ -288,7 +288,7 @@ static int rule_for(enum kind kind) {
     return -1;
 }
 
-// The errno that a function of libc's fails with, or 0.
+// Returns the errno with which a libc function must fail, or 0.
 static int error_for(enum kind kind) {
     int rule = rule_for(kind);
     return rule < 0 ? 0 : rules[rule].error;
@@ -310,13 +310,13 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
     bool again = __atomic_fetch_add(&rules[rule].applied, 1, __ATOMIC_RELAXED) != 0;
     if (again && rules[rule].later) return -rules[rule].later;
     if (rules[rule].action == fails) {
-        // As the kernel does it: the number is free whatever close says, and what mremap would have replaced may be gone.
+        // As in the kernel: close frees the descriptor even if it fails, and mremap may have unmapped its target.
         if (kind == kind_close) call(number, a, b, c, d, e, f);
         if (kind == kind_mremap && d & MREMAP_FIXED && rules[rule].error == ENOMEM) call(SYS_munmap, e, c, 0, 0, 0, 0);
         return -rules[rule].error;
     }
     if (kind == kind_read_memory) {
-        // Fewer bytes of the last piece, as where memory ends.
+        // Shorten the last piece, as at the end of readable memory.
         struct iovec local = *(const struct iovec *)b;
         if (local.iov_len > 1) local.iov_len = rules[rule].action == ones ? 1 : local.iov_len / 2;
         return call(number, a, (long)&local, c, d, e, f);
@@ -324,12 +324,12 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
     return call(number, a, b, shortened(kind, rule, c), d, e, f);
 }
 
-// --- functions of libc's -----------------------------------------------------------------------------------------------
+// --- libc functions --------------------------------------------------------------------------------------------------
 
 static int (*libc_sigaction)(int, const struct sigaction *, struct sigaction *);
 static int (*libc_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-// Only what is our own: the handlers of faults. The program's calls go the same way.
+// Fails only for the runtime's fault handler. The program's calls take the same path.
 static int inject_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
     bool own = action ? (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == zg_fault_handler : signal == SIGSEGV;
     int error = own ? error_for(kind_sigaction) : 0;
@@ -338,7 +338,7 @@ static int inject_sigaction(int signal, const struct sigaction *action, struct s
     return -1;
 }
 
-// Our thread is the one with a stack of 256 KiB.
+// Fails only for the maintenance thread, which has a stack of 256 KiB.
 static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *context) {
     size_t bytes = 0;
@@ -347,7 +347,7 @@ static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return error ? error : libc_pthread_create(thread, attributes, start, context);
 }
 
-// The runtime's own handlers are those that belong to no library.
+// Fails only for the runtime's own handlers, which are registered without a library handle.
 static int (*libc_register_atfork)(void (*)(void), void (*)(void), void (*)(void), void *);
 static int inject_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
     int error = library ? 0 : error_for(kind_atfork);
@@ -394,7 +394,7 @@ static void *inject_memalign(size_t alignment, size_t size) {
     return refuses() ? NULL : libc.memalign(alignment, size);
 }
 
-// The runtime calls libc's heap through these pointers, which it has found before its first system call.
+// The runtime calls libc's heap through these pointers, which it sets before its first system call.
 static void take_libcs_memory(void) {
     if (libc.malloc || !zg_libc.malloc) return;
     libc = zg_libc;
@@ -404,7 +404,7 @@ static void take_libcs_memory(void) {
     zg_libc.memalign = zg_next.memalign = inject_memalign;
 }
 
-// --- the end -----------------------------------------------------------------------------------------------------------
+// --- the end ---------------------------------------------------------------------------------------------------------
 
 static void write_statistics(void) {
     begin();
@@ -420,5 +420,5 @@ static void write_statistics(void) {
     call(SYS_close, file, 0, 0, 0, 0, 0);
 }
 
-// After the runtime's own end, which has the lowest number that the compiler lets programs have.
+// Runs after the runtime's own destructor, which has the lowest priority number that compilers permit to programs.
 __attribute__((section(".fini_array.00100"), used)) static void (*const at_end)(void) = write_statistics;

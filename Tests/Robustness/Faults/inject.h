@@ -1,5 +1,6 @@
-// Included in front of every source of a test build (-include): system calls of the runtime, and the functions of libc's that
-// make some for it, go through inject.c. The sources themselves know nothing of it, so nothing of it is in a normal build.
+// Included before every source of a test build (-include): redirects the runtime's system calls, and the libc functions
+// that make system calls for it, to inject.c. The sources do not mention this header, so a normal build contains
+// nothing of it.
 
 #ifndef ZG_TESTS_FAULTS_INJECT_H
 #define ZG_TESTS_FAULTS_INJECT_H
@@ -22,7 +23,7 @@ int zg_inject_setspecific(pthread_key_t key, const void *value);
 #define libcs_key_create zg_inject_key_create
 #define libcs_set_specific zg_inject_setspecific
 #define libcs_set_stack_size pthread_attr_setstacksize
-// These have the names that are declared.
+// The injected functions have the names that the sources declare, without a symbol version.
 #undef ZG_SINCE_FIRST_GLIBC
 #define ZG_SINCE_FIRST_GLIBC(symbol)
 #endif

@@ -1,9 +1,9 @@
-// The reference program of Tests/Robustness/faults.py. Every block holds what a model says; what the program prints and its exit status do
-// not depend on who serves its memory, nor on whether all of it is served.
+// The reference program of Tests/Robustness/faults.py. A model gives the expected contents of every block; output and
+// exit status depend neither on the allocator nor on whether all allocations succeed.
 // usage: program clean|bugs|refused|wait
 //   clean    all allocation functions, sizes, threads, forks
 //   bugs     the same, then a use-after-free read and write, a double free, late writes: from main, threads and a child
-//   refused  clean, where NULL with ENOMEM is an answer
+//   refused  clean, but allocations may return NULL with ENOMEM
 //   wait     bugs, then waits for the end of its input
 
 #define _GNU_SOURCE
@@ -112,7 +112,7 @@ static void change(struct block *block, uint64_t r) {
     errno = 0;
     unsigned char *moved = realloc(block->start, size);
     answered(moved, "realloc was refused");
-    if (!moved) return; // the old block stays
+    if (!moved) return; // the old block stays valid
     struct block now = {moved, size, block->salt};
     look_at(&now, old < size ? old : size, step_of(old), "contents after realloc");
     write_all(&now);
@@ -168,14 +168,14 @@ static void in_child(void *(*function)(void *), uint64_t seed) {
         complain("the child's status", (uint64_t)status);
 }
 
-// What a program can see of its surroundings.
+// Prints properties of the environment that a program can observe.
 static void look_around(void) {
     int files[3];
     for (int i = 0; i < 3; i++) files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     printf("next descriptors %d %d %d\n", files[0], files[1], files[2]);
     for (int i = 0; i < 3; i++) close(files[i]);
     static volatile uintptr_t nowhere = 16;
-    // The kernel's hands on blocks.
+    // The kernel accesses blocks.
     int ends[2];
     static char spare[2][ODD_BYTES];
     char *blocks[2] = {malloc(3001), malloc(ODD_BYTES)};
@@ -205,7 +205,7 @@ static void look_around(void) {
     printf("the thread is called %s\n", name);
 }
 
-// So large that the kernel is asked whether there is as much.
+// A block so large that the runtime asks the kernel whether enough memory is available.
 static void use_a_large_block(void) {
     size_t size = ((size_t)1 << 30) + 4097;
     errno = 0;
@@ -217,12 +217,13 @@ static void use_a_large_block(void) {
     free(block);
 }
 
-// --- bugs --------------------------------------------------------------------------------------------------------------
+// --- bugs ------------------------------------------------------------------------------------------------------------
 
 static volatile unsigned char sink;
 #define NOINLINE __attribute__((noinline))
 
-// libc's blocks are a little longer than what was asked for: only ours are freed twice, for libc aborts.
+// libc's blocks have a larger usable size than requested, guarded ones do not. Only guarded blocks are freed twice;
+// libc would abort.
 static bool is_guarded(void *block) { return malloc_usable_size(block) == ODD_BYTES; }
 
 static NOINLINE unsigned char *dead(void) {
@@ -245,7 +246,7 @@ static NOINLINE void free_inside(void) {
     if (is_guarded(block)) free(block + 16);
     free(block);
 }
-// More of them than get pages of their own: some are found at the end.
+// More blocks than are isolated: the runtime finds some of these writes only in its check at exit.
 static NOINLINE void write_late(void) {
     unsigned char *volatile kept[24];
     for (int i = 0; i < 24; i++) kept[i] = malloc(ODD_BYTES);
@@ -269,7 +270,7 @@ int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "clean";
     bool bugs = strcmp(what, "bugs") == 0 || strcmp(what, "wait") == 0;
     may_refuse = strcmp(what, "refused") == 0;
-    // stdio has no block of its own from here on.
+    // Prevents stdio from allocating a buffer.
     static char buffer[4096];
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     look_around();

@@ -1,4 +1,4 @@
-# A real program for Tests/Robustness/faults.py: an interpreter that allocates for everything.
+# A real program for Tests/Robustness/faults.py: an interpreter, which allocates for every value.
 use strict;
 use warnings;
 my (%count, @words);

@@ -1,11 +1,12 @@
-// Swift objects for Tests/Robustness/faults.py: made, shared, freed, and two of them used after that. Prints the same whoever serves the
-// memory. A method is called on a dead object only where that is guarded, for elsewhere it crashes.
+// Swift objects for Tests/Robustness/faults.py: allocated, shared, freed, and two of them used after free. The output
+// does not depend on the allocator. A method of a freed object is called only if the object is guarded, as the call
+// crashes otherwise.
 
 import Glibc
 
 class Cart {
     var items: [String]
-    var last: UInt8 = 7 // 25 bytes: libc's block is longer
+    var last: UInt8 = 7 // the object has 25 bytes; libc's block is larger
     init(_ items: [String]) { self.items = items }
     func count() -> Int { items.count }
 }

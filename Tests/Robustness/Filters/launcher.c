@@ -1,6 +1,6 @@
-// Executes a program under a filter of system calls, as services have one (Tests/Robustness/filters.py).
-// usage: launcher ANSWER LIST PROGRAM …    ANSWER: what others than those of the list get: "kill" or "errno";
-// LIST: "service", systemd's @system-service (252); "start", what it takes to start a program and to allocate
+// Executes a program under a seccomp filter, as systemd does for services (Tests/Robustness/filters.py).
+// usage: launcher ANSWER LIST PROGRAM …    ANSWER: the effect of calls outside the list: "kill" or "errno";
+// LIST: "service", systemd's @system-service (252); "start", only calls needed to start a program and to allocate
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,7 +19,7 @@ static const int start_calls[] = {
     SYS_rseq,       SYS_mprotect,     SYS_write,    SYS_prlimit64, SYS_munmap,          SYS_getrandom,
     SYS_exit_group, SYS_rt_sigreturn, SYS_futex};
 
-// But for what older processors' tables have.
+// System calls outside @system-service, without those that only older architectures have.
 static const int not_for_services[] = {SYS_ptrace,
                                        SYS_process_madvise + 100000,
                                        SYS_mincore,

@@ -1,4 +1,4 @@
-// Misuses memory or dies, under a filter from before its start. usage: misuse WAY
+// Misuses memory or crashes, under a seccomp filter installed before its start. usage: misuse WAY
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ __attribute__((noinline)) static void follow_null(void) { *(volatile int *)nothi
 
 int main(int count, char **words) {
     const char *way = count > 1 ? words[1] : "";
-    // Large ones are asked about in another way.
+    // Large blocks make the runtime use other system calls than small ones.
     for (int i = 0; i < 50; i++) free(memset(malloc(200000), i, 100000));
     if (!strcmp(way, "twice")) free_twice();
     if (!strcmp(way, "null")) follow_null();

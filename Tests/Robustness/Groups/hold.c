@@ -1,9 +1,11 @@
-// Holds live memory in blocks of 300 to 600 bytes, frees a third of them and makes others, again and again, and says "held" at the end.
+// Holds live memory in blocks of 300 to 600 bytes, repeatedly frees a third of them and allocates others, and prints
+// "held" at the end.
 //   hold KIB PROCESSES THREADS ROUNDS SHAPE [WAITS]
-// SHAPE: mixed (each block is replaced when it is freed), batch (a third is freed, then as many are made), fill (nothing is freed), phases
-// (all is freed, and then made in other sizes), stacks (mixed, by callers of a thousand stacks).
-// Each process and each thread of it holds its part of KIB. With WAITS the process says "half" when it has half of it, and goes on when
-// there is a line to read.
+// SHAPE: mixed (each freed block is replaced at once), batch (a third is freed, then as many are allocated), fill
+// (nothing is freed), phases (all blocks are freed, then others of different sizes allocated), stacks (mixed, allocated
+// from a thousand stacks).
+// Each process and each of its threads holds its part of KIB. With WAITS the process prints "half" when it holds half
+// of its part, and continues after it has read a line.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@ static uint32_t next(void) {
     return (uint32_t)(state >> 32);
 }
 
-// Several callers: programs allocate in more than one place.
+// Several allocation sites, as in real programs.
 __attribute__((noinline)) static char *make_a(size_t size) { return memset(malloc(size), 'a', size); }
 __attribute__((noinline)) static char *make_b(size_t size) { return memset(calloc(1, size), 'b', size); }
 __attribute__((noinline)) static char *make_c(size_t size) {
@@ -45,7 +47,7 @@ static char *make(void) {
 
 static __thread uint64_t depths[2];
 
-// A stack for each number below 1024.
+// Allocates with a distinct stack for each number below 1024.
 __attribute__((noinline)) static char *make_below(uint32_t number, int left) {
     if (!left) return make();
     char *block;

@@ -1,4 +1,5 @@
-// Says how many files can be opened: at the start, in a thread, in a child, and in a child of a program with threads.
+// Prints how many files can be opened: at the start, in a thread, in a child, and in a child of a multithreaded
+// program.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static void say(const char *where) {
     while (count < MOST && (opened[count] = open("/", O_RDONLY | O_CLOEXEC)) >= 0) count++;
     if (count) first = opened[0];
     for (int i = 0; i < count; i++) close(opened[i]);
-    // Freed blocks may have the runtime open something.
+    // Freeing blocks may make the runtime open descriptors.
     for (int i = 0; i < 1000; i++) free(malloc(100 + (size_t)i));
     char line[128];
     int bytes = snprintf(line, sizeof line, "%s: %d from %d, limit %ld\n", where, count, first, (long)limit.rlim_cur);

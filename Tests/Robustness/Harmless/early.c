@@ -1,4 +1,4 @@
-// Allocates before the C library knows its environment; with a word, uses a freed block.
+// Allocates before libc has initialized `environ`; with an argument, also uses a freed block.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// Traps all floating-point exceptions and allocates in two threads: malloc and free raise none, and leave no flag behind.
+// Enables all floating-point traps and allocates in two threads: malloc and free raise no exception, and set no flag.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void *use(void *seed) {
         }
         if (!*slot) abort();
         memset(*slot, 1, bytes);
-        if (i % 20000 == 0) usleep(1000); // what is measured by the clock is measured again
+        if (i % 20000 == 0) usleep(1000); // lets the runtime repeat its clock-based measurements
     }
     for (int i = 0; i < SLOTS; i++) free(slots[i]);
     return (void *)(intptr_t)fetestexcept(FE_ALL_EXCEPT);
@@ -47,7 +47,7 @@ static void *use(void *seed) {
 int main(int count, char **words) {
     int traps = count > 1 && !strcmp(words[1], "trap");
     feclearexcept(FE_ALL_EXCEPT);
-    // arm64 processors need not have traps; fetestexcept tells there.
+    // arm64 processors may lack traps; fetestexcept detects the exceptions there.
     if (traps) feenableexcept(FE_ALL_EXCEPT);
     pthread_t thread;
     if (pthread_create(&thread, NULL, use, (void *)1)) return 2;

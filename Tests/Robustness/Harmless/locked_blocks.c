@@ -1,5 +1,5 @@
-// Locks blocks in memory and frees them without unlocking, within RLIMIT_MEMLOCK and without privileges. Says how often locking failed, and
-// whether what is still in use stayed locked.
+// Locks blocks in memory (mlock) and frees them without unlocking, within RLIMIT_MEMLOCK and without privileges. Prints
+// how often locking failed, and whether live blocks stayed locked.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static void lock(char *block, size_t bytes) {
     if (result) __atomic_add_fetch(&failures, 1, __ATOMIC_RELAXED);
 }
 
-// The kernel's word for the page of this address.
+// Returns whether smaps shows the page of this address as locked.
 static int is_locked(const void *address) {
     FILE *maps = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -72,7 +72,7 @@ int main(int count, char **words) {
     rlim_t limit = (rlim_t)atol(words[2]) << 10;
     if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){limit, limit})) return 3;
     if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) return 4;
-    // Neighbours that nobody locks, and some that stay locked.
+    // Neighbors that are never locked, and some that stay locked.
     char *neighbours[400], *kept[KEPT];
     int stay = is("kept") || is("rounded") ? KEPT : 0;
     for (int i = 0; i < 400; i++) neighbours[i] = malloc(32 + (size_t)i % 64);
@@ -89,11 +89,11 @@ int main(int count, char **words) {
     }
     int lost = 0;
     for (int i = 0; i < stay; i++) lost += !is_locked(kept[i]);
-    // Memory of the program's own, for which a quarter of the limit is to be left.
+    // Memory of the program's own; a quarter of the limit must still be available for it.
     void *own = mmap(NULL, limit / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int refused = mlock(own, limit / 4) != 0;
     munlock(own, limit / 4);
-    // A child inherits no locks, and goes on.
+    // A child inherits no locks, and continues.
     pid_t child = fork();
     if (!child) {
         failures = 0;

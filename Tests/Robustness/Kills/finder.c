@@ -1,6 +1,7 @@
-// Makes forty findings, each in a function and of a block of its own, at uneven distances, and acknowledges each one
-// once it has gone on after it: a line with the function's name in the file that the second word names. Usage: finder
-// PATH SEED PROCESSES: that many processes take turns at random.
+// Makes forty findings, each in a function and of a block of its own, at uneven intervals. Acknowledges each one once
+// the program continues after it, by a line with the function's name in the file PATH. PROCESSES processes take turns
+// at random.
+// usage: finder PATH SEED PROCESSES
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -26,7 +27,7 @@ static void acknowledge(const char *name) {
     usleep(chance(4) ? chance(1500) : 0);
 }
 
-// The block's size is the number of the function and of the process: what tells the findings apart.
+// The block's size identifies the function and the process, and so the finding.
 #define FINDER(number)                                                                                                 \
     __attribute__((noinline)) static void find_##number(void *volatile block) {                                        \
         free(block);                                                                                                   \

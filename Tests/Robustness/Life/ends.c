@@ -1,4 +1,5 @@
-// How threads and processes end, with destructors and handlers that free, allocate and use.
+// Scenarios of the ends of threads and processes, with destructors and handlers that allocate, free and use freed
+// memory.
 
 #include "scenario.h"
 
@@ -50,7 +51,8 @@ static void destructors(void) {
     MUST(wrong_blocks == 0, "and found their blocks as they were");
 }
 
-// In the last round of destructors the runtime's own has run: its calls share a state by then.
+// In the last round of destructors the runtime's own destructor has already run; later calls of such threads use a
+// shared state.
 static pthread_key_t last_key;
 static void last_rounds(void *value) {
     uint64_t round = (uint64_t)value;
@@ -93,7 +95,8 @@ static void *cancelled_asynchronously(void *unused) {
     pthread_cleanup_pop(1);
     return unused;
 }
-// Neither libc's malloc nor ours may be left at any instruction, so this one says so, as libc's own functions do.
+// A thread must not be canceled inside malloc (libc's or the runtime's), so it enables asynchronous cancellation only
+// between the calls, as libc's functions do.
 static void *cancelled_in_malloc(void *unused) {
     void *block = malloc(4000);
     int type;
@@ -124,7 +127,7 @@ static void cancelling(void) {
     }
 }
 
-// --- the main thread leaves first ----------------------------------------------------------------------------------------
+// --- the main thread leaves first ------------------------------------------------------------------------------------
 
 static pthread_t main_thread;
 static void *outlives(void *unused) {
@@ -154,7 +157,7 @@ static void without_main(void) {
     pthread_exit(malloc(50));
 }
 
-// --- the end of the process ------------------------------------------------------------------------------------------------
+// --- the end of the process ------------------------------------------------------------------------------------------
 
 static void *late_use;
 static void use_at_end(void) {
@@ -180,7 +183,7 @@ static void at_quick(void) {
     quick_exit(0);
 }
 
-// exit, while the others are anywhere in the heap: many children, none may hang or die.
+// Many children call exit while their other threads are anywhere in the heap; no child may hang or crash.
 static void *quiet_churn(void *unused) {
     for (;;) work_with_blocks(100);
     return unused;

@@ -1,4 +1,4 @@
-// Processes that come of this one: fork, vfork, spawn, clone; and other programs in their place.
+// Scenarios of child processes (fork, vfork, posix_spawn, clone) and of exec.
 
 #include "scenario.h"
 
@@ -38,8 +38,8 @@ static void *work_in_thread(void *rounds) { return (void *)(uint64_t)work_with_b
 
 enum { THREADS = 2 };
 static pthread_t busy[THREADS];
-// libc's fork leaves the loader's locks as they are: where a thread loads libraries, a child may not load, nor start threads,
-// nor end by exit.
+// libc's fork does not reset the loader's locks: while a thread loads libraries, a child must not load libraries, start
+// threads, or call exit.
 static bool loads;
 static void start_busy_threads(void) {
     void *(*const what[THREADS])(void *) = {churn, loads ? load_libraries : make_threads};
@@ -81,7 +81,7 @@ static void storm_with_loader(void) {
     storm();
 }
 
-// Each generation has the threads of its own that its child does not have.
+// Each generation has one thread, which does not exist in its child.
 static void generations(void) {
     for (int depth = 0; depth < 8; depth++) {
         pthread_t thread;
@@ -96,7 +96,7 @@ static void generations(void) {
                 MUST(planted_well(status), "the last of eight generations ends as it should");
                 return;
             }
-            // The status of the youngest is passed on.
+            // Pass on the status of the youngest process.
             if (WIFSIGNALED(status)) {
                 signal(WTERMSIG(status), SIG_DFL);
                 raise(WTERMSIG(status));
@@ -118,7 +118,7 @@ static void long_lived(void) {
     start_busy_threads();
     pid_t child = fork();
     if (child == 0) {
-        // Threads that are known from the parent are not there; new ones take their place.
+        // The child has none of its parent's threads, which the runtime still lists; new threads take their place.
         all_over = 0;
         start_busy_threads();
         for (int i = 0; i < 20; i++)
@@ -144,7 +144,7 @@ static void only_exit(void) {
     end_busy_threads();
 }
 
-// Each depth of the stack is another finding, so that lines are written all the time.
+// Each stack depth makes a separate finding, so that lines are written all the time.
 static NOINLINE void bug_at_depth(int depth) {
     volatile char room[32];
     room[depth % 32] = 1;
@@ -183,7 +183,7 @@ static int thread_count(void) {
     return count - 2;
 }
 
-// With `pressure_thread_bytes` small the runtime has a thread of its own, which works while this one forks.
+// With a small `pressure_thread_bytes` the runtime's maintenance thread works while this thread forks.
 static void while_maintained(void) {
     enum { BLOCKS = 3000 };
     static void *blocks[BLOCKS];
@@ -207,7 +207,7 @@ static void while_maintained(void) {
     }
 }
 
-// libc does not know of the new process: its blocks are guarded, its faults are not reported.
+// libc is not informed of the new process: its blocks are guarded, but its faults are not reported.
 static void bare_clone(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {
@@ -250,7 +250,7 @@ static void started(void) { MUST(work_with_blocks(50) == 0, "a started program w
 static sigjmp_buf back;
 static void go_back(int number) { siglongjmp(back, number); }
 
-// Children of vfork change what signals do for themselves only; shells do so before each exec.
+// A child of vfork changes signal dispositions for itself only, as shells do before each exec.
 static void vforks(void) {
     struct sigaction action = {.sa_handler = go_back, .sa_flags = SA_NODEFER}, found;
     sigaction(SIGSEGV, &action, NULL);
@@ -323,7 +323,7 @@ static void namespaces(void) {
     MUST(work_with_blocks(200) == 0, "works in new namespaces");
 }
 
-// A handler of fork that was registered before any library's is called after all of theirs: when their locks are taken.
+// A prepare handler registered before those of all libraries runs after theirs, when their locks are already held.
 static int fork_waits, fork_has_begun;
 static void wait_in_fork(void) {
     if (!__atomic_load_n(&fork_waits, __ATOMIC_ACQUIRE)) return;
@@ -339,7 +339,7 @@ static void *fork_once(void *unused) {
     waitpid(child, NULL, 0);
     return unused;
 }
-// The program ends while a thread of it is in the middle of a fork.
+// The program ends while one of its threads is inside fork.
 static void end_inside_fork(void) {
     pthread_t thread;
     __atomic_store_n(&fork_waits, 1, __ATOMIC_RELEASE);
@@ -347,7 +347,7 @@ static void end_inside_fork(void) {
     while (!__atomic_load_n(&fork_has_begun, __ATOMIC_ACQUIRE)) usleep(1000);
 }
 
-// --- a program in the place of another ----------------------------------------------------------------------------------
+// --- a program in the place of another -------------------------------------------------------------------------------
 
 static void say_descriptors(void) {
     int count = 0;
@@ -355,7 +355,7 @@ static void say_descriptors(void) {
     say("%d descriptors for the next program", count);
 }
 
-// The chain is counted in the environment; what is handed on is listed at every step.
+// An environment variable counts the programs of the chain; each program lists its inherited descriptors.
 static void chain(void) {
     const char *so_far = getenv("LIFE_CHAIN");
     int step = so_far ? atoi(so_far) : 0;
@@ -391,7 +391,7 @@ static void *exec_in_thread(void *unused) {
     chain_from_thread_body();
     return unused;
 }
-// The thread becomes the program, the others end with the old one.
+// The calling thread becomes the new program; exec ends all others.
 static void exec_from_thread(void) {
     start_busy_threads();
     pthread_t thread;

@@ -1,4 +1,4 @@
-// Programs with fault handlers of their own, which have to work as they do without us.
+// Scenarios with fault handlers of the program's own, which must work as they do without the library.
 
 #include "scenario.h"
 
@@ -47,7 +47,7 @@ static void back_to_default(void) {
     signal(SIGBUS, SIG_DFL);
 }
 
-// Write barriers and pages that come to life when they are touched.
+// Write barriers, and pages made accessible when first touched, both by a fault handler.
 static void barriers(void) {
     page_bytes = 200 * 4096;
     page = mmap(NULL, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -57,7 +57,7 @@ static void barriers(void) {
     mprotect(page, page_bytes, PROT_READ);
     for (size_t i = 0; i < page_bytes; i += 4096) page[i + 18] = 1;
     MUST(calls == 400 && last_code == SEGV_ACCERR, "and written to after another fault");
-    // Pages of a block of ours, protected by the program and opened again.
+    // Pages of a guarded block, protected and made accessible again by the program.
     char *block = aligned_alloc(4096, 64 << 10);
     page = block;
     page_bytes = 64 << 10;
@@ -69,7 +69,7 @@ static void barriers(void) {
     back_to_default();
 }
 
-// "Is this address readable?"
+// Tests whether an address is readable by touching it.
 static NOINLINE int is_readable(const volatile char *address) {
     if (sigsetjmp(back, 1)) return 0;
     (void)*address;
@@ -94,7 +94,7 @@ static void probing(void) {
     back_to_default();
 }
 
-// Every way to install a handler, and what it says about the one before.
+// All ways to install a handler, and the previous handler that each returns.
 static void ways(void) {
     struct sigaction old;
     sigaction(SIGSEGV, NULL, &old);
@@ -111,7 +111,7 @@ static void ways(void) {
         say("way %d: %d call, handler stays %d, flags %x", i, calls, old.sa_handler == simple_jump,
             old.sa_flags & ~0x04000000);
     }
-    // Once only; not held back meanwhile; chained to the one before.
+    // SA_RESETHAND, SA_NODEFER, and a chain of handlers.
     install(SIGSEGV, jump_back, SA_RESETHAND | SA_NODEFER);
     calls = 0;
     if (!sigsetjmp(back, 1)) *(volatile int *)4 = 1;
@@ -127,7 +127,7 @@ static void ways(void) {
     signal(SIGSEGV, SIG_IGN);
     raise(SIGSEGV);
     MUST(signal(SIGSEGV, SIG_DFL) == SIG_IGN, "a sent one can be ignored");
-    // Past libc: the kernel's own word.
+    // Bypasses libc: the kernel's own record of the handler.
     struct {
         void (*handler)(int);
         unsigned long flags;
@@ -139,13 +139,13 @@ static void ways(void) {
     MUST(found.handler == bare.handler, "a bare system call gives what was set");
 }
 
-// A crash handler that faults itself: the process dies of it, as it does without us.
+// A crash handler that faults itself: the process dies, as it does without the library.
 static void fault_again(int number) {
     (void)number;
     *(volatile int *)12 = 1;
     _exit(3);
 }
-// A chain: a handler in front of the one that was there.
+// A chained handler: forwards other faults to the previous handler.
 static struct sigaction in_front_of;
 static void chained(int number, siginfo_t *info, void *context) {
     if (info->si_addr == (void *)0x30) siglongjmp(back, 1);
@@ -173,13 +173,14 @@ static void nested(void) {
     MUST(calls == 0, "the first of a chain takes what is its own");
     if (!sigsetjmp(back, 1)) *(volatile int *)0x38 = 1;
     MUST(calls == 1 && last_address == (void *)0x38, "the second takes the rest");
-    // As crash reporters do: tell, then give the default back and let the instruction fault again. Here with the planted bug.
+    // As crash reporters do: print, restore the default action, and let the instruction fault again. Here the fault is
+    // the planted bug.
     back_to_default();
     sigaction(SIGSEGV, &action, &in_front_of);
     MUST(in_front_of.sa_handler == SIG_DFL, "nobody was before");
 }
 
-// Crash reporters make a process out of the handler, which looks at the one that crashes.
+// As crash reporters do: fork from the handler a process that inspects the crashing one.
 static void report_crash(int number, siginfo_t *info, void *context) {
     (void)info, (void)context;
     pid_t crashed = getpid();
@@ -219,7 +220,7 @@ static void crash_reporter(void) {
     MUST(planted_well(status_of(child)), "a bug beside a crash reporter");
 }
 
-// A handler that was there before us stays: set by the launcher it cannot be, but SIG_IGN is.
+// Faults in several threads at once, each with a handler that jumps back.
 static void many_threads_body(void) {
     for (int i = 0; i < 200; i++) is_readable((char *)(uintptr_t)(i * 8));
 }
@@ -245,7 +246,7 @@ static void many_threads(void) {
     back_to_default();
 }
 
-// The stack runs over inside the heap, too, and the program goes on.
+// The stack may overflow inside malloc or free too; the program continues.
 static NOINLINE int run_over(int depth) {
     volatile char room[2000];
     room[depth % 2000] = 1;
@@ -266,7 +267,7 @@ static void stack_overflow(void) {
     back_to_default();
 }
 
-// Faults that a thread of the program's own serves, which allocates meanwhile: of a mapping, and of a block.
+// userfaultfd: a thread of the program serves faults of a mapping and of blocks, and allocates meanwhile.
 static int served, faults_from = -1, end_pipe[2];
 static void *serve_faults(void *unused) {
     struct pollfd ready[2] = {{.fd = faults_from, .events = POLLIN}, {.fd = end_pipe[0], .events = POLLIN}};
@@ -291,7 +292,7 @@ static void faults_by_thread(void) {
     pthread_t thread;
     struct uffdio_api api = {.api = UFFD_API};
     faults_from = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-    if (faults_from < 0) return; // kernels and sandboxes may refuse it
+    if (faults_from < 0) return; // kernels and sandboxes may refuse userfaultfd
     MUST(ioctl(faults_from, UFFDIO_API, &api) == 0 && pipe(end_pipe) == 0, "userfaultfd");
     char *own = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *block = aligned_alloc(4096, BYTES), *freed = aligned_alloc(4096, BYTES);
@@ -300,7 +301,7 @@ static void faults_by_thread(void) {
     pthread_create(&thread, NULL, serve_faults, NULL);
     for (size_t i = 0; i < BYTES; i += 4096)
         MUST(own[i + 5] == 'u' && block[i + 6] == 'u', "each page comes from the thread");
-    // The heap itself touches what is registered, while the thread allocates.
+    // The heap itself touches the registered pages while the serving thread allocates.
     for (int i = 0; i < AGAIN; i++) {
         free(freed);
         freed = aligned_alloc(4096, BYTES);

@@ -1,4 +1,4 @@
-// Libraries that come and go, and a second C library.
+// Scenarios of libraries that are loaded and unloaded, and of a second C library.
 
 #include "scenario.h"
 
@@ -26,7 +26,7 @@ static void *in_thread(void *library) {
     return NULL;
 }
 
-// Thread-local destructors and static ones of a library that is closed; blocks that it leaves behind.
+// Thread-local and static destructors of a library that is closed, and blocks that it does not free.
 static void gone(void) {
     void *kept[50];
     for (int i = 0; i < 50; i++) {
@@ -43,7 +43,8 @@ static void gone(void) {
     for (int i = 0; i < 50; i++) free(kept[i]);
 }
 
-// A library with RTLD_DEEPBIND would find libc's malloc before ours: the flag is dropped, and blocks may cross.
+// With RTLD_DEEPBIND a library would find libc's malloc first: the runtime drops the flag, so either side can free the
+// other's blocks.
 static void deep(void) {
     void *library = open_library(RTLD_NOW | RTLD_DEEPBIND);
     if (!library) return;
@@ -59,7 +60,8 @@ static void deep(void) {
     dlclose(library);
 }
 
-// A namespace of its own has a libc of its own, which we are not in front of. Its blocks stay there; strings may cross.
+// A link namespace has a libc of its own, which the runtime does not interpose. Each side frees its own blocks;
+// contents may be copied.
 static void other_namespace(void) {
     void *library = dlmopen(LM_ID_NEWLM, library_path(), RTLD_NOW);
     if (!library) {
@@ -76,7 +78,7 @@ static void other_namespace(void) {
         release(theirs);
         free(ours);
     }
-    // From its code into the heap of this one, and back.
+    // Code of the namespace calls this heap, and returns.
     void (*through)(void *(*)(size_t), void (*)(void *)) =
         (void (*)(void *(*)(size_t), void (*)(void *)))dlsym(library, "library_through");
     for (int i = 0; i < 50; i++) through(malloc, free);

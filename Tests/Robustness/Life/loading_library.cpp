@@ -1,4 +1,4 @@
-// The library of loading.c: allocates in its constructors and destructors, and has thread-local objects.
+// The library of loading.c: its constructors and destructors allocate, and it has thread-local objects.
 
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +18,7 @@ struct Holder {
 thread_local Holder own;
 Holder common;
 
-// A constructor that loads a library of its own.
+// A constructor that loads another library.
 struct Loader {
     void *library = dlopen("libresolv.so.2", RTLD_NOW);
     ~Loader() {

@@ -1,5 +1,5 @@
-// The library is opened by a thread, at a time when nobody needs it, and closed again. Threads that have seen it end, processes
-// fork and programs have handlers of their own as before.
+// A thread opens the library late with dlopen and closes it again. Afterwards threads that used it can end, processes
+// can fork, and the program's own signal handlers work as before.
 // usage: opened_late LIBRARY
 // for: run_opened_late
 
@@ -19,7 +19,7 @@ static sigjmp_buf back;
 
 static void on_fault(int signal) { siglongjmp(back, signal); }
 
-// Blocks of its malloc are taken and given back while it is open.
+// Allocates and frees blocks of the library's malloc while the library is open.
 static void *open_and_close(void *wrong) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *(*take)(size_t) = library ? (void *(*)(size_t))dlsym(library, "malloc") : NULL;

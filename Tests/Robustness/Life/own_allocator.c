@@ -1,4 +1,4 @@
-// An executable with an allocator of its own, which is in front of ours.
+// An executable with an allocator of its own, which precedes the library's in symbol lookup.
 // for: run_own_allocator
 
 #include <stddef.h>

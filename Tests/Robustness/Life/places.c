@@ -1,4 +1,5 @@
-// Where a process finds itself: descriptors closed and given away, another root, another user, limits, filters of system calls.
+// Scenarios of unusual process environments: closed and replaced descriptors, another root, another user, limits,
+// seccomp filters.
 
 #include "scenario.h"
 
@@ -24,7 +25,7 @@ static int own_file(const char *name) {
     return file;
 }
 
-// In a child, so that what is written at its end can be looked at: into each of these descriptors only the program writes.
+// Runs in a child, so that its file can be checked after its end: only the program's own bytes may be in it.
 static void with_own_files(const char *name, void (*give_away)(int file)) {
     int wait[2];
     if (pipe(wait) != 0) return;
@@ -48,7 +49,7 @@ static void with_own_files(const char *name, void (*give_away)(int file)) {
 }
 
 static void everywhere(int file) {
-    // All numbers, as a process with many descriptors has them.
+    // All descriptor numbers are the program's, as in a process with many descriptors.
     for (int i = 0; i < 1100; i++)
         if (i != file) dup2(file, i);
 }
@@ -67,7 +68,7 @@ static void close_each(int file) {
     for (int i = 1, end = (int)sysconf(_SC_OPEN_MAX); i < end && i < 70000; i++) close(i);
     for (int i = 1; i < 5; i++) dup(0);
 }
-// As their numbers are found, and another file in the place of each.
+// Closes each descriptor that /proc lists and opens the program's file in its place.
 static void close_listed(int file) {
     DIR *all = opendir("/proc/self/fd");
     int numbers[100], count = 0;
@@ -78,14 +79,15 @@ static void close_listed(int file) {
         if (numbers[i] != file) dup2(file, numbers[i]);
 }
 static void given_away(void) {
-    // Where the report goes by name it is opened anew: the findings are all there.
+    // A report named by a path is opened again, so it holds all findings.
     with_own_files("everywhere", everywhere);
     with_own_files("range", close_range_all);
     with_own_files("from", close_from);
     with_own_files("each", close_each);
     with_own_files("listed", close_listed);
 }
-// The same where findings go to standard error, which is a file of the program's by then: they are lost, not its file.
+// The same with findings on standard error, which the program has replaced by its own file: findings are lost, the file
+// is unharmed.
 static void given_away_unnamed(void) { given_away(); }
 
 static void daemon_like(void) {
@@ -118,7 +120,7 @@ static void daemon_like(void) {
 }
 
 static void counting(void) {
-    // The low numbers are what they are without us.
+    // The low descriptor numbers are the same as without the library.
     DIR *all = opendir("/proc/self/fd");
     for (struct dirent *entry; (entry = readdir(all));)
         if (*entry->d_name != '.' && atoi(entry->d_name) < 900) say("descriptor %s", entry->d_name);
@@ -128,7 +130,7 @@ static void counting(void) {
     close(first);
 }
 
-// --- roots, users, privileges ------------------------------------------------------------------------------------------
+// --- roots, users, privileges ----------------------------------------------------------------------------------------
 
 static void other_root(void) {
     mkdir("empty", 0700);
@@ -171,7 +173,7 @@ static void no_privileges(void) {
     MUST(work_with_blocks(300) == 0, "works without privileges");
 }
 
-// --- limits ------------------------------------------------------------------------------------------------------------
+// --- limits ----------------------------------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -195,14 +197,15 @@ static void under_limit(void) {
     plant();
     _exit(0);
 }
-// Each of them, set while the program runs and before it starts.
+// Tests each limit, set while the program runs and set before it starts.
 static void limits(void) {
     for (int i = 0; i < (int)(sizeof limited / sizeof *limited); i++) {
         char number[8];
         snprintf(number, sizeof number, "%d", i);
         setenv("LIFE_LIMIT", number, 1);
         for (int before = 0; before < 2; before++) {
-            // What we have reserved counts by then: the guarded heap goes on, libc's does not.
+            // Address space that the runtime has reserved already counts: the guarded heap can still allocate, libc's
+            // cannot.
             bool space = limited[i].resource == RLIMIT_AS || limited[i].resource == RLIMIT_DATA;
             if (space && !before && (mode == quiet || mode == goes_on)) continue;
             pid_t child = fork();
@@ -235,7 +238,7 @@ static void processor_time(void) {
     MUST(planted_well(status_of(child)), "a limit on processor time");
 }
 
-// --- filters of system calls -----------------------------------------------------------------------------------------------
+// --- filters of system calls -----------------------------------------------------------------------------------------
 
 #define DENY(name)                                                                                                     \
     { #name, SYS_##name }
@@ -252,7 +255,7 @@ static const struct {
 };
 enum { DENIED = sizeof denied / sizeof *denied };
 
-// `which` of the list, or all but the few that a strict sandbox leaves.
+// Denies entry `which` of the list; if negative, all calls but those of a strict sandbox.
 static void filter(int which, unsigned answer) {
     struct sock_filter program[128];
     int at = 0;
@@ -264,7 +267,7 @@ static void filter(int which, unsigned answer) {
     } else {
         static const int left[] = {SYS_read,   SYS_write, SYS_exit,  SYS_exit_group, SYS_rt_sigreturn, SYS_mmap,
                                    SYS_munmap, SYS_brk,   SYS_futex, SYS_mprotect,   SYS_madvise};
-        // A strict one: mprotect and madvise are refused, which the heap can do without.
+        // -2: a stricter sandbox that also refuses mprotect and madvise, which the heap does not need.
         int count = (int)(sizeof left / sizeof *left) - (which == -2 ? 2 : 0);
         for (int i = 0; i < count; i++) {
             program[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)left[i], 0, 1);
@@ -277,7 +280,7 @@ static void filter(int which, unsigned answer) {
     if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole) != 0) _exit(77);
 }
 
-// `plants`: the planted bug can be told from the system's own end of the process, which it may be where much is refused.
+// Runs a child that may not make one system call, and checks how it ends.
 static void filtered(int which, unsigned answer, int before, const char *name) {
     pid_t child = fork();
     if (child == 0) {
@@ -285,7 +288,7 @@ static void filtered(int which, unsigned answer, int before, const char *name) {
         filter(which, answer);
         if (before) run_self("filtered-program");
         int wrong = work_with_blocks(500);
-        if (!wrong && denied[which].number != SYS_mprotect) plant(); // without it the heap cannot grow
+        if (!wrong && denied[which].number != SYS_mprotect) plant(); // without mprotect the heap cannot grow
         else if (!wrong && mode == dies) raise(SIGSEGV);
         syscall(SYS_exit_group, wrong);
     }
@@ -301,21 +304,20 @@ static void filtered_program(void) {
 static void filters_later(void) {
     const unsigned answers[] = {SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ERRNO | ENOSYS};
     for (int i = 0; i < DENIED; i++) {
-        // Where the heap cannot grow the program's memory ends, too.
         filtered(i, answers[i % 2], 0, denied[i].name);
     }
 }
 static void filters_before(void) {
     const unsigned answers[] = {SECCOMP_RET_ERRNO | ENOSYS, SECCOMP_RET_ERRNO | EPERM};
     for (int i = 0; i < DENIED; i++) {
-        // What programs themselves cannot start without.
+        // No program can start without these calls.
         if (denied[i].number == SYS_openat || denied[i].number == SYS_mprotect || denied[i].number == SYS_fstat ||
             denied[i].number == SYS_pread64 || denied[i].number == SYS_close)
             continue;
         filtered(i, answers[i % 2], 1, denied[i].name);
     }
 }
-// A strict sandbox, as a program installs it once it has what it needs. The heap has grown before.
+// A strict sandbox, installed after initialization as sandboxed programs do. The heap has grown before.
 static void strict(int which, unsigned answer, const char *name) {
     pid_t child = fork();
     if (child == 0) {

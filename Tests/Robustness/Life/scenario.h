@@ -1,9 +1,9 @@
-// What the scenarios share. A program of this directory is called with a scenario's name and with what is to become of it:
+// Functions that all scenarios share. A program of this directory is called with the name of a scenario and a mode:
 //   plain      without the library: the scenario runs and ends with 0
-//   dies       guarded: a use-after-free is planted at its end, of which the process dies
-//   goes-on    guarded with on_finding=continue: a double free is planted, after which the process goes on
+//   dies       guarded: at its end the process dies of a planted use-after-free
+//   goes-on    guarded with on_finding=continue: the process continues after a planted double free
 //   quiet      guarded: nothing is planted
-// What a scenario prints has to be the same in all of them. `--list` prints the scenarios, one a line (Tests/Robustness/life.py).
+// The output must be the same in all modes. `--list` prints the scenarios, one a line (Tests/Robustness/life.py).
 
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -30,9 +30,9 @@
 struct scenario {
     const char *name;
     void (*run)(void);
-    const char *traits; // key=value pairs for the driver, with blanks between
+    const char *traits; // key=value pairs for the driver, separated by blanks
 };
-extern const struct scenario scenarios[]; // the last has no name
+extern const struct scenario scenarios[]; // ends with an entry without a name
 
 static enum { plain, dies, goes_on, quiet } mode;
 static const char *mode_word = "plain";
@@ -40,7 +40,7 @@ static const char *mode_word = "plain";
 #define NOINLINE __attribute__((noinline))
 #define UNUSED __attribute__((unused))
 
-// One write a line, past stdio: children and handlers say things, too.
+// Writes a line with one system call, bypassing stdio: children and signal handlers print too.
 UNUSED __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     char text[512];
     va_list arguments;
@@ -57,7 +57,7 @@ static void say_failure(const char *what, int line) { say("FAILED (line %d): %s"
 
 // --- the planted bug -------------------------------------------------------------------------------------------------
 
-// Their names have to be on the finding's three stacks.
+// The names of these functions must be on the finding's three stacks.
 UNUSED static NOINLINE void **plant_allocate(void) {
     void **block = malloc(96);
     block[2] = block;
@@ -93,7 +93,7 @@ UNUSED static NOINLINE void plant(void) {
 
 // --- children --------------------------------------------------------------------------------------------------------
 
-// The status that waitpid gives; a child that hangs for 20 s is ended.
+// Returns the child's wait status; kills a child that hangs for 20 s.
 UNUSED static int status_of(pid_t child) {
     int status = 0;
     for (int i = 0; i < 20000; i++) {
@@ -108,7 +108,7 @@ UNUSED static int status_of(pid_t child) {
     return -1;
 }
 
-// Whether the child ended well, or of the bug that it planted.
+// Returns whether the child ended normally, or of the bug that it planted.
 UNUSED static int planted_well(int status) {
     if (mode == dies) return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
     return status == 0;
@@ -121,7 +121,7 @@ UNUSED static void run_self(const char *scenario) {
     _exit(91);
 }
 
-// --- work -------------------------------------------------------------------------------------------------------------
+// --- work ------------------------------------------------------------------------------------------------------------
 
 UNUSED static int all_over;
 UNUSED static void *churn(void *unused) {

@@ -1,4 +1,4 @@
-// Signals that come while the heap is at work, stacks that are not the thread's, and masks.
+// Scenarios of signals that interrupt the heap, of stacks other than the thread's own, and of signal masks.
 
 #include "scenario.h"
 
@@ -13,7 +13,7 @@
 static sigjmp_buf back;
 static volatile uint64_t jumps;
 
-// The jump may lose what the heap was about to do, as it may without us, never the heap itself.
+// A jump may lose the interrupted operation, as without the library, but must not damage the heap.
 static void check_heap(void) {
     for (int i = 0; i < 3; i++) MUST(work_with_blocks(100) == 0, "the heap works after a jump out of it");
 }
@@ -45,7 +45,7 @@ static NOINLINE void operate(void) {
     case 2: stepped = realloc(stepped, 900); break;
     case 3: stepped = malloc(LARGE); break;
     case 4: free(stepped); break;
-    case 5: // a refill of every class's magazine, hand-over to the quarantine
+    case 5: // drains the magazines, and hands blocks over to the quarantine
         for (int i = 0; i < PENDING; i++) free(others[i]);
         break;
     case 6:
@@ -61,7 +61,7 @@ static void prepare(void) {
         for (int i = 0; i < PENDING; i++) others[i] = malloc(330);
 }
 
-// The instructions of an operation at which it is left: each of the first ones, then ever fewer.
+// Interrupts an operation after a number of instructions: close steps at first, then wider ones.
 static void jumps_at_steps(void) {
     struct sigaction action = {.sa_handler = on_step};
     sigaction(SIGTRAP, &action, NULL);
@@ -90,7 +90,7 @@ static void jumps_at_steps(void) {
     }
     MUST(jumps > 100, "operations were left");
     check_heap();
-    // Other threads find no lock taken.
+    // The jump has left no lock held.
     pthread_t thread;
     MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work_with_blocks, (void *)500) == 0,
          "a thread starts");
@@ -105,7 +105,7 @@ static void on_alarm(int number) {
     jumps++;
     siglongjmp(back, 1);
 }
-// At random moments, then a million operations.
+// Jumps at random moments, within a million operations.
 static void jumps_at_random(void) {
     struct sigaction action = {.sa_handler = on_alarm};
     struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
@@ -128,7 +128,7 @@ static void jumps_at_random(void) {
     check_heap();
 }
 
-// --- handlers ----------------------------------------------------------------------------------------------------------
+// --- handlers --------------------------------------------------------------------------------------------------------
 
 static volatile uint64_t handled;
 static void *volatile handlers_own;
@@ -138,7 +138,7 @@ static void allocate_in_handler(int number) {
     handlers_own = malloc(handled++ % 400);
     free(realloc(malloc(10), 300));
 }
-// A timer of each thread's own kind, in threads that come and go.
+// Timer signals in threads that are created and end.
 static void timers(void) {
     struct sigaction action = {.sa_handler = allocate_in_handler, .sa_flags = SA_RESTART};
     sigaction(SIGRTMIN, &action, NULL);
@@ -157,7 +157,7 @@ static void plant_in_handler(int number) {
     (void)number;
     plant();
 }
-// The handler runs with all signals held back but those of faults: while these are, the kernel ends the process at once.
+// The handler blocks all signals except those of faults; with these blocked the kernel would kill the process at once.
 static void bug_in_handler(void) {
     struct sigaction action = {.sa_handler = plant_in_handler};
     sigfillset(&action.sa_mask);
@@ -167,7 +167,7 @@ static void bug_in_handler(void) {
     raise(SIGUSR1);
 }
 
-// --- stacks ------------------------------------------------------------------------------------------------------------
+// --- stacks ----------------------------------------------------------------------------------------------------------
 
 static ucontext_t scheduler, coroutines[8];
 static int turns[8];
@@ -246,7 +246,7 @@ static void *with_own_stack(void *unused) {
     on_own_stack = 0;
     if (!sigsetjmp(back, 1)) *(volatile char *)16 = 1;
     MUST(!on_own_stack, "then a fault's handler runs elsewhere");
-    // From here on it is what any freed block is.
+    // From here on the alternate stack is an ordinary freed block.
     free(own_stack);
     own_stack = NULL;
     on_own_stack = 0;
@@ -265,13 +265,13 @@ static void alternate_stacks(void) {
     }
     with_own_stack(NULL);
     signal(SIGSEGV, SIG_DFL);
-    // The planted bug is met on the smallest stack.
+    // The planted bug is detected on the smallest possible stack.
     own_stack = malloc(own_bytes = smallest_stack());
     stack_t own = {.ss_sp = own_stack, .ss_size = own_bytes};
     sigaltstack(&own, NULL);
 }
 
-// --- masks -------------------------------------------------------------------------------------------------------------
+// --- masks -----------------------------------------------------------------------------------------------------------
 
 static void *waits(void *set) {
     int number = 0;
@@ -300,7 +300,7 @@ static void *all_blocked(void *unused) {
     plant();
     return unused;
 }
-// Every thread blocks every signal: what a fault does then is the kernel's to say, and it ends the process.
+// Every thread blocks every signal. A fault then makes the kernel kill the process.
 static void blocked(void) {
     sigset_t set, all;
     sigemptyset(&set);
@@ -316,7 +316,7 @@ static void blocked(void) {
     say_mask("all:");
     pid_t child = fork();
     if (child == 0) {
-        // Sent ones wait, with what a program may do about them.
+        // Fault signals that were sent stay pending, and the program can fetch them.
         sigset_t waiting, fault;
         for (int i = 0; i < 2; i++) {
             if (i) kill(getpid(), SIGSEGV);
@@ -340,7 +340,7 @@ static void blocked(void) {
     pthread_join(thread, NULL);
 }
 
-// A fault that is the program's own ends it where the program blocks its signal, whatever handler there is.
+// A fault while its signal is blocked kills the process, whatever handler is installed.
 static void never(int number) {
     (void)number;
     _exit(4);

@@ -1,5 +1,5 @@
-// What a program does with a limit on its own memory besides filling it: `changes as|data full|lifted|number|own|exec`. Prints a word for each thing that is as it
-// should be, or says what is not, and ends with 1.
+// Tests how a program's memory limit behaves when it changes: `changes as|data full|lifted|number|own|exec`.
+// Prints a word for each property that holds; otherwise prints what is wrong and exits with 1.
 
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ static void set(rlim_t bytes) {
 
 static std::vector<void *> *kept;
 
-// How much more there is, in MiB.
+// Allocates until malloc fails; returns the MiB allocated.
 static size_t fill(size_t bytes) {
     size_t got = 0;
     for (void *block; got < ((size_t)2 << 30) && (block = std::malloc(bytes)); got += bytes) kept->push_back(block);
@@ -60,7 +60,7 @@ int main(int, char **words) {
 
     if (part("full")) {
         set((rlim_t)150 << 20);
-        // The main thread's stack, which had no need of this much before.
+        // The main thread's stack still has to grow.
         check(deep(1000) != 1, "stack");
         most = fill(100000);
         check(most > 110 && most < 165, "filled");
@@ -88,7 +88,7 @@ int main(int, char **words) {
         set(RLIM_INFINITY);
         check(fill(100000) > 1000, "lifted");
     }
-    if (part("number")) { // not by the function of libc
+    if (part("number")) { // set by a raw system call, not by libc's function
         rlimit limit;
         getrlimit((__rlimit_resource)resource, &limit);
         limit.rlim_cur = (rlim_t)150 << 20;
@@ -99,7 +99,7 @@ int main(int, char **words) {
         syscall(SYS_prlimit64, 0, resource, &limit, nullptr);
         check(fill(3000) > 1000, "lifted by number");
     }
-    if (part("own")) { // what the program maps itself counts, and counts no more once it is unmapped
+    if (part("own")) { // the program's own mappings count until they are unmapped
         void *own = mmap(nullptr, (size_t)100 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         set((rlim_t)180 << 20);
         most = fill(100000);

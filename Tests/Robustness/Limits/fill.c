@@ -1,6 +1,6 @@
-// Limits its own memory, and allocates until it gets no more: `fill as|data MIB BYTES|mix malloc|calloc|realloc|memalign`. Prints what it
-// has got, in bytes, what the refused calls took that follow, in nanoseconds of processor time, and whether memory that was freed can be
-// had again.
+// Limits its own memory, and allocates until it gets no more: `fill as|data MIB BYTES|mix
+// malloc|calloc|realloc|memalign`. Prints the bytes allocated, the CPU time in nanoseconds of the failing calls that
+// follow, and how many blocks can be allocated after half were freed.
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,14 +1,15 @@
-// Pretends to be a guarded process whose statistics page lies. Each line of standard input, a number, makes another page of it; the answer is
-// a line with addresses that may be asked for. With the library preloaded it is the real page of a real heap that is changed.
+// Imitates a guarded process with a forged statistics page. Each line of standard input, a number, makes another page;
+// the answer is a line with addresses to query. With the library preloaded the program changes the real page of a real
+// heap.
 //
 // usage: liar HOW [FILE]
 //   sealed    a page like the runtime's
 //   changing  the same, changed all the time by a thread
-//   unsealed  a page in memory that can shrink, and does all the time
-//   foreign   a sealed page that was made by root, in a process of another user
-//   file      the mapping is that of a file, whose name is all that it has of a page
-//   borrowed  the same, of a file that may be read only
-//   many      a sealed page behind twenty thousand descriptors, in the midst of as many mappings
+//   unsealed  a page without seals that is truncated all the time
+//   foreign   a sealed page made by root, in a process of another user
+//   file      a mapping of a file that has only the name of a page
+//   borrowed  the same, of a file that can only be read
+//   many      a sealed page behind twenty thousand descriptors, among as many mappings
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -46,7 +47,8 @@ static uint64_t next(void) { // xorshift64
     return state;
 }
 
-// Values that a reader may stumble over: edges, huge and small counts, addresses of memory that is full of records, or of a terabyte of zeros.
+// Returns a value that may break a reader: edge values, huge and small counts, addresses in memory full of records or
+// of a terabyte of zeros.
 static uint64_t value(void) {
     switch (next() % 12) {
     case 0: return 0;
@@ -63,7 +65,7 @@ static uint64_t value(void) {
     }
 }
 
-// Memory in which every word may be the header of a record, a size or an address.
+// Fills memory in which every word may be the header of a record, a size or an address.
 static void fill_soup(void) {
     uint64_t *words = (uint64_t *)soup;
     for (uint64_t i = 0; i < SOUP_BYTES / 8; i++) {
@@ -88,7 +90,7 @@ static void keep_head(void) {
     page->layout.windows.record_bytes = sizeof(struct zg_alias);
 }
 
-// Tables that make sense, with counts that do not end.
+// Makes plausible tables with unlimited counts.
 static void make_plausible(void) {
     struct zg_layout *layout = &page->layout;
     layout->class_count = ZG_LAYOUT_MAX_CLASSES;
@@ -142,7 +144,7 @@ static void lie(uint64_t seed) {
     case 2: make_plausible(); break;
     default: break;
     }
-    // A few single words and halves, of any page.
+    // Changes a few words and halves of words, in any page.
     for (uint64_t i = next() % 20 + 1; i > 0; i--) words[first + next() % count] = value();
     for (uint64_t i = next() % 20; i > 0; i--) ((uint32_t *)(words + first))[next() % (2 * count)] = (uint32_t)value();
     keep_head();
@@ -188,7 +190,7 @@ static void start(void *(*body)(void *)) {
     if (pthread_create(&thread, NULL, body, NULL)) abort();
 }
 
-// A heap with all that the tables know: live and freed blocks of all sizes.
+// Makes a heap with every kind of table entry: live and freed blocks of all sizes.
 static void use_heap(void) {
     static void *blocks[4000];
     for (unsigned i = 0; i < 4000; i++) blocks[i] = malloc(i * 97 % 9000 + (i % 500 == 0) * 3000000 + 1);
@@ -198,7 +200,7 @@ static void use_heap(void) {
 static void become_nobody(void) {
     if (geteuid() != 0) return;
     if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY)) abort();
-    // The kernel hides who has changed its user; this one lets itself be looked at.
+    // The kernel makes a process that changed its user undumpable; allow others to inspect it.
     prctl(PR_SET_DUMPABLE, 1);
 }
 
@@ -246,7 +248,7 @@ int main(int words_count, char **words) {
     fstat(descriptor, &status);
     printf("%" PRIu64 "\n", (uint64_t)status.st_ino);
     fflush(stdout);
-    uint64_t traps = 0; // where the page says that they are: not read from one that shrinks
+    uint64_t traps = 0; // base of the trap words that the page names; not read from a page that shrinks
     char line[4096];
     while (fgets(line, sizeof line, stdin)) {
         if (!strcmp(line, "truncate\n")) {

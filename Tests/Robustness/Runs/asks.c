@@ -1,10 +1,10 @@
-// Gives up its rights, as a server's worker does, and writes into the page of its run what is to make zguard stop a
-// thread of another process: WHAT PID USER.
-//   request: the stacks of that process, as if it were dying, by the page and by a message
-//   pulse:   a pulse of that process that has been busy for long
-//   thread:  a pulse of its own, with that process's thread
-// The numbers by which zguard knows a process again are chosen so that they are right in the victim, too: it is linked
-// at a fixed address.
+// Drops its privileges, as a server's worker does, and writes into the coverage page of its run to make zguard stop a
+// thread of another process. usage: asks WHAT PID USER
+//   request: asks for the stacks of that process, as if it were crashing, through the page and by message
+//   pulse:   registers a wait heartbeat of that process that has been busy for long
+//   thread:  registers a wait heartbeat of its own, with a thread of that process
+// The values by which zguard recognizes a process (address and nonce) match in the victim too, as both are linked at a
+// fixed address.
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #include "zg_coverage.h"
 #include "zg_run_directory.h"
 
-enum { FIXED = 0x400000 }; // where both programs begin, with the same bytes: \177ELF…
+enum { FIXED = 0x400000 }; // load address of both programs; the same bytes are there: \177ELF…
 
 static struct zg_coverage_page *find_page(void) {
     FILE *maps = fopen("/proc/self/maps", "r");

@@ -1,6 +1,6 @@
-// A server of root's: its parent finds a bug, gives its worker time to be taken over, and finds another one; the worker
-// gives up its rights (HOW: setuid, setreuid, setresuid), finds a bug itself, and cuts and overwrites every descriptor
-// that it has for as long as the parent runs.
+// A server of root. The parent makes a finding, waits until the worker attacks, and makes another. The worker drops its
+// privileges (HOW: setuid, setreuid, setresuid), makes a finding itself, and truncates and overwrites every descriptor
+// that it has while the parent runs.
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ int main(int count, char **words) {
     if (!worker) {
         give_up(words[1]);
         free_of_worker(malloc(100));
-        nanosleep(&(struct timespec){0, 500000000}, NULL); // its own finding has been read by then
+        nanosleep(&(struct timespec){0, 500000000}, NULL); // zguard has read the worker's own finding by then
         write(ready[1], "x", 1);
         attack();
     }

@@ -1,5 +1,6 @@
-// Frees blocks twice. Without a word, or with one: its name stands in the finding. "wait": until its input ends. "many
-// N": N times, and says how many milliseconds that took. "different N": N findings that no group joins.
+// Frees blocks twice. Without an argument, or with one that chooses the name in the finding. "wait": waits until its
+// input ends. "many N": N times, and prints the time in milliseconds. "different N": N findings that grouping does not
+// join.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ __attribute__((noinline)) static void free_third(void *volatile block) {
     __asm__ volatile("nop");
 }
 
-// A stack of its own for each number: calls in the order of its bits.
+// Makes a distinct stack for each number: the bits choose the functions called.
 __attribute__((noinline)) static void zero(unsigned bits, int left, void *block);
 __attribute__((noinline)) static void one(unsigned bits, int left, void *block);
 static void step(unsigned bits, int left, void *block) {

@@ -1,5 +1,5 @@
-// Waits until its input ends, while a process beside it looks all the time whether anybody traces it; says so. Not
-// guarded, and of no run.
+// Waits until its input ends, while a child checks continuously whether anybody traces it, and prints the result.
+// Unguarded, and not part of any run.
 
 #include <fcntl.h>
 #include <poll.h>

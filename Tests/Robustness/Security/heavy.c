@@ -1,5 +1,5 @@
-// Between two calls of getppid nothing is called but malloc and its kin: small and large blocks, grown, aligned, kept and freed, from many
-// places. With an argument, a thread does the same first, and the child of a fork.
+// Makes only malloc-family calls between two getppid calls: small and large blocks, grown, aligned, kept and freed,
+// from many call sites. With an argument, a thread and a forked child do the same first.
 
 #include <pthread.h>
 #include <stdlib.h>

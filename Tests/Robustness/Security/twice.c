@@ -1,4 +1,5 @@
-// Frees a block twice: one finding. With an argument it prints the block's address in between, and waits for standard input to end.
+// Frees a block twice, which makes one finding. With an argument it prints the block's address in between, and waits
+// for the end of standard input.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-// A server without clients, for soaking: threads that come and go, blocks that one thread makes and another frees, children that
-// go on for a while, libraries that are loaded and closed. What it holds is bounded, so its memory is flat but for the guard.
-// Ends at SIGTERM with 0; with 1, and a word, where a block does not hold what was written.
+// A server without clients for the soak test: threads start and end, one thread frees another's blocks, children run
+// for a while, libraries are loaded and unloaded. The amount of live memory is bounded, so memory is flat except for
+// the guard. Exits with 0 at SIGTERM, or with 1 and a message if a block has wrong contents.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -45,14 +45,14 @@ static size_t random_size(uint64_t r) {
 static struct message *make_message(uint64_t r) {
     size_t size = random_size(r);
     struct message *made = malloc(sizeof *made + size);
-    if (!made) return NULL; // short memory is part of the exercise
+    if (!made) return NULL; // allocations may fail under memory pressure
     made->size = size;
     made->salt = (unsigned char)r;
     memset(made->bytes, made->salt, size);
     return made;
 }
 
-// realloc now and then, and the end of every message: all its bytes are looked at.
+// Checks all bytes of a message, sometimes after a realloc, and frees it.
 static void end_message(struct message *message, uint64_t r) {
     if (!message) return;
     if (r % 4 == 0) {
@@ -80,7 +80,7 @@ static void *work(void *seed) {
     return NULL;
 }
 
-// A child works for itself and leaves by exit, which verifies its quarantine, or by _exit.
+// Forks a child that works and ends by exit, which checks its quarantine, or by _exit.
 static void bear(uint64_t r) {
     pid_t child = fork();
     if (child == 0) {
@@ -123,7 +123,7 @@ int main(void) {
         int started = 0;
         while (started < WORKERS && pthread_create(&threads[started], NULL, work, (void *)(uintptr_t)next(&state)) == 0)
             started++;
-        bear(next(&state)); // while they work
+        bear(next(&state)); // while the threads work
         load();
         for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
         usleep(1000 * (next(&state) % 50));

@@ -1,4 +1,4 @@
-"""An HTTP server for soaking: a thread for each request, JSON, compression, regular expressions, now and then a child process."""
+"""An HTTP server for the soak test: a thread for each request, JSON, compression, regular expressions, sometimes a child process."""
 
 import http.server
 import json

@@ -1,5 +1,5 @@
-// A Swift service without clients, for soaking: orders that come and go, JSON, tasks, closures, strings, a child process now and
-// then. What it holds is bounded. Ends at SIGTERM with 0.
+// A Swift service without clients for the soak test: orders are made and removed, JSON, tasks, closures, strings,
+// sometimes a child process. The amount of live memory is bounded. Exits with 0 at SIGTERM.
 
 import Foundation
 

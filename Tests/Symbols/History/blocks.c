@@ -1,6 +1,7 @@
-// Blocks of every kind, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its standard input
-// ends; with the argument "abort" it aborts, with "double-free" it frees twice, with "read" it reads what it freed, with "write" it
-// writes behind a live block, and into one that is dead and still accessible, where there comes to be one.
+// Makes blocks of every kind, prints their addresses, one "NAME 0xADDRESS" a line, then "ready", and waits for the end
+// of standard input. Arguments: "abort" aborts, "double-free" frees a block twice, "read" reads a freed block, "write"
+// writes behind a live block and into a freed block that is still accessible, if there is one; "churn" has a thread
+// that allocates and frees a block continuously.
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -26,7 +27,7 @@ static void *free_in_thread(void *block) {
     return NULL;
 }
 
-// A handler's view of the process: what other threads do to the block is seen as it happens.
+// Changes the state of a block continuously while zguard reads it.
 static char *volatile busy;
 static void *churn(void *unused) {
     for (;;) {

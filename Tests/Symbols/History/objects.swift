@@ -1,5 +1,5 @@
-// Objects, live and freed, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its standard
-// input ends; with the argument "abort" it aborts, with "use" it uses the freed one.
+// Makes live and freed objects, prints their addresses, one "NAME 0xADDRESS" a line, then "ready", and waits for the
+// end of standard input. Arguments: "abort" aborts, "use" uses the freed object.
 
 #if canImport(Glibc)
 @preconcurrency import Glibc

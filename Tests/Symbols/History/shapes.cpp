@@ -1,5 +1,5 @@
-// C++ objects, live and freed, whose addresses it prints, one "NAME 0xADDRESS" a line, then "ready". It waits until its
-// standard input ends; with the argument "abort" it aborts.
+// Makes live and freed C++ objects, prints their addresses, one "NAME 0xADDRESS" a line, then "ready", and waits for
+// the end of standard input. Argument: "abort" aborts.
 
 #include <cstdio>
 #include <cstdlib>
