@@ -1,4 +1,4 @@
-// Records of blocks in windows.
+// Records of blocks in windows (pages/window.h). Slow path; the caller serializes.
 
 #include "blocks/alias.h"
 
@@ -6,14 +6,14 @@
 #include "platform/os.h"
 #include "settings/stats.h"
 
-// Records that are made accessible at once: whole pages of them.
+// Number of records committed at a time; a multiple of a page.
 enum { STEP = 4096 };
 
 struct zg_alias_area zg_alias_area;
 
 bool zg_alias_init(uint64_t pages, uint64_t alignment) {
     uint64_t base = zg_span_table_cut(pages * ZG_PAGE_BYTES, alignment);
-    // Windows come and go there, and what is blank merges then: it is blank from the start.
+    // Map the area blank from the start: pages that windows give back are blank again, and then merge with it.
     if (base) zg_os_will_share((void *)base, pages * ZG_PAGE_BYTES);
     if (!base || zg_os_blank((void *)base, pages * ZG_PAGE_BYTES) != 0) return false;
     zg_alias_area = (struct zg_alias_area){base, pages, NULL, 0};

@@ -1,4 +1,4 @@
-// The words of block records, for readers inside and outside of the process (zg_block.h).
+// Names of allocation families, states, and languages, for readers inside and outside of the process (zg_block.h).
 // Any context; no lock.
 
 #include "include/zg_block.h"

@@ -1,5 +1,5 @@
-// Filling freed memory and finding what changed in it. Hot path; no lock.
-// Blocks are 16-aligned and a multiple of 16 long where slots are concerned; spans pass any length.
+// Fills freed memory and finds changes in it. Hot path; no lock.
+// Slots are aligned to 16 bytes and multiples of 16 bytes long; spans have any length.
 
 #ifndef ZG_FILL_H
 #define ZG_FILL_H
@@ -10,17 +10,18 @@
 
 typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 
-// Of blocks from this size on that were made of fresh memory it is asked which pages the program has touched, before they are filled.
+// From this size on, free finds out which pages of a block the program has touched, and fills only those.
 #define ZG_SPARSE_LEAST ((uint64_t)16 << 10)
 
 #define ZG_FILL_WORD (UINT64_C(0x0101010101010101) * ZG_FILL_FREED)
 
-// Longer ones are worth a call: libc's choice of instructions is faster there.
+// Longer fills call memset, because libc's choice of instructions is faster there.
 #define ZG_FILL_SMALL UINT64_C(128)
 
+// From this length on, the check calls memcmp.
 #define ZG_FILL_LONG UINT64_C(256)
 
-// Of a dead block of so many bytes, how many are filled.
+// Returns how many bytes of a freed block of `bytes` bytes are filled.
 ZG_INLINE uint64_t zg_fill_bytes(uint64_t bytes) {
     return zg_min(zg_round_up(bytes, 16), zg_config.fill_freed_bytes & ~UINT64_C(15));
 }
@@ -31,7 +32,8 @@ ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
     zg_vector value = {word, word};
     for (; end - at >= 4; at += 4) {
         at[0] = at[1] = at[2] = at[3] = value;
-        __asm__ volatile("" ::: "memory"); // the compiler would call memset, which costs more than the few words
+        // Keeps the compiler from calling memset, which costs more than the few stores.
+        __asm__ volatile("" ::: "memory");
     }
     for (; at < end; at++) {
         *at = value;
@@ -39,15 +41,16 @@ ZG_INLINE void zg_fill_small(void *start, uint64_t bytes, uint64_t word) {
     }
 }
 
-// Any length.
+// Fills any length.
 ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
     if (bytes && bytes <= ZG_FILL_SMALL && !(bytes & 15))
         zg_fill_small(start, bytes, UINT64_C(0x0101010101010101) * byte);
     else __builtin_memset(start, byte, bytes);
 }
 
-// All bytes are the freed fill. `bytes` is a multiple of 16. Of a longer block, 64 bytes are looked at, and each of the others is compared
-// with the one 64 before it: libc's choice of instructions is faster there.
+// Returns true if all bytes are the fill. `bytes` is a multiple of 16. A longer block has only its first 64 bytes
+// compared with the fill; memcmp compares each other byte with the byte 64 before it, because libc's choice of
+// instructions is faster there.
 ZG_INLINE bool zg_fill_is_intact(const void *start, uint64_t bytes) {
     if (bytes >= ZG_FILL_LONG) {
         if (__builtin_memcmp((const char *)start + 64, start, bytes - 64)) return false;

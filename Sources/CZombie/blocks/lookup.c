@@ -1,4 +1,4 @@
-// Address to block. Any context; takes no lock.
+// Finds the block at an address. Any context; takes no lock.
 
 #include "blocks/lookup.h"
 
@@ -30,19 +30,22 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     view->family = zg_header_family(header);
     view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
     view->death = view->zombie ? *death : (struct zg_death){0, 0};
-    // Another thread may be making or freeing the block meanwhile: each word is one or the other, and the caller looks again.
+    // Another thread may be making or freeing the block. Each word is then the old or the new one, and the caller looks
+    // again.
     view->alloc_stack = __atomic_load_n(&block->alloc_stack, __ATOMIC_RELAXED);
     view->free_stack = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_stack, __ATOMIC_RELAXED);
     view->alloc_thread = __atomic_load_n(&block->alloc_thread, __ATOMIC_RELAXED);
     view->free_thread = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_thread, __ATOMIC_RELAXED);
 }
 
-// A free slot may be retired with its neighbours, a new span take the pages of a dead one. (Threads at their end have the number 0, too, but stacks.)
+// A free slot may be retired with its neighbors, and a new span may take over the pages of a freed one: their records
+// name no thread and no stack. (Threads that are exiting have the number 0, too, but they have stacks.)
 static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
 
-// The pointer's tag is that of the block that was in this slot before the last one. It is told as one whose place was used again.
+// Returns the block that was in this slot before the last one, if the pointer has its tag. Its state is reported as
+// reusable.
 static ZG_COLD bool find_former(uint64_t pointer, const struct zg_slab *slab, uint64_t interior,
                                 struct zg_block_view *view) {
     const struct zg_tagged *tagged = zg_tags_find(pointer);
@@ -96,8 +99,8 @@ void zg_lookup_strip(uint64_t *words, int count) {
         if (zg_arch_tag(words[i]) && zg_lookup_is_ours(words[i])) words[i] = zg_arch_address(words[i]);
 }
 
-// The nearest blocks around a slot whose tag it is, within so many slots. What is in front of a class's first slot is the end of another
-// class's address space, of which nothing is used.
+// Slots that zg_lookup_by_tag searches in each direction; and bytes in front of a class's first slot that belong to
+// zg_lookup_is_in_front. They are the end of the previous class's region, which is not in use.
 enum { NEAR_SLOTS = 64, LAST_BYTES = 64 << 10 };
 
 static bool has_tag(const struct zg_slab *slab, uint64_t index, uint64_t address, struct zg_block_view *view) {
@@ -134,7 +137,7 @@ bool zg_lookup_is_fenced(const struct zg_block_view *view) {
     return span && span->fenced;
 }
 
-// A block that is just being filled is, for its user, as dead as a quarantined one.
+// Reports a block that is being filled as quarantined, because for the user there is no difference.
 const char *zg_lookup_state_name(enum zg_state state) {
     return zg_block_state_text(state == zg_state_freeing ? zg_state_quarantined : state);
 }

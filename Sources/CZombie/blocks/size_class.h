@@ -1,5 +1,6 @@
-// Size classes of slabs: multiples of 16 up to 128, then four to each doubling, up to 32 KiB. Larger blocks are spans.
-// Pure; any context.
+// Size classes of slabs: multiples of 16 up to 128 bytes, then four per doubling, up to 32 KiB. Larger blocks are
+// spans.
+// Pure functions; any context.
 
 #ifndef ZG_SIZE_CLASS_H
 #define ZG_SIZE_CLASS_H
@@ -9,11 +10,11 @@
 enum { ZG_CLASS_COUNT = 40 };
 #define ZG_LARGEST_SLOT ((uint64_t)32768)
 
-// The smallest class whose slots hold `size` bytes (at most ZG_LARGEST_SLOT).
+// Returns the smallest class whose slots hold `size` bytes (at most ZG_LARGEST_SLOT).
 ZG_INLINE uint32_t zg_size_class(uint64_t size) {
     if (ZG_LIKELY(size - 1 < 128)) return (uint32_t)(size - 1) / 16;
     if (!size) return 0;
-    uint32_t log = 63 - (uint32_t)__builtin_clzll(size - 1); // 2^log < size <= 2^(log+1), or equal at its quarters
+    uint32_t log = 63 - (uint32_t)__builtin_clzll(size - 1); // 2^log < size <= 2^(log+1)
     return (log - 7) * 4 + ((uint32_t)((size - 1) >> (log - 2)) & 3) + 8;
 }
 
@@ -23,7 +24,7 @@ ZG_INLINE uint32_t zg_class_bytes(uint32_t class) {
     return (1u << log) + quarter * (1u << (log - 2));
 }
 
-// Slots that a magazine of blocks of this size holds at the most: about 16 KiB, 4 to 64.
+// Returns how many slots of this size a magazine can hold: about 16 KiB, 4 to 64 slots.
 ZG_INLINE uint32_t zg_magazine_slots(uint32_t bytes) {
     uint32_t slots = 16384 / bytes;
     return slots > 64 ? 64 : slots < 4 ? 4 : slots;

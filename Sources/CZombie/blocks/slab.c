@@ -1,5 +1,5 @@
-// The slab heap's slow half: reservation, growth, and the central lists of free slots.
-// Slow path; one lock for each class.
+// The slow part of the slab heap: reservation, growth, and the central lists of free slots.
+// Slow path; one lock per class.
 
 #include "blocks/slab.h"
 
@@ -8,25 +8,25 @@
 #include "platform/os.h"
 #include "settings/stats.h"
 
-// Memory is made accessible in steps: a quarter of what the class has, within these bounds.
+// A class commits memory in steps of a quarter of its slots, within these bounds.
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
-// So many blocks of a size lie in larger slots before there are slots of its own, up to this size.
+// Number of blocks of a size that lie in larger slots before the size gets slots of its own, and the largest such size.
 enum { SHARED_BLOCKS = 64, SHARED_MOST = 4096 };
 
-// What one page of the kernel's page tables maps.
+// Bytes that one page-table page maps.
 #define TABLE_BYTES ((uint64_t)2 << 20)
 
 struct zg_slabs zg_slabs;
 
-// A part of a reservation, in whole pages. `*at` goes on behind it.
+// Takes whole pages for `bytes` bytes off a reservation and advances `*at`.
 ZG_INLINE void *take_part(char **at, uint64_t bytes) {
     char *start = *at;
     *at += zg_round_up(bytes, ZG_PAGE_BYTES);
     return start;
 }
 
-// Runs at the start of every process: no division but one for each class, and each size from the one before.
+// Runs at the start of every process, so each slot size is derived from the one before.
 bool zg_slab_init(uint32_t region_shift) {
     uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
     uint32_t bytes = 16, step = 16;
@@ -34,20 +34,21 @@ bool zg_slab_init(uint32_t region_shift) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->slot_bytes = bytes;
         slots += slab->limit = region / bytes;
-        if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as zg_class_bytes
+        if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as in zg_class_bytes
     }
-    // A list of free slots and the records behind it begin in the middle of what a page of the page tables maps, and share that page.
+    // The list of free slots ends, and the records begin, in the middle of the range of a page-table page, and so share
+    // that page.
     uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
     uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
                             (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
-    char *start = zg_os_reserve(slots_bytes + region); // one region more, to align
+    char *start = zg_os_reserve(slots_bytes + region); // one more region for the alignment
     if (!start) return false;
     char *tables = zg_os_reserve(zg_round_up(tables_bytes, ZG_PAGE_BYTES));
     if (!tables) {
         zg_os_unreserve(start, slots_bytes + region);
         return false;
     }
-    // 2 MiB alignment gives every slot the natural alignment of its size class.
+    // An alignment of 2 MiB gives every slot the natural alignment of its size class.
     zg_slabs.base = zg_round_up((uint64_t)start, zg_min(region, UINT64_C(1) << 21));
     zg_slabs.bytes = slots_bytes;
     zg_slabs.region_shift = region_shift;
@@ -78,8 +79,8 @@ bool zg_slab_init(uint32_t region_shift) {
 }
 
 bool zg_slab_is_valid(const struct zg_slab *slab) {
-    if (slab->used > slab->committed || slab->committed > slab->limit) return false; // 1
-    return slab->free_count <= slab->used;                                           // 2
+    if (slab->used > slab->committed || slab->committed > slab->limit) return false; // invariant 1
+    return slab->free_count <= slab->used;                                           // invariant 2
 }
 
 static bool commit_range(uint64_t from, uint64_t to) {
@@ -89,19 +90,19 @@ static bool commit_range(uint64_t from, uint64_t to) {
     return false;
 }
 
-// Makes elements [from, to) of a table accessible, in whole pages: begins at the page that the last step ended in.
+// Commits elements [from, to) of a table in whole pages. The first page may be committed already.
 static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t element_bytes) {
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Room for as many in the list of free slots as well: when memory is short is the time when there must be room in it.
+// Also commits room for these slots in the list of free slots, which must not need memory once memory is short.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
     uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
     if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
     return commit_part(slab->blocks, from, to, sizeof(struct zg_block)) && commit_range(low, high);
 }
 
-// Whoever opens more slots of a class takes care of these; all have them.
+// deaths_needed: committing slots includes their death records. deaths_complete: all slots have death records.
 static bool deaths_needed, deaths_complete;
 
 bool zg_slab_has_deaths(const struct zg_slab *slab) {
@@ -110,7 +111,8 @@ bool zg_slab_has_deaths(const struct zg_slab *slab) {
 
 bool zg_slab_need_deaths(void) {
     if (__atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE)) return true;
-    __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED); // seen by whoever gets a class's lock after this thread
+    // Seen by every thread that takes a class's lock after this one.
+    __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED);
     bool all = true;
     for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {
         zg_lock_take_inside(&slab->lock);
@@ -121,7 +123,7 @@ bool zg_slab_need_deaths(void) {
     return all;
 }
 
-// Makes room for `step` bytes of fresh slots more. Under the lock.
+// Commits `step` bytes of fresh slots. Under the lock.
 static bool commit_step(struct zg_slab *slab, uint64_t step) {
     uint64_t committed = zg_min(slab->committed + step / slab->slot_bytes, slab->limit);
     if (committed == slab->committed) return false;
@@ -132,7 +134,7 @@ static bool commit_step(struct zg_slab *slab, uint64_t step) {
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
     zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
                                                 (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
-    zg_store(&slab->committed, committed); // looked at without the lock, too
+    zg_store(&slab->committed, committed); // also read without the lock
     return true;
 }
 
@@ -153,7 +155,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
     }
 }
 
-// The newest first. Under the lock.
+// Takes the newest slots first. Under the lock.
 static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
     uint64_t left = slab->free_count;
     uint32_t count = (uint32_t)zg_min(most, left);
@@ -162,7 +164,8 @@ static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) 
     return count;
 }
 
-// The magazine is emptied from its end: fresh slots are handed out in the order of their addresses.
+// Stores the slots in descending order: a magazine is emptied from its end, so they are handed out by ascending
+// address.
 static uint32_t take_in_order(struct zg_magazine *magazine, uint64_t from, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) magazine->slots[count - 1 - i] = (uint32_t)(from + i);
     return (uint32_t)count;
@@ -180,7 +183,7 @@ void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
         zg_store(&slab->opened, from);
         zg_store(&slab->opened_end, to);
     } else {
-        // Another thread has opened some at the same time.
+        // Another thread opened slots at the same time: add these to the list of free slots.
         uint64_t at = slab->free_count;
         for (uint64_t i = from; i < to; i++) *zg_slab_free_slot(slab, at++) = (uint32_t)i;
         zg_store(&slab->free_count, at);

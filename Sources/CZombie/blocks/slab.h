@@ -1,5 +1,5 @@
-// The slab heap: a region of address space for each size class, an array of slots in it, and the slots' records in a
-// region of their own. An address gives class, slot and record by arithmetic alone.
+// The slab heap: a region of address space per size class with an array of slots, and the slots' records in a separate
+// region. The class, slot, and record of an address are computed by arithmetic alone.
 // Lookups: any context, no lock. Refill and release: slow path, under the class's lock.
 
 #ifndef ZG_SLAB_H
@@ -14,37 +14,42 @@
 enum { ZG_MAGAZINE_SLOTS = 64 };
 struct zg_magazine {
     uint32_t count;
-    uint32_t slots[ZG_MAGAZINE_SLOTS]; // slot numbers of one size class, the last is the next to go
+    uint32_t slots[ZG_MAGAZINE_SLOTS]; // slot numbers of one size class; the last is handed out next
 };
 
-// A freed slot in one word: bits 0-31 its number, 32-47 a sixteenth of its bytes, 48-63 its class.
+// A freed slot in one word: bits 0-31 slot number, 32-47 slot size in units of 16 bytes, 48-63 class.
 typedef uint64_t zg_slot;
 ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 48); }
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 ZG_INLINE uint64_t zg_slot_bytes(zg_slot slot) { return slot >> 28 & UINT64_C(0xffff0); }
 
-// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and those that were opened, read as
+// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and opened slots, read as
 // zero, and so do their records.
-struct __attribute__((aligned(256))) zg_slab { // whose number is shifted to its place
-    uint64_t base;                             // address of slot 0
+// Aligned to a power of two, so that indexing the array takes a shift.
+struct __attribute__((aligned(256))) zg_slab {
+    uint64_t base; // address of slot 0
     struct zg_block *blocks;
-    struct zg_death *deaths; // one for each slot, as blocks; accessible where zg_slab_has_deaths
-    uint64_t reciprocal;     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes
+    // One for each slot, like `blocks`; accessible if zg_slab_has_deaths.
+    struct zg_death *deaths;
+    // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes.
+    uint64_t reciprocal;
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
-    uint64_t used;     // the slots below were handed out at least once
-    zg_slot first;     // slot 0, in one word
-    uint64_t filled;   // bytes of a dead block that are filled
-    // Trap pointers of slot 0 (trap.h); 0 where there are none.
+    uint64_t used;     // slots below were handed out at least once
+    zg_slot first;     // slot 0 as a zg_slot
+    uint64_t filled;   // bytes of a freed block that are filled
+    // Trap pointers of slot 0 (trap.h); 0: none.
     uint64_t trap_isa, trap_side, trap_word;
     // Under the lock:
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    // Of the list of free slots, which grows downwards (zg_slab_free_slot): room for all that are committed.
+    // End of the list of free slots, which grows downwards (zg_slab_free_slot). It has room for all committed slots.
     uint32_t *free_end;
-    uint64_t free_count;         // this, and what was opened, is looked at without the lock, too
-    uint32_t asked;              // for blocks that a larger class served, approximate where threads meet
-    uint64_t opened, opened_end; // slots below `used` that are as fresh as those above, and handed out first
+    uint64_t free_count; // also read without the lock
+    // Number of blocks that a larger class served (zg_slab_source). Approximate, because the update is not atomic.
+    uint32_t asked;
+    // Opened slots: below `used`, but as fresh as those above, and handed out before them. Also read without the lock.
+    uint64_t opened, opened_end;
 };
 
 struct zg_slabs {
@@ -54,45 +59,47 @@ struct zg_slabs {
 };
 extern struct zg_slabs zg_slabs;
 
-// Reserves the regions: 2^region_shift bytes for each class. False where the address space does not allow it.
+// Reserves the regions: 2^region_shift bytes for each class. False if the address space has no room.
 bool zg_slab_init(uint32_t region_shift);
 
-// Moves free slots into the empty magazine. Returns how many; 0 where the class's region or the memory is used up.
+// Moves free slots into the empty magazine. Returns their number; 0 if the class's region or the memory is used up.
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
-// The class whose slots are to serve this one. The first few blocks of a size get the slots of a larger one, the next power of two:
-// each class that is in use costs pages of the kernel's tables, calls and faults at first, and every fork copies them.
+// Returns the class whose slots serve this one. The first few blocks of a size get slots of the next power of two,
+// because each class in use costs page-table pages, system calls, and faults at first, and every fork copies its page
+// tables.
 uint32_t zg_slab_source(uint32_t class);
-// Takes `count` slots back. They are in state reusable.
+// Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
-// Makes so much accessible of each class beyond what is in use, and as much again as a class has: for a time when nothing more can
-// be. Untouched, it costs no memory.
+// Commits fresh slots of each class: `bytes` bytes, or as many as the class has, if that is more. Prepares for a time
+// when nothing can be committed. Untouched slots cost no memory.
 void zg_slab_open_reserve(uint64_t bytes);
-// From now on there are death records of all slots, until then only of those whose blocks may be sparse: most programs have no
-// objects. False where there is no memory for them.
+// From now on all slots get death records. Until then, only slots whose blocks may be sparse have them, because most
+// programs have no objects. False if there is no memory for them.
 bool zg_slab_need_deaths(void);
 bool zg_slab_has_deaths(const struct zg_slab *slab);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
-// Neither free nor opened slots are left; fresh ones may be. Looks without the lock.
+// Returns true if the class has neither free nor opened slots; fresh ones may be left. Reads without the lock.
 bool zg_slab_is_dry(uint32_t class);
-// Slots [from, to), which read as zero, as do their records, are to be handed out as fresh ones are.
+// Marks slots [from, to) as opened. They and their records must read as zero.
 void zg_slab_open(uint32_t class, uint64_t from, uint64_t to);
-// Gives back the memory of the list of free slots as far as the list does not need it.
+// Releases the memory of the list of free slots behind its current end.
 void zg_slab_trim_list(uint32_t class);
-// Takes up to `most` slots out of the list of free ones, state reusable. Returns how many.
+// Takes up to `most` slots, in state reusable, from the list of free slots. Returns their number.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 
 ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {
     return slab->base + index * slab->slot_bytes;
 }
 
-// The list begins where the records do, side by side with them, so that both are one mapping and one page of the kernel's tables at first.
+// The list ends where the records begin, so that at first both need one mapping and one page-table page.
 ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_end - 1 - place; }
 
 ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }
 
-// For an address that zg_slab_contains: class and slot. `interior` is the distance from the slot's start.
+// Returns class and slot of an address for which zg_slab_contains is true. `interior` is the distance from the slot's
+// start.
 ZG_INLINE struct zg_slab *zg_slab_find(uint64_t address, uint64_t *index, uint64_t *interior) {
     uint64_t offset = address - zg_slabs.base;
     struct zg_slab *slab = &zg_slabs.slab[offset >> zg_slabs.region_shift];
@@ -102,7 +109,8 @@ ZG_INLINE struct zg_slab *zg_slab_find(uint64_t address, uint64_t *index, uint64
     return slab;
 }
 
-// For an address that zg_slab_contains: the slot that begins there, and was handed out at least once. False where there is none.
+// Finds the slot that begins at the address, for which zg_slab_contains is true. False if no slot that was ever handed
+// out begins there.
 ZG_INLINE bool zg_slab_find_start(uint64_t address, struct zg_slab **slab, uint64_t *index) {
     uint64_t interior;
     *slab = zg_slab_find(address, index, &interior);

@@ -1,6 +1,7 @@
-// Spans: allocation from bins of freed ones or from fresh address space, retirement, lookup.
-// Slow path; one lock. Address space is plentiful and fresh pages cost nothing, so spans are never split or joined: unit
-// counts are rounded to eight steps per doubling and a freed span serves its own bin again, or one a little smaller.
+// Spans: allocation from bins of freed spans or from fresh address space, and retirement.
+// Slow path; one lock. Address space is plentiful and fresh pages cost nothing, so spans are never split or joined:
+// unit counts are rounded to eight steps per doubling, and a freed span serves its own bin again or a slightly smaller
+// one.
 
 #include "blocks/span.h"
 
@@ -13,29 +14,30 @@
 #include "settings/stats.h"
 
 enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
-// Free spans may keep this much touched memory, or this share of what is in use; beyond it pages are given back.
+// Free spans may keep this much touched memory, or this share of the live bytes. Pages beyond it are released.
 #define DIRTY_LEAST ((uint64_t)32 << 20)
 #define DIRTY_SHIFT 3
-// When fresh memory is about to be touched, free spans of other sizes may keep, together with it, this much, or that share. Not where what
-// was given back so was wanted again, this often.
+// Before fresh memory is used, pages of free spans are released until both together have this much, or that share. That
+// stops once the released memory was needed again REGRETS_MOST times.
 #define DIRTY_BESIDE_FRESH ((uint64_t)4 << 20)
 enum { REGRETS_MOST = 8 };
-// Each retired span may cost the kernel a mapping, of which a process has 65,530 by default.
+// Each retired span may cost a mapping, of which the kernel allows a process 65,530 by default.
 enum { RETIRED_MOST = 16384 };
-// So often the kernel may refuse to move pages before it is not asked any more.
+// Number of times that the kernel may refuse to move pages before the runtime stops trying.
 enum { REFUSED_MOST = 16 };
-// From this size on the kernel is asked whether there is as much memory (its heuristic, or its strict accounting), as libc's
-// mmap would ask it: programs that try how much they get must not be given what is not there.
+// From this size on, ask the kernel whether it would grant the memory (heuristic or strict overcommit), as libc's mmap
+// does: programs that probe how much memory they can get must not get more than there is.
 #define ASK_LEAST ((uint64_t)1 << 30)
-// Units for which the map is made accessible at once: whole pages of it.
+// Number of units by which the map grows; a multiple of a page.
 enum { UNIT_STEP = 16384 };
 
 static struct zg_lock span_lock;
 static uint64_t units_used;
-// Free spans: those whose pages may hold something, and those that read as zeros. The newest first.
+// Free spans, the newest first: with pages that may be nonzero, and reading as zeros.
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
-static uint64_t dirty_bytes;      // in dirty_bins; looked at without the lock, too
-static bool was_given[BIN_COUNT]; // pages of a span went back, for other ones
+static uint64_t dirty_bytes; // bytes in dirty_bins; also read without the lock
+// Pages of a span of this bin were released for fresh memory.
+static bool was_given[BIN_COUNT];
 static uint32_t regrets;
 static uint32_t refused_moves;
 static uint32_t retired_head, retired_tail, retired_count;
@@ -46,7 +48,7 @@ uint64_t zg_span_capacity(const struct zg_span *span) {
 }
 static uint64_t area_bytes(void) { return zg_large_map.units * ZG_UNIT_BYTES; }
 
-// Rounds a unit count up to its bin's size and tells the bin.
+// Rounds a unit count up to the size of its bin and returns the bin.
 static uint32_t bin_for(uint64_t *units) {
     if (*units <= EXACT_BINS) return (uint32_t)*units - 1;
     uint32_t log = 63 - (uint32_t)__builtin_clzll(*units - 1); // 2^log < units <= 2^(log+1)
@@ -57,7 +59,7 @@ static uint32_t bin_for(uint64_t *units) {
 
 static uint64_t touched_bytes(const struct zg_span *span) { return (uint64_t)span->dirty << ZG_PAGE_SHIFT; }
 
-// A span of fresh address space, without memory, in which no block was yet. NULL where there is none. Under the lock.
+// Returns a span of fresh address space, without memory, or NULL. Under the lock.
 static struct zg_span *new_span(uint64_t units) {
     if (units > zg_large_map.units - units_used) return NULL;
     if (!zg_span_map_cover(&zg_large_map, units_used + units, UNIT_STEP)) return NULL;
@@ -69,7 +71,7 @@ static struct zg_span *new_span(uint64_t units) {
     return span;
 }
 
-// NULL where the list is empty. Under the lock.
+// Returns NULL if the list is empty. Under the lock.
 static struct zg_span *pop(uint32_t *list) {
     if (!*list) return NULL;
     struct zg_span *span = zg_span_by_number(*list);
@@ -77,14 +79,14 @@ static struct zg_span *pop(uint32_t *list) {
     return span;
 }
 
-// The same of a bin's dirty spans.
+// Pops a dirty span of the bin.
 static struct zg_span *pop_dirty(uint32_t bin) {
     struct zg_span *span = pop(&dirty_bins[bin]);
     if (span) zg_store(&dirty_bytes, dirty_bytes - touched_bytes(span));
     return span;
 }
 
-// Returns the bytes that went back, 0 where the kernel refused.
+// Returns the bytes released; 0 if the kernel refused.
 static uint64_t give_back(struct zg_span *span) {
     uint64_t bytes = touched_bytes(span);
     if (!bytes || zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) return 0;
@@ -92,8 +94,8 @@ static uint64_t give_back(struct zg_span *span) {
     return bytes;
 }
 
-// A free span for blocks of this bin. Pages that are there cost nothing: those of somewhat larger spans come before a span without,
-// as long as at most a quarter more has memory than is needed. Under the lock.
+// Takes a free span for blocks of this bin. Pages that are present cost no fault, so somewhat larger dirty spans are
+// preferred to a clean one, if at most a quarter more memory than needed is touched. Under the lock.
 static struct zg_span *take(uint32_t bin, uint64_t bytes) {
     enum { LARGER = 3 };
     for (uint32_t more = 0; more <= LARGER && bin + more < BIN_COUNT; more++) {
@@ -104,7 +106,7 @@ static struct zg_span *take(uint32_t bin, uint64_t bytes) {
     return pop(&bins[bin]);
 }
 
-// A free span. Under the lock.
+// Adds a free span to its bin. Under the lock.
 static void push(struct zg_span *span) {
     uint64_t units = span->units;
     uint32_t *list = &(span->dirty ? dirty_bins : bins)[bin_for(&units)];
@@ -113,7 +115,7 @@ static void push(struct zg_span *span) {
     *list = zg_span_number(span);
 }
 
-// Oldest first, and only once there are too many.
+// Makes retired spans reusable, the oldest first, while there are too many.
 static void reuse_retired(void) {
     uint64_t most = zg_min(zg_config.retired_bytes, area_bytes() / 2);
     while (retired_head && (retired_count > RETIRED_MOST || retired_bytes > most)) {
@@ -123,7 +125,7 @@ static void reuse_retired(void) {
         retired_bytes -= span->units * ZG_UNIT_BYTES;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
-        // What the program goes on using after a finding stays where it is.
+        // A zombie whose saved contents were restored after a finding stays where it is.
         if (span->block.header & ZG_HEADER_OPENED) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
@@ -131,7 +133,8 @@ static void reuse_retired(void) {
     }
 }
 
-// A dirty span whose pages are given back, one bin after the other; `for_fresh` is noted. False where there is none. Under the lock.
+// Releases the pages of a dirty span, from one bin after the other. `for_fresh` sets was_given. False if no pages were
+// released. Under the lock.
 static bool clean_one(bool for_fresh) {
     static uint32_t hand;
     for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
@@ -146,7 +149,7 @@ static bool clean_one(bool for_fresh) {
     return false;
 }
 
-// For so much more in dirty spans, at the cost of others. Under the lock.
+// Makes room for `bytes` more dirty bytes by releasing pages of other spans. Under the lock.
 static bool make_room(uint64_t bytes) {
     int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
     uint64_t most = zg_max(DIRTY_LEAST, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
@@ -156,8 +159,8 @@ static bool make_room(uint64_t bytes) {
     return true;
 }
 
-// A block gets memory that was in no use yet. A program that needs one large block after the other, each of another size, would pay
-// for all of them. Under the lock.
+// Call when a block gets fresh memory. Otherwise a program that needs one large block after the other, each of another
+// size, would keep the memory of all of them. Under the lock.
 static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
     if (was_given[bin]) regrets++;
     was_given[bin] = false;
@@ -167,7 +170,7 @@ static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
         if (!clean_one(true)) return;
 }
 
-// Pages that may hold something from now on.
+// Records the pages that may be nonzero from now on.
 static void note_touched(struct zg_span *span) {
     uint64_t bytes = zg_round_up(span->start + span->size - span->base, ZG_PAGE_BYTES);
     span->dirty = (uint32_t)zg_max(span->dirty, zg_max(bytes >> ZG_PAGE_SHIFT, 1));
@@ -188,9 +191,9 @@ struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero) 
     zg_lock_drop(&span_lock);
     if (!span) return NULL;
     *zero = !span->dirty;
-    zg_store(&span->start, zg_round_up(span->base, alignment)); // records are looked at without the lock
+    zg_store(&span->start, zg_round_up(span->base, alignment)); // the record is read without the lock
     zg_stats_add(zg_counter_heap_committed_bytes, span->units * ZG_UNIT_BYTES);
-    // The whole span at once: the block may grow in place. Untouched pages cost nothing.
+    // Commit the whole span, because the block may grow in place. Untouched pages cost nothing.
     if (!span->dirty && zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) {
         zg_pressure_note_failure();
         zg_store(&span->size, 0);
@@ -208,10 +211,10 @@ void zg_span_resize(struct zg_span *span, uint64_t size) {
     note_touched(span);
 }
 
-// They wait in their bins like freed ones that may hold anything.
+// The spans are marked as dirty, because zg_span_allocate does not commit those again.
 void zg_span_open_reserve(uint32_t each) {
     zg_lock_take(&span_lock);
-    regrets = REGRETS_MOST; // what goes back could not be opened again
+    regrets = REGRETS_MOST; // released pages could not be committed again
     zg_lock_drop(&span_lock);
     for (uint32_t i = 0; i < EXACT_BINS * each; i++) {
         uint64_t units = i % EXACT_BINS + 1;
@@ -235,8 +238,8 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-// Pages from `start` on become those of `to`, from its start on. Once pages have moved, they and those behind them are mappings of
-// their own; where nothing has, several mappings are the program's own.
+// Moves the pages from `start` on to the start of `to`. A span that received pages of another one consists of several
+// mappings. In other spans, several mappings were made by the program, and the move fails.
 static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span *to, uint64_t bytes, uint64_t *moved) {
     int result;
     if (from->several) {
@@ -249,13 +252,13 @@ static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span
     return result;
 }
 
-// Moves the pages of a dead span to another one, from which a block is made next: faulting them in again costs many times as much
-// (ARCHITECTURE has figures). The kernel may refuse it: before Linux 5.7, or where the program has made several
-// mappings of the range.
+// Moves the pages of a freed span to another one for the next block: faulting them in again costs many times as much
+// (figures in ARCHITECTURE). The kernel may refuse: before Linux 5.7, or if the program has split the range into
+// several mappings.
 static void keep_pages(struct zg_span *from) {
     uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
     if (!touched || __atomic_load_n(&refused_moves, __ATOMIC_RELAXED) >= REFUSED_MOST) return;
-    // What was mapped over it is not for the next block.
+    // Pages that the program mapped over the span must not serve the next block.
     if (!zg_os_is_private((void *)from->base, bytes)) return;
     uint64_t units = from->units;
     struct zg_span *to = NULL;
@@ -268,10 +271,11 @@ static void keep_pages(struct zg_span *from) {
     if (!to) return;
     uint64_t moved = 0;
     int result = move_pages(from, from->base, to, bytes, &moved);
-    if (result == -EFAULT) return; // never used again
+    if (result == -EFAULT) return; // `to` is not mapped any more: never reuse it
     if (moved) to->dirty = from->dirty;
     if (!from->several) __atomic_store_n(&refused_moves, result == 0 ? 0 : refused_moves + 1, __ATOMIC_RELAXED);
-    if (result == 0 && zg_os_commit((void *)to->base, bytes) != 0) return; // as protected as the program had it
+    // If this fails, the pages have the program's protection, and the span is never reused.
+    if (result == 0 && zg_os_commit((void *)to->base, bytes) != 0) return;
     zg_lock_take(&span_lock);
     push(to);
     zg_lock_drop(&span_lock);
@@ -279,7 +283,8 @@ static void keep_pages(struct zg_span *from) {
 
 void zg_span_retire(struct zg_span *span, bool movable) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
-    // Before its contents go: to whom looks on from outside they would have been overwritten, for as long as this thread is stopped.
+    // Set the state before the contents go. Otherwise an observer would see an overwritten block while this thread is
+    // stopped.
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_held), __ATOMIC_RELEASE);
     if (movable) keep_pages(span);
     if (zg_os_retire((void *)span->base, bytes) != 0) {
@@ -306,12 +311,12 @@ void zg_span_retire(struct zg_span *span, bool movable) {
 }
 
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
-    // What stands around a fenced block stays with its pages.
+    // The red zones of an isolated block must stay with its pages.
     if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
     uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES), moved;
     int result = move_pages(from, from->start, to, bytes, &moved);
     if (result == 0) {
-        if (from->start - from->base + bytes >= touched_bytes(from)) from->dirty = 0; // nothing is left to keep
+        if (from->start - from->base + bytes >= touched_bytes(from)) from->dirty = 0; // no dirty page is left
         return zg_span_moved;
     }
     if (result == -EFAULT) {
@@ -319,7 +324,7 @@ enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
         if (moved) zg_os_move_several((void *)to->start, (void *)from->start, moved, &back);
         return zg_span_lost;
     }
-    // What has not moved is where it was.
+    // Copy what has not moved.
     uint64_t rest = zg_min(from->size, to->size);
     rest -= zg_min(rest, moved);
     if (moved) __builtin_memcpy((void *)(to->start + moved), (void *)(from->start + moved), rest);

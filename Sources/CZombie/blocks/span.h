@@ -6,35 +6,38 @@
 #include "blocks/span_table.h"
 #include "platform/base.h"
 
-// A span that can hold `size` bytes from an address of this alignment, its memory accessible; NULL where there is none.
-// state is not live yet; `*zero` says whether the block reads as zero.
+// Returns an accessible span that can hold `size` bytes at this alignment, or NULL. Its state is not live yet. `*zero`:
+// the block reads as zeros.
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
-// Takes back a span whose block is dead, for reuse. The record stays readable until the span is used again.
+// Takes back the span of a freed block for reuse. The record stays readable until the span is reused.
 void zg_span_release(struct zg_span *span);
-// Opens spans of each size up to 1 MiB, `each` of a size, for a time when nothing more can be opened.
+// Commits `each` spans of every size up to 1 MiB. Prepares for a time when nothing can be committed.
 void zg_span_open_reserve(uint32_t each);
-// A block changes its size within zg_span_capacity.
+// Changes the size of a block within zg_span_capacity.
 void zg_span_resize(struct zg_span *span, uint64_t size);
-// Makes the addresses inaccessible; they are reused oldest first, once too many are held. The memory goes back, or, where it is
-// `movable` (the program has made nothing of its own of the pages) and not too much, to another span for the next block.
+// Makes the addresses inaccessible. They are reused, oldest first, once too many are held. The memory is released, or
+// moved to another span for the next block if it is `movable` (the program cannot have remapped the pages) and not too
+// much.
 void zg_span_retire(struct zg_span *span, bool movable);
-// Moves the whole pages of one live block into another of at least the size.
+// Moves the pages of one live block into another one of at least its size.
 enum zg_span_moved {
     zg_span_moved,
     zg_span_unmoved, // nothing has changed
-    zg_span_lost,    // the kernel took the pages of `to` away and gives no others: not to be used any more
+    // The kernel unmapped the pages of `to` and grants no others: `to` must not be used again.
+    zg_span_lost,
 };
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to);
 
 uint64_t zg_span_capacity(const struct zg_span *span);
-// Gives the memory of free spans back. Returns the bytes.
+// Releases the memory of free spans. Returns the bytes.
 uint64_t zg_span_trim(void);
 
 void zg_span_lock(void);
 void zg_span_unlock(bool reset);
 
 #ifdef ZG_CHECK_INVARIANTS
-// What is broken, in words; NULL where all is well. Calls `span` for each span that is kept here (process/invariants.h).
+// Returns a description of a broken invariant, or NULL. Calls `span` for each free or retired span
+// (process/invariants.h).
 const char *zg_span_broken(void (*span)(uint32_t number, bool retired));
 #endif
 

@@ -1,4 +1,4 @@
-// Records of large and fenced blocks, and the maps that lead to them. One lock, for new records.
+// Records of large and isolated blocks, and the maps that lead to them. One lock, for new records.
 
 #include "blocks/span_table.h"
 
@@ -6,7 +6,7 @@
 #include "platform/os.h"
 #include "settings/stats.h"
 
-// Records that are made accessible at once: whole pages of them.
+// Number of records committed at a time; a multiple of a page.
 enum { SPAN_STEP = 4096 };
 
 struct zg_span_map zg_large_map, zg_fenced_map;
@@ -71,7 +71,7 @@ bool zg_span_map_cover(struct zg_span_map *map, uint64_t end, uint64_t step) {
     return true;
 }
 
-// Room for one more record. Under the lock.
+// Makes sure that there is memory for one more record. Under the lock.
 static bool has_record(void) {
     if (spans_used == spans_limit) return false;
     if (spans_used < spans_committed) return true;

@@ -1,4 +1,5 @@
-// Memory tags of slots, and whose they were. Any context; takes no lock: a slot is its owner's.
+// Memory tags of slots, and the former blocks they belonged to. Any context; takes no lock, because a slot is its
+// owner's.
 
 #include "blocks/tags.h"
 
@@ -41,7 +42,8 @@ static struct zg_tagged *known(const struct zg_slab *slab, uint64_t index) {
     return index < __atomic_load_n(&committed[class], __ATOMIC_ACQUIRE) ? &records[class][index] : NULL;
 }
 
-// Made where it is not there yet, whole pages at a time; threads may do so at the same time. NULL where memory is refused.
+// Returns the slot's record and commits whole pages of records if needed, which threads may do at the same time. NULL
+// if memory is refused.
 static struct zg_tagged *record(const struct zg_slab *slab, uint64_t index) {
     struct zg_tagged *found = known(slab, index);
     if (ZG_LIKELY(found != NULL)) return found;
@@ -58,15 +60,15 @@ static struct zg_tagged *record(const struct zg_slab *slab, uint64_t index) {
     return known(slab, index);
 }
 
-// The one after the last, of those that the slot may have: as many owners as there are such tags differ. Slots near each other begin
-// with different ones.
+// Returns the tag that follows `last` among those of odd or even slots, so that as many successive owners as there are
+// such tags differ. Nearby slots begin with different tags.
 static uint8_t next_tag(uint64_t index, uint8_t last) {
     bool is_odd = index & 1;
     if (!last) return (uint8_t)(is_odd ? 1 + 2 * (index / 2 % ODD_TAGS) : 2 + 2 * (index / 2 % EVEN_TAGS));
     return (uint8_t)(last + 2 <= ZG_ARCH_TAG_MOST ? last + 2 : is_odd ? 1 : 2);
 }
 
-// Of a block of so many bytes, the end of what has its tag.
+// Returns the end of the tagged bytes of a block of `size` bytes.
 static uint64_t end_of(uint64_t start, uint64_t size) { return start + zg_round_up(size, GRANULE); }
 
 void zg_tags_leave(const struct zg_slab *slab, uint64_t index) {
@@ -80,7 +82,7 @@ void zg_tags_leave(const struct zg_slab *slab, uint64_t index) {
     zg_arch_set_tags(zg_slab_slot_address(slab, index), slab->slot_bytes, 0);
 }
 
-// Behind the block in its last granule, which as a whole is accessible.
+// Fills the rest of the block's last granule, all of which is accessible.
 static void fill_gap(uint64_t start, uint64_t size) {
     __builtin_memset((void *)(start + size), ZG_FILL_GAP, zg_round_up(size, GRANULE) - size);
 }
@@ -95,7 +97,7 @@ void *zg_tags_give(const struct zg_slab *slab, uint64_t index, uint64_t size, ui
     tagged->tag = alignment < ZG_PAGE_BYTES ? next_tag(index, last) : 0;
     if (!tagged->tag) return (void *)start;
     fill_gap(start, size);
-    __atomic_thread_fence(__ATOMIC_RELEASE); // zg_free_verify_live
+    __atomic_thread_fence(__ATOMIC_RELEASE); // read by zg_free_verify_live
     zg_arch_set_tags(start, end_of(start, size) - start, tagged->tag);
     return (void *)zg_arch_with_tag(start, tagged->tag);
 }

@@ -1,8 +1,10 @@
-// Memory tags (profile mte): the processor compares the tag of each 16 bytes of a slot with that of the pointer. A live block has a tag that
-// is not 0 and that its slot's last owners did not have; slots with even and with odd numbers have tags of their own, so that no two
-// neighbours' are the same. What belongs to no live block, behind it in its slot and in dead and unused ones, has tag 0, which no pointer of
-// the program's has: there the runtime reads and writes with plain addresses. What it hands out has the tag, what it is handed loses it.
-// Blocks of whole pages (an alignment of a page was asked for) have no tag: programs protect them, and map over them. Nor have large ones.
+// Memory tags (profile mte): the processor compares the tag of each 16 bytes of a slot with that of the pointer. A live
+// block has a nonzero tag that the slot's last owners did not have. Odd and even slots use different tags, so neighbors
+// never have the same. Everything else has tag 0, which no pointer of the program has: the rest of a slot behind its
+// block, and freed and unused slots. The runtime accesses these with plain addresses; it tags the pointers that it
+// returns and untags those that it is passed.
+// Blocks with a page's alignment have no tag, because programs protect and remap their pages. Large blocks have none
+// either.
 // Any context; takes no lock.
 
 #ifndef ZG_TAGS_H
@@ -11,47 +13,50 @@
 #include "blocks/slab.h"
 #include "platform/arch.h"
 
-// Of a slot.
+// The tags of a slot.
 struct zg_tagged {
-    struct zg_block
-        former; // the block before the last one, as it was when its slot was used again; its header is 0 where there was none
+    struct zg_block former; // the block before the last one, as of the reuse of its slot; header 0: there was none
     struct zg_death former_death;
-    uint8_t tag, former_tag; // of the last block there, dead or not, and of the one before; 0: it had none
-    uint8_t opened;          // what is dead there has the tag all the same (on_finding=continue, and to name an object)
+    // Tags of the slot's last block, live or freed, and of the one before; 0: untagged.
+    uint8_t tag, former_tag;
+    // The freed slot has the tag again (on_finding=continue, and to name an object).
+    uint8_t opened;
     uint8_t reserved[5];
 };
 
 extern bool zg_tags_on __attribute__((visibility("hidden")));
 ZG_INLINE bool zg_tags_are_on(void) { return ZG_ARCH_TAGS && ZG_UNLIKELY(zg_tags_on); }
 
-// Start-up, after the slabs: false where processor or kernel have no tags, or address space does not reach.
+// Start-up, after the slabs. False if the processor or the kernel has no tags, or the address space no room.
 bool zg_tags_start(void);
-// The slot is about to be used again: notes whose it was.
+// Call before the slot is reused: records its last block as the former one.
 void zg_tags_leave(const struct zg_slab *slab, uint64_t index);
-// The block, whose slot was left, is made: with its tag, if its slot can have one. What the last 16 bytes have behind it becomes the
-// gap's fill. Returns what the program is to get.
+// Tags a new block after zg_tags_leave, if its slot can have a tag. Fills the rest of the block's last 16 bytes with
+// ZG_FILL_GAP. Returns the pointer for the program.
 void *zg_tags_give(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t alignment);
-// It has its tag by now. Its memory can be read.
+// Returns true if the block has its tag by now, so that its memory can be read.
 bool zg_tags_are_given(const struct zg_slab *slab, uint64_t index);
-// The same block is about to get another size.
+// Call before the block's size changes within its slot.
 void zg_tags_resize(const struct zg_slab *slab, uint64_t index, uint64_t before, uint64_t size);
-// It dies: from here on nobody's pointer leads to it. / As `zg_tags_open` left it.
+// Call when the block is freed: sets the slot's tags to 0, so that no pointer of the program matches.
 void zg_tags_take(const struct zg_slab *slab, uint64_t index);
-// Bytes behind the block changed, within its last 16: how many, and where the first is. 0: none.
+// Returns how many of the last 16 bytes changed behind the block, from the first to the last one, and the offset of the
+// first; 0: none.
 uint64_t zg_tags_find_change(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t *offset, uint8_t *now);
-// The pointer is this live block's, whose size that is, and nothing was written behind it.
+// Returns true if the pointer has this live block's tag, and nothing was written behind its `size` bytes.
 bool zg_tags_fits(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size);
-// The pointer has the tag of a block that is no longer in this slot.
+// Returns true if the pointer has the tag of an earlier block of its slot.
 bool zg_tags_is_stale(uint64_t pointer);
-// An address of a tagged block, with its tag.
+// Adds the slot's tag to an address.
 uint64_t zg_tags_pointer(uint64_t address);
-// Of a slot; NULL where none ever had a tag near it.
+// Returns the tags of the address's slot; NULL if there are none.
 const struct zg_tagged *zg_tags_find(uint64_t address);
-// The program takes tags off its pointers, as it has just shown: nothing is checked any more once a thread has used such a one.
+// Call when the program was seen to remove tags from pointers. A thread that has used such a pointer is no longer
+// checked.
 void zg_tags_disable(void);
-// The thread's accesses were not checked since something that was found, or since a fault of our own; they are again.
+// Turns the thread's tag checks on again, which a finding or a fault in the runtime turned off.
 void zg_tags_check_again(void);
-// All of this dead slot gets the pointer's tag, so that the pointer can be used.
+// Gives the whole freed slot the pointer's tag, so that the pointer can be used. False if the slot has no record.
 bool zg_tags_open(uint64_t pointer);
 
 #endif

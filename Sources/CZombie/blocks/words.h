@@ -1,4 +1,5 @@
-// The words of findings for the code that makes them: a word that is not in the table (zg_finding_kinds.h) does not compile.
+// Names used in findings, for the code that reports them: a name that is not in a table (zg_finding_kinds.h) does not
+// compile.
 // Any context.
 
 #ifndef ZG_WORDS_H
@@ -7,7 +8,7 @@
 #include "include/zg_finding_kinds.h"
 #include "platform/base.h"
 
-// "read", "exact"
+// Examples: "read", "exact".
 #define ZG_ACCESS(name) zg_access_name(zg_access_##name)
 #define ZG_CONFIDENCE(name) zg_confidence_name(zg_confidence_##name)
 

@@ -1,5 +1,5 @@
-// Buffers of system calls. What the kernel is handed is compared with the records before the call, what it says it has done
-// after it: programs pass sizes that the kernel does not use up, so only what was transferred ran over a block's end.
+// Checks the buffers of system calls. Compares the arguments with the block records before the call, and its result
+// afterwards: programs pass sizes that the kernel does not use up, so only transferred bytes count as an overrun.
 // Any context. No lock, and nothing held across the call; findings take the report lock.
 
 #define _GNU_SOURCE
@@ -18,7 +18,8 @@
 enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16, MOST_JOINED = MOST_VECTORS };
 
 static bool is_dead(enum zg_state state) {
-    return state >= zg_state_quarantined; // used again or not: nobody has it now
+    // Freed, whether or not its slot is reusable.
+    return state >= zg_state_quarantined;
 }
 
 static void forget(struct zg_call_watch *watch) {
@@ -26,9 +27,9 @@ static void forget(struct zg_call_watch *watch) {
     watch->target = NULL;
 }
 
-// Programs join buffers that follow one another in memory into one (nginx does with its chains). Under libc a header stands
-// between any two blocks; here blocks as large as their slots touch. So a buffer may go on from the end of a block into
-// the one that begins there, as long as that is in use. Returns how many of the buffer's bytes are in the blocks behind `first`.
+// Programs join adjacent buffers (nginx with its chains). In libc, a header separates any two blocks; here, blocks as
+// large as their slots are adjacent. So a buffer may continue from the end of a block into the next one, if that is
+// live. Returns how many of the buffer's bytes lie in the blocks behind `first`.
 static ZG_COLD uint64_t joined_room(const struct zg_block_view *first, uint64_t wanted) {
     struct zg_block_view next;
     uint64_t end = first->start + first->size, room = 0;
@@ -58,25 +59,27 @@ bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, 
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// What there is to say of a buffer.
+// What a finding says about a buffer.
 struct discovery {
     enum zg_finding_kind kind;
     bool written;                     // by the kernel
-    const struct zg_block_view *view; // NULL: memory whose blocks are forgotten
-    uint64_t address, bytes;          // the first byte that is meant; of the whole buffer
-    uint64_t excess;                  // bytes transferred behind the block's end; 0: not known
-    const char *freed;                // when, where it was not before the call
-    const char *ended;                // how the call ended, where it did not get over the end
+    const struct zg_block_view *view; // NULL: memory whose block records are gone
+    // The first byte concerned, and the size of the whole buffer.
+    uint64_t address, bytes;
+    uint64_t excess;   // bytes transferred behind the block's end; 0: unknown
+    const char *freed; // when it was freed; NULL: before the call
+    const char *ended; // how the call ended; NULL: it went beyond the block's end
 };
 
-// A child made by vfork and a thread made by a bare clone() borrow this thread's storage, which says whose it is.
+// Returns NULL in a child of vfork and in a thread of a bare clone(): they use this thread's storage, which holds
+// another thread's id.
 static struct zg_thread *enter(const uint64_t *frame) {
     const struct zg_thread *known = zg_thread_current_or_null();
     if (known && known->tid && known->tid != zg_os_tid()) return NULL;
     return zg_thread_enter(frame);
 }
 
-// The block's contents will have changed, as this finding says already.
+// Marks the block's contents as changed, because this finding already reports the change.
 static void expect_change(struct zg_block *block) {
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
     if (zg_header_state(header) == zg_state_quarantined)
@@ -84,8 +87,9 @@ static void expect_change(struct zg_block *block) {
                                     __ATOMIC_RELAXED);
 }
 
-// on_finding=continue: what is protected of a dead buffer comes back before the call, which then does what it would have
-// done. Not after it has failed: some calls have a lasting effect all the same (a datagram is gone).
+// on_finding=continue: makes a protected freed buffer accessible before the call, so that the call has its usual
+// effect. After a failed call that would be too late: some calls have a lasting effect all the same (a datagram is
+// gone).
 static void reopen(const struct zg_block_view *block, uint64_t pointer, uint64_t bytes) {
     uint64_t address = zg_arch_address(pointer);
     struct zg_block_view now;
@@ -159,8 +163,8 @@ void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t 
     check(call, (struct range){(uint64_t)start, bytes, 0, false}, frame, &unused);
 }
 
-// What the program points to may be no memory at all, for which the call answers EFAULT: it is read in place only where it
-// is known to be there, on the stack above the published function or in a live block.
+// A pointer of the program may be invalid, and the call must then return EFAULT. So memory is read in place only if it
+// is certainly mapped: on the stack above the published function, or in a live block.
 static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame) {
     struct zg_stack_bounds stack = zg_thread_stack_bounds();
     struct zg_block_view view;
@@ -205,7 +209,7 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
     forget(watch);
     zg_call_also_reads(call, message, sizeof copy, frame);
     if (!peek(&copy, (uint64_t)message, sizeof copy, frame)) return;
-    // Where the kernel writes a sender's address or control data is its own decision: there may be none.
+    // Check the address and the control data only if the call reads them: a receiving call may write neither.
     if (!call->writes) {
         zg_call_also_reads(call, copy.msg_name, copy.msg_namelen, frame);
         zg_call_also_reads(call, copy.msg_control, copy.msg_controllen, frame);
@@ -215,29 +219,31 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
 
 // --- after it --------------------------------------------------------------------------------------------------------
 
-// The first byte of the buffer behind the block, or behind those that it is joined with.
+// Returns the first byte of the buffer that is behind the block and those joined with it.
 static uint64_t behind(const struct zg_call_watch *watch) { return watch->address + watch->room; }
 
-// All of the buffer up to the block's end can be read, and not all that follows.
+// Returns true if the buffer is readable up to the block's end, but not all of it behind.
 static bool is_fault_behind(const struct zg_call_watch *watch) {
     uint64_t end = watch->address + watch->bytes, over = behind(watch);
     if (end < watch->address || end >> ZG_ARCH_ADDRESS_BITS)
-        return false; // no such range: refused without a look at the memory
-    // What is not the block's, to the last granule, has another tag.
+        // Not an address range: the kernel refuses it without an access.
+        return false;
+    // Everything behind the block's last granule has another tag.
     if (zg_tags_are_on() && zg_tags_pointer(watch->block.start) != watch->block.start)
         return end > zg_round_up(over, 16);
     return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end) &&
            zg_os_can_read_memory();
 }
 
-// Nothing was transferred, or just what the block has: because of memory behind the block that cannot be read?
+// For a call that transferred nothing, or just the block's bytes: returns how it ended if that was due to unreadable
+// memory behind the block, otherwise NULL.
 static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
     if (result < 0) {
-        // In another buffer than the first there may be another reason.
+        // If other buffers precede this one, EFAULT may be due to them.
         bool is_fault = errno == EFAULT && watch->limit == watch->room;
         return is_fault && is_fault_behind(watch) ? "failed with EFAULT" : NULL;
     }
-    // What was read may have had this length.
+    // A call that fills the buffer may just have had no more data.
     return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
 }
 

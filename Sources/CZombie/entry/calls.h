@@ -1,7 +1,7 @@
-// System calls that are handed buffers: whether these lie in blocks of ours that are dead, or end before the buffer does.
-// The kernel gives no fault: it reads and writes what is in the quarantine, and answers EFAULT for protected pages.
-// Looking is pure arithmetic over the records: any context, no lock, no system call but for vectors that stand in memory
-// nobody vouches for. A finding enters the runtime; a thread that is inside it already reports none. errno is kept.
+// Checks the buffers of system calls: whether they lie in freed blocks, or continue behind the end of their block. The
+// kernel does not fault there: it reads and writes quarantined memory, and returns EFAULT for protected pages.
+// The checks use the block records alone: any context, no lock, and no system call except to read vectors in memory
+// that may be unmapped. A finding enters the runtime; a thread that is already inside reports none. errno is kept.
 
 #ifndef ZG_CALLS_H
 #define ZG_CALLS_H
@@ -16,44 +16,46 @@
 #include "platform/base.h"
 
 struct zg_call {
-    const char *name; // as the manual has it
+    const char *name; // as in the manual
     bool writes;      // the kernel writes the buffers; otherwise it reads them
 };
 
 #define ZG_CALL_ANY UINT64_MAX
 
-// What is remembered of a call's buffers until it returns. On the caller's stack: a cancelled call leaves nothing behind.
+// State of a call's buffers until it returns. It lives on the caller's stack, so a canceled call leaves nothing behind.
 struct zg_call_watch {
-    // A call that transfers more than this ran over the end of `block`; ZG_CALL_ANY: it may transfer all of it.
+    // A call that transfers more bytes than this ran over the end of `block`. ZG_CALL_ANY: no limit.
     uint64_t limit;
-    uint64_t address, bytes, room; // that buffer, and how much of it the block and those joined with it have
-    struct zg_block_view block;    // as it was before the call
-    uint64_t first;                // the first buffer in a live block, where the kernel writes it; 0: none
-    const struct zg_block *target; // its block
+    // That buffer; `room` counts its bytes in the block and in those joined with it.
+    uint64_t address, bytes, room;
+    struct zg_block_view block; // as of before the call
+    // The first buffer in a live block, if the kernel writes it; 0: none.
+    uint64_t first;
+    const struct zg_block *target; // the block of `first`
 };
 
-// Before the call; `frame` is the frame address of the published function.
+// Call before the system call. `frame` is the frame address of the published function.
 void zg_call_begin(const struct zg_call *call, const void *buffer, uint64_t bytes, const uint64_t *frame,
                    struct zg_call_watch *watch);
 void zg_call_begin_vectors(const struct zg_call *call, const struct iovec *vectors, int64_t count,
                            const uint64_t *frame, struct zg_call_watch *watch);
 void zg_call_begin_message(const struct zg_call *call, const struct msghdr *message, const uint64_t *frame,
                            struct zg_call_watch *watch);
-// Memory that the kernel reads besides the buffers.
+// Checks memory that the kernel reads besides the buffers.
 void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t bytes, const uint64_t *frame);
-// After it, with its result.
+// Call after the system call, with its result.
 ZG_INLINE void zg_call_end(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                            const uint64_t *frame);
 
-// The usual buffer: the whole of it lies in a small live block, which is returned; NULL otherwise. Then the call needs no
-// watch: the kernel reads nothing else, and what it writes is well if the block is still live.
+// The common case: returns the small live block that contains the whole buffer, or NULL. The call then needs no watch:
+// it reads nothing else, and its writes are correct if the block is still live afterwards.
 ZG_INLINE const struct zg_block *zg_call_fits(uint64_t address, uint64_t bytes);
 ZG_INLINE bool zg_call_is_live(const struct zg_block *block);
-// Another thread freed the buffer while the kernel waited for what it has then written into it.
+// Reports that another thread freed the buffer while the kernel waited for the data that it has written there.
 void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame);
 
-// The part of zg_call_begin that decides: false where the buffer is dead memory, `view` being its block. `before` bytes stand
-// in the buffers in front of it.
+// Decides for zg_call_begin: returns false if the buffer is freed memory, with its block in `view`. `before`: size of
+// the buffers in front of it.
 bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, uint64_t before,
                   struct zg_block_view *view, struct zg_call_watch *watch);
 

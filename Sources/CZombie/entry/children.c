@@ -1,4 +1,4 @@
-// Programs that are executed. Signal-safe; no state, no lock.
+// Decides how the environment of an executed program must change. Async-signal-safe; no state, no lock.
 
 #define _GNU_SOURCE
 #include "entry/children.h"
@@ -16,7 +16,7 @@
 
 enum { CANDIDATE_BYTES = 512 };
 
-// The value of this variable in the entry; NULL where it is another one.
+// Returns the value in the entry if it is for the variable `name`, otherwise NULL.
 static const char *value_in(const char *entry, const char *name) {
     while (*name)
         if (*entry++ != *name++) return NULL;
@@ -49,7 +49,7 @@ enum zg_children_change zg_children_look(int directory, const char *path, char *
     return zg_children_without_us;
 }
 
-// As execvp searches: the directories of PATH, or /bin and /usr/bin; an empty one is the current one.
+// Searches like execvp: in the directories of PATH, or /bin and /usr/bin. An empty one is the current directory.
 static bool find(const char *name, char *candidate, uint64_t bytes) {
     const char *path = NULL;
     for (char **entry = environ; entry && *entry && !path; entry++) path = value_in(*entry, "PATH");
@@ -76,7 +76,7 @@ enum zg_children_change zg_children_look_for(const char *name, char *const *envi
                                                    : change_for_ours();
 }
 
-enum { FILTERS_BYTES = 64 }; // of an entry that tells of filters
+enum { FILTERS_BYTES = 64 }; // of the entry that describes filters
 
 struct zg_children_room zg_children_room(char *const *environment) {
     struct zg_children_room room = {2, FILTERS_BYTES};
@@ -87,11 +87,11 @@ struct zg_children_room zg_children_room(char *const *environment) {
     return room;
 }
 
-// Returns what has to stand in the entry's place, NULL for nothing. `*bytes` goes on behind what was written.
+// Writes the entry without the runtime to `*bytes` and advances that. Returns NULL if nothing else was preloaded.
 static char *without_us(char *entry, const char *value, char **bytes) {
     uint64_t name = (uint64_t)(value - entry);
     uint64_t count = zg_program_preload_without_us(*bytes + name, value);
-    if (!count) return NULL; // as if nothing had been preloaded
+    if (!count) return NULL; // remove the variable
     char *written = *bytes;
     __builtin_memcpy(written, entry, name);
     written[name + count] = 0;

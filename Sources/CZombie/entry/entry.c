@@ -1,4 +1,5 @@
-// What malloc, free and the others do: enter, ask the heap, leave; and what else serves where the heap cannot.
+// Implements malloc, free, and the others: enters the runtime, calls the heap, and leaves. Falls back to libc if the
+// heap cannot serve.
 // Hot path. Takes no lock itself.
 
 #include "entry/entry.h"
@@ -27,17 +28,17 @@
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
-    // What has stepped aside is no block of the program's.
+    // Memory of a bypassing thread is no block of the program.
     void *block = zg_thread_self == &zg_thread_bypassing ? zg_foreign_allocate_bypassed(size, alignment, zero)
                                                          : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
     return block;
 }
 
-// More than any machine has: not worth giving up what the dead blocks hold.
+// More than any machine has: not worth evicting the quarantine.
 #define HOPELESS ((uint64_t)1 << 40)
 
-// The heap is exhausted: libc serves. Where it cannot either, nothing is held back any more and both are asked again.
+// The heap is exhausted, so libc serves. If it cannot either, the quarantine is evicted, and both are asked again.
 static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                         const uint64_t *frame) {
     zg_stats_degrade(zg_degradation_heap_exhausted);
@@ -58,8 +59,8 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     return block;
 }
 
-// The reserve is asked at once for so many blocks, twice as many each time, before the other allocator is asked again: it takes several
-// system calls to say no.
+// After libc refused, the reserve serves this many blocks, twice as many each time, before libc is asked again: libc
+// takes several system calls to refuse.
 enum { ASKED_FIRST = 16, ASKED_LAST = 1024 };
 static uint32_t reserve_left, reserve_last;
 
@@ -99,7 +100,7 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
     if (ZG_UNLIKELY(zg_allowance_is_limited) && !zg_allowance_take_block(thread, size)) {
         zg_thread_leave(thread);
-        // The other allocator may have some left.
+        // The other allocator may have memory left.
         if (zg_bypass_mode && zg_allowance_passes(size)) return allocate_elsewhere(size, alignment, zero);
         errno = ENOMEM;
         return NULL;
@@ -115,7 +116,7 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     return block;
 }
 
-// Nothing but jumps to what takes longer: no register has to be saved.
+// Slower paths are reached by tail calls only, so that no register has to be saved.
 ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_alloc_family family, bool zero, const uint64_t *frame,
                                  bool is_tagged) {
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
@@ -140,7 +141,7 @@ static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
     return allocate_slowly(size, 16, zg_family_malloc, false, frame);
 }
 
-// Where there are tags: the same once more, so that it costs others nothing but the question.
+// Separate functions for memory tags, so that they cost other programs only the test.
 static ZG_NOINLINE void *malloc_tagged(uint64_t size, const uint64_t *frame) {
     void *block =
         ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_family_malloc, false, frame, true) : NULL;
@@ -175,7 +176,8 @@ void *zg_entry_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family 
     ZG_MUST_TAIL return allocate_slowly(size, alignment, family, zero, frame);
 }
 
-// The runtime is not to be entered: not ready, interrupted by a signal handler that frees, or the thread has stepped aside.
+// Frees a block without entering the runtime: it is not ready, a signal handler interrupted it, or the thread bypasses
+// it.
 static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocator, uint64_t size,
                                    const uint64_t *frame) {
     int saved = errno;
@@ -186,12 +188,12 @@ static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocato
         zg_thread_leave_to_bypass(thread);
     } else if ((thread = zg_thread_current_or_null()) != NULL &&
                __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
-        // Reserved first: a handler may interrupt this one.
+        // Reserve the entry first, because a handler may interrupt this code.
         uint32_t at = __atomic_fetch_add(&thread->deferred_free_count, 1, __ATOMIC_RELAXED);
         thread->deferred_frees[at] = address;
         zg_thread_request_deferred(thread, zg_deferred_frees);
     }
-    // Otherwise the block is leaked: as many nested frees during one call into the runtime.
+    // Otherwise the block is leaked: a single call of the runtime was interrupted by too many frees.
     errno = saved;
 }
 
@@ -214,7 +216,7 @@ static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
     zg_thread_leave(thread);
 }
 
-// As allocate_quickly: jumps where it takes longer. True: it is done.
+// As in allocate_quickly, slower paths are reached by tail calls. Returns true if the free is done.
 ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame,
                             bool is_tagged) {
     if (ZG_UNLIKELY(!address)) return true;
@@ -262,7 +264,8 @@ void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
-// Large blocks grow in place or by moving their pages, as glibc's do; of others there are two for a moment.
+// Takes a resize out of the allowance. Large blocks grow in place or by moving pages, as in glibc; of others, two exist
+// for a moment.
 static bool may_resize(struct zg_thread *thread, const void *address, uint64_t size) {
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view) || size <= view.size) return true;
@@ -286,7 +289,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         if (thread) zg_thread_leave(thread);
         if (owner == zg_foreign_nobody) return NULL;
         block = zg_foreign_reallocate(address, size, owner);
-        // libc's own block, which stays as it is where it cannot grow.
+        // The block is libc's, and unchanged if it cannot grow. Release memory and try again.
         if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
             bool is_vain = zg_allowance_is_relief_vain(thread);
             if (!is_vain) {
@@ -308,7 +311,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         zg_thread_leave(thread);
         if (block) return block;
     }
-    // Nested in the runtime, or the heap is exhausted: another block takes the contents.
+    // Nested in the runtime, or the heap is exhausted: copy the contents to another block.
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
     block = thread ? allocate_exhausted(size, 16, zg_family_malloc, false, frame) : allocate_elsewhere(size, 16, false);
@@ -351,7 +354,7 @@ uint64_t zg_entry_usable_size(void *address, const uint64_t *frame) {
         size = view.size;
         if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
     } else {
-        // Without a heap all blocks are libc's.
+        // Without a heap, all blocks are libc's.
         bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
         enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_nobody;
         if (!is_libcs && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);

@@ -1,4 +1,4 @@
-// The door to the guarded heap: allocate, free, resize, with the semantics of glibc's functions.
+// The API entry of the guarded heap: allocates, frees, and resizes with the semantics of glibc's functions.
 // Hot path. `frame` is the frame address of the published function, which must stay on the stack during the call.
 
 #ifndef ZG_ENTRY_H
@@ -8,27 +8,28 @@
 #include "include/zg_block.h"
 #include "platform/base.h"
 
-// NULL and errno ENOMEM where the size is over PTRDIFF_MAX or there is no memory. `alignment` is a power of two.
+// Returns NULL and sets errno to ENOMEM if the size exceeds PTRDIFF_MAX or there is no memory. `alignment` is a power
+// of two.
 void *zg_entry_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                         const uint64_t *frame);
-// The same for malloc.
+// Like zg_entry_allocate, for malloc.
 void *zg_entry_malloc(uint64_t size, const uint64_t *frame);
-// Where libc gets no memory any more (zg_bypass_may_fail), what is passed on in vain: a block without pages of its own. / It is to be asked
-// before libc is.
+// Serves a bypassed allocation that libc refused (zg_bypass_may_fail). The block is not isolated.
 void *zg_entry_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                      const uint64_t *frame);
+// Returns true if that reserve should be asked before libc.
 bool zg_entry_reserve_is_next(void);
-// `size` is what a sized function was told, ZG_ANY_SIZE otherwise. errno is kept.
+// `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. errno is kept.
 void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
-// The same for free.
+// Like zg_entry_free, for free.
 void zg_entry_plain_free(void *address, const uint64_t *frame);
 void *zg_entry_reallocate(void *address, uint64_t size, const uint64_t *frame);
-// What is no live block's start is a finding.
+// Anything but the start of a live block is a finding.
 uint64_t zg_entry_usable_size(void *address, const uint64_t *frame);
-// Gives free pages back to the system; with `quarantine` the dead blocks' too. Returns the bytes.
+// Releases free pages; with `quarantine`, also those of quarantined blocks. Returns the bytes released.
 uint64_t zg_entry_trim(bool quarantine, const uint64_t *frame);
 
-// As the first two; what they take counts as spent of the overhead budget (limits/budget.h).
+// Like zg_entry_allocate and zg_entry_free, but their time is charged to the overhead budget (limits/budget.h).
 void *zg_entry_allocate_measured(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                  const uint64_t *frame);
 void zg_entry_free_measured(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);

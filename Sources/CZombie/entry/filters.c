@@ -1,4 +1,4 @@
-// Filters of system calls. Cold; while memory is opened, the locks of the heap, one at a time.
+// Seccomp filters. Cold; while memory is committed, takes the locks of the heap one at a time.
 
 #include "entry/filters.h"
 
@@ -14,8 +14,8 @@
 #include "process/watch.h"
 #include "settings/stats.h"
 
-// What can be served where nothing can be opened any more: of each size class, and of each size of spans up to 1 MiB. It is address
-// space alone until it is used.
+// Memory committed for the time when that is no longer possible: bytes of each size class, and spans of each size up to
+// 1 MiB. Costs only address space until it is used.
 #define RESERVE_BYTES ((uint64_t)4 << 20)
 enum { RESERVE_SPANS = 8, NOTHING_TO_DO = -1, UNKNOWN = -2 };
 
@@ -27,7 +27,7 @@ static void open_reserve(const uint64_t *frame) {
     zg_thread_leave(thread);
 }
 
-// NULL: it cannot be read, or it is none. Where it may lie is not known: the program may want to see EFAULT.
+// Returns NULL if unreadable, or not a filter. The pointers may be invalid: the program may want to see EFAULT.
 static const struct zg_filter_instruction *copy(const void *program, uint32_t *count) {
     struct sock_fprog given;
     if (zg_os_read_memory(&given, (uint64_t)program, sizeof given) != sizeof given) return NULL;
@@ -43,7 +43,7 @@ static const struct zg_filter_instruction *copy(const void *program, uint32_t *c
 }
 
 int zg_filters_before(const void *program, bool all_threads, const uint64_t *frame) {
-    // Libraries try what the kernel knows without a filter. A child that shares our memory stands under its filter alone.
+    // Libraries probe the kernel with a NULL filter. The filter of a child of vfork applies to that child alone.
     if (!program || !zg_os_is_own_process()) return NOTHING_TO_DO;
     zg_forks_leave_windows(frame);
     zg_os_before_filter();
@@ -51,7 +51,7 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     uint32_t count = 0;
     const struct zg_filter_instruction *copied = copy(program, &count);
     if (!copied) {
-        // Under an earlier filter nothing can be read here.
+        // An earlier filter may forbid reading the new one.
         if (zg_os_can_read_memory()) return NOTHING_TO_DO;
         open_reserve(frame);
         return UNKNOWN;
@@ -61,7 +61,7 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     if (number < 0) return UNKNOWN;
     bool still_commits = zg_os_may_commit();
     if (asks_nobody && !still_commits) {
-        // Once more without it: the pages are to be had until the kernel has it.
+        // Drop the filter and commit memory without it, which is possible until the kernel has the filter.
         zg_filter_drop(number);
         open_reserve(frame);
         number = zg_filter_add(copied, count);
@@ -88,7 +88,7 @@ void zg_filters_before_strict(const uint64_t *frame) {
 
 void zg_filters_after_strict(bool taken) {
     if (!taken) return;
-    // The kernel takes the processor's clock away, too (disable_TSC in kernel/seccomp.c).
+    // Strict mode disables the processor's clock, too (disable_TSC in kernel/seccomp.c).
     zg_arch_ticks_stopped = 1;
     zg_filter_add_strict();
     zg_stats_degrade(zg_degradation_filtered);

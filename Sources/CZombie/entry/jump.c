@@ -1,6 +1,7 @@
-// A program may leave a signal handler by a jump and never return to what was interrupted. In the runtime that would leave
-// locks taken and blocks half moved, so the runtime's call goes on first: the interrupted registers are restored, as by a
-// return from the handler, but with signals held back, and the return address of the published function leads to the jump.
+// A program may leave a signal handler by a jump and never return to the interrupted code. In the runtime, that would
+// leave locks held and blocks half moved, so the runtime's call is finished first: the interrupted registers are
+// restored, as by a return from the handler but with signals blocked, and the return address of the published function
+// leads to the jump.
 // Signal context; takes no lock.
 
 #define _GNU_SOURCE
@@ -16,14 +17,15 @@
 #include "threads/thread.h"
 #include "stacks/unwind.h"
 
-enum { MOST_BELOW = 64 << 10 }; // how far below its published function's frame a call of the runtime reaches
+// Most bytes of stack that a call of the runtime uses below the frame of its published function.
+enum { MOST_BELOW = 64 << 10 };
 
-// Signals that an instruction raises: held back, they would end the process.
+// Signals that an instruction raises. Blocked, they would end the process.
 static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) |
                                         UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGILL - 1) |
                                         UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
 
-// Where the published function was to return to. The stack below is free: the call is over.
+// Runs when the published function returns. The stack below is free, because the call is over.
 static void jump_now(void) {
     struct zg_jump jump = zg_thread_self->jump;
     zg_os_mask_signals(SIG_SETMASK, jump.mask, NULL);
@@ -53,13 +55,14 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
     struct zg_interruption interruption;
     zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, sp, &interruption);
     if (!interruption.context || *zg_arch_return_word(thread->frame) == (uint64_t)zg_arch_jump_landing) return;
-    // The handler goes on elsewhere in itself, or on a stack that it may come back from: the call waits for its return.
+    // The jump stays within the handler, or leads to a stack from which the handler may come back: the call then waits
+    // for its return.
     if (interruption.place == zg_place_within) return;
     if (interruption.place == zg_place_elsewhere && is_code(pc) &&
         sp - thread->stack.low >= thread->stack.high - thread->stack.low)
         return;
-    // An instruction that faulted (the stack has run over, say) would fault again. Signals of faults come through our own
-    // handler, where the frame says what happened, or else do so at the second time at the latest.
+    // An instruction that faulted (for example by a stack overflow) would fault again. Fault signals arrive in the
+    // runtime's handler, whose frame says what happened, at the latest the second time.
     if (is_our_code(interruption.handler) && zg_arch_is_fault((void *)interruption.context)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);

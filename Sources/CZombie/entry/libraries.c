@@ -1,4 +1,4 @@
-// What the runtime does when the program loads or unloads a library. Cold; no lock.
+// Reacts to libraries being loaded and unloaded. Cold; no lock.
 
 #define _GNU_SOURCE
 #include "entry/libraries.h"
@@ -10,7 +10,8 @@
 #include "stacks/unwind.h"
 #include "zombies/classes.h"
 
-static uint32_t closed_since; // a library may have gone: its addresses may get other code
+// A library may have been unloaded, and its addresses may get other code.
+static uint32_t closed_since;
 
 int zg_libraries_before_open(int flags) {
     zg_unloaded_note_first();

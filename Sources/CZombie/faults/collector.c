@@ -1,5 +1,5 @@
-// A dying thread and the zguard that takes the stacks of its process: a place on the page of the run, a message, a futex. Signal
-// context; no lock.
+// Asks zguard for the stacks of all threads before the process dies: a request on the run's page, a message on the
+// run's socket, and a wait on a futex. Signal context; no lock.
 
 #include "faults/collector.h"
 
@@ -11,7 +11,7 @@
 #include "threads/thread.h"
 
 static struct zg_dying_process dying;
-static int asking; // whose that is; 0: nobody's
+static int asking; // thread that uses `dying`; 0 if none
 
 static struct zg_collector_request *claim(struct zg_collector *collector) {
     for (int i = 0; i < ZG_COLLECTOR_REQUESTS; i++) {
@@ -27,7 +27,7 @@ static void note_threads(void) {
     const struct zg_thread *thread = __atomic_load_n(&zg_threads, __ATOMIC_ACQUIRE);
     dying.thread_count = 0;
     for (; thread && dying.thread_count < ZG_DYING_THREADS; thread = thread->next) {
-        if (!thread->tid || !thread->number) continue; // nobody's yet
+        if (!thread->tid || !thread->number) continue; // no thread uses this state
         dying.tids[dying.thread_count] = (uint32_t)thread->tid;
         dying.numbers[dying.thread_count++] = thread->number;
     }
@@ -44,8 +44,8 @@ static void describe(const struct zg_registers *registers) {
     note_threads();
 }
 
-// Time is that of the clock, or counted in steps, whichever is more: under a filter of system calls there may be no clock, and where others
-// want the processor a step takes long.
+// Time limits. Elapsed time is the clock's, or the number of waits times their length, whichever is more: a seccomp
+// filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
 static const int64_t longest = INT64_C(10000000000), step = 20000000;
 struct patience {
     uint64_t since;
@@ -62,21 +62,22 @@ static void wait_a_step(struct patience *patience, uint32_t *word, uint32_t expe
     patience->steps++;
 }
 
-static uint32_t nobody; // wakes who waits for it
+static uint32_t nobody; // futex that is never woken: waits on it time out
 
-// Two threads may die at once.
+// Waits until no other thread uses `dying`: two threads may die at once.
 static bool take_turn(struct patience *patience) {
     int tid = zg_os_tid(), before = 0;
     while (!__atomic_compare_exchange_n(&asking, &before, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        if (before == tid || is_over(patience)) return false; // what it does meanwhile has failed
+        if (before == tid || is_over(patience)) return false; // this thread has faulted while it asked
         wait_a_step(patience, &nobody, 0, true);
         before = 0;
     }
     return true;
 }
 
-// The message is sent again now and then: its socket may have been full. A zguard that was killed is a process until its parent reaps it,
-// but its socket is closed. One that ends says so on the page.
+// Whether zguard can still answer. Sends the message again every EACH waits, because the socket may have been full. A
+// killed zguard remains as a zombie process until its parent reaps it, but its socket is closed. A zguard that exits
+// clears its pid on the page.
 static bool is_there(const struct zg_collector *collector, int zguard, const struct patience *patience,
                      const struct zg_run_message *message) {
     enum { EACH = 10 };

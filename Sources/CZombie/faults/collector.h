@@ -1,4 +1,4 @@
-// Asking zguard, which runs the program, for the stacks of all threads before the program dies. Signal context; no lock.
+// Asks zguard, which runs the program, for the stacks of all threads before the program dies. Signal context; no lock.
 
 #ifndef ZG_COLLECTOR_ASK_H
 #define ZG_COLLECTOR_ASK_H
@@ -6,12 +6,12 @@
 #include "platform/arch.h"
 
 enum zg_collected {
-    zg_collected_threads, // zguard has looked at them
-    zg_collected_nobody,  // nobody is there to ask
-    zg_collected_silence, // no answer came
+    zg_collected_threads, // zguard has taken the stacks
+    zg_collected_nobody,  // there is no zguard to ask
+    zg_collected_silence, // zguard did not answer in time
 };
 
-// `registers`: of the calling thread at the place that it dies at. Takes ten seconds at the most.
+// `registers`: of the calling thread, where it dies. Takes at most ten seconds.
 enum zg_collected zg_collector_ask(const struct zg_registers *registers);
 
 #endif

@@ -1,4 +1,5 @@
-// What every crash says: signal, message, registers, and where the stacks of its threads are. Signal context; no lock.
+// Describes a crash: signal, message, registers, the place where an error was thrown, and the other threads' stacks.
+// Signal context; no lock.
 
 #include "faults/crash.h"
 
@@ -11,11 +12,12 @@
 #include "platform/os.h"
 #include "stacks/depot.h"
 
-// One at a time.
+// Used by one crash at a time.
 static struct zg_crash crash;
 static char message[2048];
 
-// Nothing was unwound since: the access's stack ends with all that the throw's has.
+// Whether the access stack ends with all frames of the throw stack. Then nothing was unwound since the throw, and the
+// throw stack adds nothing to the report.
 static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
     uint64_t thrown[ZG_STACK_MAX_DEPTH];
     int count = zg_depot_get(thrown_stack, thrown, ZG_STACK_MAX_DEPTH);
@@ -44,7 +46,7 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     crash.signal = signal;
     crash.code = info->si_code;
     bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
-    // Of a fault no words are the reason, but where its handler has said them.
+    // A fault has no message, unless its handler wrote one (zg_crash_has_words).
     bool has_words = how & zg_crash_has_words;
     crash.message = zg_crash_message_find(has_words ? SIGABRT : signal, is_own || has_words, message, sizeof message)
                         ? message
@@ -60,7 +62,8 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
                                "only the one that faulted: it was described before its handler ran");
 }
 
-// A finding that ends the program by abort: what is known of the thread is the published function's caller.
+// Describes a finding after which the runtime aborts the program. Known registers are those of the published function's
+// caller.
 static void describe_misuse(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame) {
     end->signal = SIGABRT;
     end->code = SI_TKILL;
@@ -86,13 +89,14 @@ void zg_crash_start(void) {
 }
 
 bool zg_crash_is_in_abort(uint64_t frame) {
-    enum { BYTES = 1024 }; // it takes half of that
+    enum { BYTES = 1024 }; // glibc's abort has about half as many
     return libcs_abort && frame - libcs_abort < BYTES;
 }
 
 void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
                    enum zg_crash_how how) {
-    // What a fault names; of other signals it is nothing, or the instruction.
+    // si_addr is the accessed address for SIGSEGV and SIGBUS. For other signals it is unset or the instruction's
+    // address.
     uint64_t address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS) ? (uint64_t)info->si_addr : 0;
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, context);

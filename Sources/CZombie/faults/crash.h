@@ -1,4 +1,5 @@
-// A signal that ends the program, as a finding (collect=crashes). Signal context; one crash at a time, under the fault lock.
+// Makes findings of signals that end the program (collect=crashes). Signal context; one crash at a time, under the
+// fault lock.
 
 #ifndef ZG_CRASH_H
 #define ZG_CRASH_H
@@ -10,18 +11,20 @@
 #include "settings/config.h"
 
 ZG_INLINE bool zg_crash_is_wanted(void) { return zg_config.collect & zg_collect_crashes; }
-// Completes a finding of what ends the program, which has its stack, with what is known of every crash.
+// What zg_crash_describe may use.
 enum zg_crash_how {
-    zg_crash_asks = 1,      // zguard takes the stacks of all threads
-    zg_crash_has_words = 2, // the program's last words to standard error are about this
+    zg_crash_asks = 1,      // asks zguard for the stacks of all threads
+    zg_crash_has_words = 2, // the thread's last text on standard error is about this crash
 };
+// Adds signal, message, registers and threads to a finding that has its access stack already.
 void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
                        enum zg_crash_how how);
-// A return address out of libc's abort: the program ends, whatever its handler did, unless that jumped away.
+// Whether a return address lies in libc's abort. Then the program ends after the SIGABRT handler, unless the handler
+// jumps away.
 bool zg_crash_is_in_abort(uint64_t frame);
-// Looks up what is needed later. Start-up.
+// Looks up libc's symbols for use in signal context. Call once, at start-up.
 void zg_crash_start(void);
-// A finding of the crash itself.
+// Makes a finding of the crash itself, with the stack of the interrupted context.
 void zg_crash_make(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,
                    enum zg_crash_how how);
 

@@ -1,4 +1,5 @@
-// Messages: libc keeps that of its own aborts; the others have been written to standard error. Signal context; no lock.
+// Finds the message of a crash: libc keeps the message of its own aborts in memory, all others were written to standard
+// error. Signal context; no lock.
 
 #define _GNU_SOURCE
 #include "faults/crash_message.h"
@@ -10,7 +11,7 @@
 #include "platform/os.h"
 #include "platform/text.h"
 
-// libc's, of assert and of what malloc and the fortified functions notice.
+// glibc's abort_msg_s, to which __abort_msg points: the message of assert, malloc, or a fortified function.
 struct abort_text {
     uint32_t bytes;
     char text[];
@@ -33,14 +34,15 @@ static bool begins(const char *text, const char *start) {
     return !*start;
 }
 
-// A line that the last words of a runtime begin with.
+// Whether a line begins a language runtime's message about a fatal error.
 static bool is_beginning(const char *line) {
     static const char *const starts[] = {
         "terminate called ", "libc++abi: ",   "pure virtual method called", "thread '",  "panic: ",
         "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x", "Fatal Python error: "};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
         if (begins(line, starts[i])) return true;
-    // Swift: "Shop/Cart.swift:12: Fatal error: Index out of range"; Rust since 1.83: "thread 'main' (123) panicked at …".
+    // Swift can put the place first: "Shop/Cart.swift:12: Fatal error: Index out of range". Rust since 1.83 adds the
+    // thread's id: "thread 'main' (123) panicked at …".
     for (; *line && *line != '\n'; line++)
         if (begins(line, ": Fatal error: ") || begins(line, ": Fatal error\n") || begins(line, ": Assertion failed") ||
             begins(line, ": Precondition failed"))
@@ -53,7 +55,8 @@ static const char *next_line(const char *line) {
     return *line ? line + 1 : line;
 }
 
-// Words of one end: what terminate says follows what a pure virtual call says; Rust panics once more where a panic must not go on.
+// Whether `line` continues the message that begins at `beginning`: std::terminate writes its text after that of a pure
+// virtual call, and Rust panics a second time where a panic must not unwind.
 static bool goes_on(const char *beginning, const char *line) {
     if (begins(line, "terminate called ")) return begins(beginning, "pure virtual");
     if (!begins(line, "thread '") || !begins(beginning, "thread '")) return false;
@@ -62,7 +65,8 @@ static bool goes_on(const char *beginning, const char *line) {
            begins(what, "panic in a destructor during cleanup");
 }
 
-// The last line that begins such words, with what follows; otherwise, where the program has raised the signal itself, its last line.
+// Returns the last message of a language runtime, with all text behind it. If there is none and the program raised the
+// signal itself (`is_own`), returns the last line. Otherwise NULL.
 static const char *find_words(const char *text, uint64_t count, bool is_own) {
     const char *line = text, *last = NULL, *beginning = NULL;
     for (uint64_t i = 0; i < count; i++) {
@@ -81,7 +85,7 @@ static void drop_end(char *message) {
     for (uint64_t end = zg_string_length(message); end && message[end - 1] == '\n'; end--) message[end - 1] = 0;
 }
 
-// Rust's backtrace, and how to have one, are no part of the message: the report has the stack.
+// Whether the line is a heading or a hint of Rust's backtrace. Those are dropped: the report has the stack.
 static bool is_about_backtrace(const char *line) {
     return begins(line, "stack backtrace:\n") || begins(line, "note: run with `RUST_BACKTRACE=") ||
            begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");
@@ -93,7 +97,7 @@ static void copy_words(const char *words, char *message, uint64_t capacity) {
     for (const char *line = words, *next; *line && written + 1 < capacity; line = next) {
         next = next_line(line);
         if (begins(line, "stack backtrace:\n")) in_backtrace = true;
-        else if (*line != ' ') in_backtrace = false; // its frames are indented
+        else if (*line != ' ') in_backtrace = false; // a backtrace's frames are indented
         is_dropped = in_backtrace || is_about_backtrace(line) || (is_dropped && *line == '\n');
         if (is_dropped) continue;
         for (; line < next && written + 1 < capacity; line++) message[written++] = *line;
@@ -103,7 +107,7 @@ static void copy_words(const char *words, char *message, uint64_t capacity) {
 }
 
 bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity) {
-    // Faults have no words: what was written before has nothing to do with them.
+    // Faults have no message: earlier output is unrelated to them.
     if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return false;
     const char *words = find_words(text, count, is_own && signal == SIGABRT);
     if (words) copy_words(words, message, capacity);
@@ -111,7 +115,7 @@ bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, ch
 }
 
 bool zg_crash_message_find(int signal, bool is_own, char *message, uint64_t capacity) {
-    static char text[ZG_KEPT_TEXT_BYTES]; // one crash at a time
+    static char text[ZG_KEPT_TEXT_BYTES]; // used by one crash at a time
     if (signal == SIGABRT && is_own && read_libcs(message, capacity)) {
         drop_end(message);
         return true;

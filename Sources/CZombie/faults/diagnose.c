@@ -1,37 +1,37 @@
-// The verdict on a fault. Pure: no state, no lock, no system call.
+// Finds the verdict on a fault: the kind of bug, and the block it is about. Pure: no state, no lock, no system call.
 
 #include "faults/diagnose.h"
 
 #include "blocks/fill.h"
 #include "blocks/size_class.h"
 
-// Distances from a pointer that still count as "through it": fields of a large structure.
+// Distances from a base pointer within which an access is attributed to the pointer: fields of a large structure.
 #define FIELD_REACH ((uint64_t)1 << 20)
 #define NULL_REACH ((uint64_t)65536)
 #define STACK_REACH ((uint64_t)1 << 20)
-// A vector that a block's first bytes are loaded with may begin so much in front of it.
+// A vector load of a block's first bytes may begin this many bytes in front of the block.
 #define VECTOR_REACH ((uint64_t)64)
-// How far from an address its neighbours are looked for, in pages.
+// How many pages in each direction are searched for neighbouring blocks.
 enum { NEIGHBOUR_PAGES = 256 };
 
 static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
 
-// Whether a value was read from memory that holds nothing but one byte, perhaps with a field's offset added. Also without its
-// top byte, which the Swift runtime takes away from references that may carry bits there; and where its lower bytes are
-// something else's, as in a word across the end of a block.
+// Whether a value was read from memory filled with `byte`, perhaps with a field's offset added. Accepts the value also
+// without its top byte, which the Swift runtime masks off references, and with other low bytes, as in a word read
+// across the end of a block.
 static bool is_fill(uint64_t value, uint8_t byte) {
     uint64_t word = UINT64_C(0x0101010101010101) * byte;
     return near(value, word) || near(zg_arch_untag(value), zg_arch_untag(word)) ||
            near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
 }
 
-// A value cut to 32 bits, with or without a sign: that alone may be anything.
+// Whether a value is the fill truncated to 32 bits, zero- or sign-extended. Such a value alone proves nothing.
 static bool is_cut_fill(uint64_t value, uint8_t byte) {
     uint64_t word = UINT64_C(0x01010101) * byte, high = value >> 32;
     return (high == 0 || high == UINT32_MAX) && (uint32_t)value - word + 4096 < FIELD_REACH + 4096;
 }
 
-// Where a pointer came from: memory that was freed, the gap around a block with pages of its own, a block that was never
+// Memory that a bad pointer was read from: a freed block, the red zone of an isolated block, or a block that was never
 // written (with fill_new).
 enum source { source_none, source_freed, source_gap, source_new };
 
@@ -40,7 +40,8 @@ static const struct {
     uint8_t byte;
 } fills[] = {{source_freed, ZG_FILL_FREED}, {source_gap, ZG_FILL_GAP}, {source_new, ZG_FILL_NEW}};
 
-// `*certain`: the value is not one that is met in programs without our fills.
+// Returns the kind of memory whose fill the value is. `*certain`: the value is unlikely in programs without the
+// runtime's fills.
 static enum source source_of(const struct zg_fault *fault, uint64_t value, bool *certain) {
     for (size_t i = 0; i < ZG_ARRAY_COUNT(fills); i++) {
         if (fills[i].source == source_new && !fault->fills_new) continue;
@@ -81,7 +82,7 @@ static bool is_origin(const struct zg_fault *fault, enum source source, const st
     return false;
 }
 
-// The block that the pointer was probably read from: something still points into it.
+// Finds the block that the pointer was probably read from: a register or a stack word still points into it.
 static bool find_origin(const struct zg_fault *fault, enum source source, struct zg_block_view *view) {
     for (int i = 0; i < fault->pointer_count; i++)
         if (fault->lookup(fault->pointers[i], view) && is_origin(fault, source, view)) return true;
@@ -95,12 +96,12 @@ static int operand_registers(const struct zg_fault *fault, uint64_t used[2]) {
                                   : 0;
 }
 
-// A fill among the values that the instruction used.
+// Looks for a fill in the pc and in the registers that the instruction used.
 static enum source source_in_registers(const struct zg_fault *fault, uint64_t *value, bool *certain) {
     enum source source = source_of(fault, fault->pc, certain);
     *value = fault->pc;
     if (source != source_none && *certain) return source;
-    // A register that the instruction does not use may hold a mask of this value.
+    // Ignore other registers if the operands are known: one may hold this value as a mask.
     uint64_t used[2];
     int count = operand_registers(fault, used);
     const uint64_t *values = count ? used : fault->pointers;
@@ -113,7 +114,8 @@ static enum source source_in_registers(const struct zg_fault *fault, uint64_t *v
     return source_none;
 }
 
-// False where the value proves too little and no block is at hand that it may have come from.
+// Makes the verdict for a pointer that is a fill. False if the value proves too little and no block is found that it
+// may come from.
 static bool through_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
                          struct zg_verdict *verdict) {
     struct zg_block_view block;
@@ -131,7 +133,7 @@ static bool through_fill(const struct zg_fault *fault, enum source source, uint6
         if (is_call) verdict->access = ZG_ACCESS(call);
         break;
     case source_gap:
-        // What was done with the value afterwards is another matter.
+        // The bug is the read that loaded the fill, whatever this instruction does with it.
         verdict->kind = zg_finding_heap_overflow;
         verdict->overrun = true;
         verdict->access = ZG_ACCESS(read);
@@ -146,8 +148,9 @@ static bool through_fill(const struct zg_fault *fault, enum source source, uint6
     return true;
 }
 
-// delete[] of a single object takes the word in front of it for the number of objects, and begins with the last one: as many times
-// the object's size behind it. Where that word is of a fill, the sum is like no other.
+// Whether delete[] of this single object computed the value. delete[] takes the word in front of the object as the
+// number of objects (array cookie) and begins with the last one, at that number times the object's size. If the word is
+// a fill, the result is unmistakable.
 static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
     static const uint8_t bytes[] = {ZG_FILL_GAP, ZG_FILL_FREED};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(bytes); i++) {
@@ -189,10 +192,10 @@ static bool through_count(const struct zg_fault *fault, struct zg_verdict *verdi
     return false;
 }
 
-// A stored reference of a dead object, followed: the distance may be more than its window, so a register that still holds the
-// reference itself decides.
+// Finds the trap word that was loaded from a freed object and dereferenced. The distance may exceed the trap word's
+// window, so a register that still holds the trap word decides.
 static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct zg_zombie_hit hit) {
-    // In front of the reference, too: a value witness table stands before the metadata.
+    // The access may be in front of the reference: a value witness table precedes the metadata.
     for (int i = 0; i < fault->pointer_count; i++)
         if (fault->pointers[i] == fault->address - (uint64_t)hit.offset) return hit;
     uint64_t best = 0;
@@ -218,7 +221,7 @@ static bool through_trap(const struct zg_fault *fault, struct zg_verdict *verdic
     if (!hit.has_block || hit.ambiguous) verdict->confidence = ZG_CONFIDENCE(inferred);
     if (!hit.has_block) return true;
     verdict->block = hit.block;
-    // What was touched is the object; the trap address would mean nothing to the reader.
+    // Report an address in the object: the trap address means nothing to the reader.
     uint64_t byte = hit.part == zg_trap_word ? hit.byte : hit.part == zg_trap_side ? 8 : 0;
     verdict->block.offset = (int64_t)byte;
     verdict->address = hit.block.start + byte;
@@ -226,12 +229,12 @@ static bool through_trap(const struct zg_fault *fault, struct zg_verdict *verdic
 }
 
 static bool is_stack_overflow(const struct zg_fault *fault) {
-    // Just around the stack pointer, and below all that is known to be stack.
+    // The address is near the stack pointer and below the known stack.
     return fault->sp < fault->bounds.high && fault->address < fault->bounds.low + NULL_REACH &&
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
-// The end of what a block's own pages, or its slot, hold behind it.
+// Returns the end of the unused bytes behind a block: the rest of an isolated block's page, or of its slot (estimated).
 static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
     uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
     if (fault->is_fenced(view) || view->size > ZG_LARGEST_SLOT) return page_end;
@@ -243,7 +246,7 @@ static bool is_inside(const struct zg_fault *fault, const struct zg_block_view *
     return address - first < end_of_slack(fault, view) - first;
 }
 
-// Also one past the end.
+// Whether a pointer points into the block, or one past its end.
 static bool reaches(const struct zg_fault *fault, const struct zg_block_view *view, uint64_t pointer) {
     return pointer - view->start <= end_of_slack(fault, view) - view->start;
 }
@@ -259,11 +262,12 @@ static bool same(const struct zg_block_view *one, const struct zg_block_view *ot
     return one->start == other->start;
 }
 
-// Who is around an address that the fault is at.
+// Blocks around the faulting address.
 struct place {
-    struct zg_block_view owner, next; // whose page it is; the block with pages of its own that begins in the next page
+    // Block that the address's page belongs to; isolated block that begins in the next page.
+    struct zg_block_view owner, next;
     bool has_owner, has_next, is_inside;
-    bool is_protected; // by us alone: the program's handlers know nothing of it
+    bool is_protected; // by the runtime alone: the program's handlers know nothing of it
 };
 
 static struct place find_place(const struct zg_fault *fault) {
@@ -293,7 +297,7 @@ static void blame(const struct zg_fault *fault, const struct place *place, const
     }
 }
 
-// The block that a register of the instruction's memory operand points into: the page's owner where it is among them.
+// Finds the block that a register of the instruction's memory operand points into. Prefers the owner of the page.
 static bool find_crossed(const struct zg_fault *fault, const struct place *place, struct zg_block_view *crossed,
                          uint64_t *pointer) {
     uint64_t used[2];
@@ -312,7 +316,7 @@ static bool find_crossed(const struct zg_fault *fault, const struct place *place
     return found;
 }
 
-// Whether a register holds the distance, or an index that leads to it.
+// Whether a register holds the distance, or an index that gives it with a scale of 1, 2, 4 or 8.
 static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
         int64_t value = (int64_t)fault->registers.value[i];
@@ -323,8 +327,8 @@ static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
     return false;
 }
 
-// The sum was made by an earlier instruction: a pointer into a block is still in a register or on the stack, and the distance is
-// in a register.
+// Finds the block if an earlier instruction computed the address: a register or stack word still points into the block,
+// and a register holds the distance.
 static bool find_summed(const struct zg_fault *fault, const struct place *place, struct zg_block_view *crossed,
                         uint64_t *pointer) {
     for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
@@ -339,7 +343,7 @@ static bool find_summed(const struct zg_fault *fault, const struct place *place,
     return false;
 }
 
-// A register points into a block that is neither of the two.
+// Whether a register points into a block other than `owner` and `next`.
 static bool reaches_others(const struct zg_fault *fault, const struct place *place) {
     struct zg_block_view view;
     for (int i = 0; i < fault->pointer_count; i++)
@@ -350,15 +354,16 @@ static bool reaches_others(const struct zg_fault *fault, const struct place *pla
     return false;
 }
 
-// The word in front of a single object that stands at the start of its pages is read: delete[] looks there for the number of
-// objects.
+// Whether the access reads the word in front of a single object that begins at the start of its pages: delete[] reads
+// the number of objects there.
 static bool is_read_of_count(const struct zg_fault *fault, const struct place *place) {
     return place->has_next && is_single_object(&place->next) &&
            fault->address == place->next.start - sizeof(uint64_t) &&
            access_name(fault->access, fault) == ZG_ACCESS(read);
 }
 
-// Of the block whose guard the address is in, and a live one that begins behind it, the nearer one; NULL where there is neither.
+// Returns the nearer of two blocks: the one whose guard page the address is in, and a live one that begins behind that
+// page. NULL if there is neither.
 static const struct zg_block_view *find_near(const struct zg_fault *fault, const struct place *place) {
     if (!place->has_next || place->next.state != zg_state_live) return place->has_owner ? &place->owner : NULL;
     if (!place->has_owner) return &place->next;
@@ -367,10 +372,11 @@ static const struct zg_block_view *find_near(const struct zg_fault *fault, const
     return is_behind && place->next.start - fault->address < fault->address - end ? &place->next : &place->owner;
 }
 
-// A dead block of 0 bytes: all that belongs to it is the inaccessible page that it begins with, which is no other block's guard.
+// Whether the block is a freed one of 0 bytes. Its only memory is the inaccessible page that it begins with, which is
+// no other block's guard page.
 static bool has_only_guard(const struct zg_block_view *view) { return !view->size && is_dead(view); }
 
-// The nearest blocks in front of an address and behind it.
+// Finds the nearest blocks in front of and behind the address.
 static void find_neighbours(const struct zg_fault *fault, const struct place *place, struct zg_verdict *verdict) {
     uint64_t page = fault->address & ~(ZG_PAGE_BYTES - 1);
     struct zg_block_view view;
@@ -391,11 +397,12 @@ static void find_neighbours(const struct zg_fault *fault, const struct place *pl
     }
 }
 
-// No register explains the access. `is_clear`: none points to another block.
+// Makes the verdict if no register explains the access. `is_clear`: no register points to another block.
 static void blame_none(const struct zg_fault *fault, const struct place *place, bool is_clear,
                        struct zg_verdict *verdict) {
     const char *inferred = ZG_CONFIDENCE(inferred);
-    // The guard page lies between two blocks, and no register points to either: attribute the access to the nearer one if it is live.
+    // The guard page lies between two blocks, and no register points to either: attribute the access to the nearer one
+    // if it is live.
     const struct zg_block_view *near = find_near(fault, place);
     if (is_clear && near && fault->is_fenced(near) && (near->state == zg_state_live || has_only_guard(near))) {
         blame(fault, place, near, inferred, verdict);
@@ -412,14 +419,15 @@ static void blame_none(const struct zg_fault *fault, const struct place *place, 
     verdict->overrun = place->is_protected;
 }
 
-// Whose bounds were crossed the registers of the instruction say, wherever it came out. What none of them explains is the
-// block's whose pages it is, if it is within them; a live block's, if it is its guard; and otherwise nobody's. Only within a
-// block, or with a pointer into no other block at hand, is that certain.
+// Makes the verdict for an address in the guarded heap. The registers of the instruction's memory operand tell which
+// block's bounds were crossed, wherever the address is. If they explain nothing, attributes the access to the block
+// that contains the address, or to a live block whose guard page contains it, or to no block. The verdict is exact only
+// within a block, or if no register points into another block.
 static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
     const char *exact = ZG_CONFIDENCE(exact), *inferred = ZG_CONFIDENCE(inferred);
     struct place place = find_place(fault);
     if (place.is_inside && place.owner.state == zg_state_live) {
-        verdict->has_block = true; // the program has protected it by itself
+        verdict->has_block = true; // the program itself has protected the page
         verdict->block = place.owner;
         return;
     }
@@ -434,7 +442,7 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     bool owner = place.has_owner && any_reaches(fault, &place.owner, fault->pointers, fault->pointer_count);
     if (is_crossed) {
         bool is_owner = place.has_owner && same(&crossed, &place.owner);
-        // Loops over two blocks count one from the other: at the same distance into both.
+        // A loop over two blocks may address one of them relative to the other: then the distance is the same in both.
         bool in_step = place.is_inside && fault->address - place.owner.start == pointer - crossed.start;
         const char *confidence = place.is_inside && !is_owner ? inferred : exact;
         blame(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
@@ -457,23 +465,24 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     blame_none(fault, &place, is_clear, verdict);
 }
 
-// The tag of the pointer says whose it is: the block that was at the address, or one that it has left.
+// Makes the verdict for a fault of memory tags. The pointer's tag identifies its block: one that is or was at the
+// address, or one nearby that the pointer has left.
 static void through_tag(const struct zg_fault *fault, struct zg_verdict *verdict) {
     struct zg_block_view view;
     uint32_t distance = 1;
     bool found = fault->find_by_tag(fault->pointer, &view, &distance);
     if (found && view.state == zg_state_live && (uint64_t)view.offset < view.size) {
-        within_heap(fault, verdict); // the program has protected it by itself
+        within_heap(fault, verdict); // the program itself has protected the page
         return;
     }
     verdict->freed_memory = true;
-    // What the address was counted from may be in another slot, farther away.
+    // The base register may point into a slot that is farther away.
     for (int i = 0; distance && i < fault->operand_count; i++) {
         uint64_t base = fault->operands[i];
         struct zg_block_view other;
         if (zg_arch_tag(base) != zg_arch_tag(fault->pointer) || !fault->is_ours(base)) continue;
         if (!fault->lookup(base, &other)) continue;
-        // A sum that an earlier instruction made is no pointer into a block.
+        // The register may hold a computed address instead of a pointer into the block.
         if (!reaches(fault, &other, zg_arch_address(base))) continue;
         view = other;
         found = true;
@@ -502,7 +511,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         if (through_count(fault, verdict)) return;
         source = source_in_registers(fault, &value, &certain);
         if (source != source_none && through_fill(fault, source, value, certain, verdict)) return;
-        // A call that takes its target from a dead block: the target never was in a register, but the place is known.
+        // A call through a pointer stored in a freed block: the target was never in a register, but its place is known.
         if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
             fault->lookup(value, &verdict->block) && is_dead(&verdict->block)) {
             verdict->kind = zg_finding_use_after_free;
@@ -535,7 +544,8 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         return;
     }
     if (through_count(fault, verdict)) return;
-    // A pointer or an index cut to 32 bits: only with such a block at hand, an ordinary wild pointer may have this value, too.
+    // A pointer or index truncated to 32 bits. Accept it only if a block is found that it may come from: an ordinary
+    // wild pointer may have this value, too.
     value = fault->address;
     source = source_of(fault, value, &certain);
     if (source == source_none) source = source_in_registers(fault, &value, &certain);

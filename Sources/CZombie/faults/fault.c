@@ -1,6 +1,6 @@
-// Faults. The handler may have been entered on a small alternate stack of the program's, so the work is done on a stack
-// of our own, one fault at a time.
-// Signal context. Locks: the fault lock, then (through the report) the report lock.
+// Handles faults. The kernel may have entered the handler on a small alternate stack of the program, so the diagnosis
+// runs on a stack of the runtime, one fault at a time. Signal context. Locks: the fault lock, then (through the report)
+// the report lock.
 
 #define _GNU_SOURCE
 #include "faults/fault.h"
@@ -37,9 +37,9 @@
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
 static struct zg_lock fault_lock;
 static int fault_owner;
-static bool is_broken; // a fault inside the work: nothing is diagnosed any more
+static bool is_broken; // the diagnosis has faulted: nothing is diagnosed any more
 
-// Written by one fault at a time.
+// Used by one fault at a time.
 static struct zg_fault fault;
 static struct zg_verdict verdict;
 static struct zg_finding finding;
@@ -49,16 +49,17 @@ struct work {
     int signal;
     siginfo_t *info;
     void *context;
-    uint64_t pointer;  // with its tag, where it has one (blocks/tags.h); 0: it has none
-    bool is_tag_fault; // the memory is there, and has another tag
-    bool resolved;     // the instruction can go on
-    bool reported;     // a finding says what has happened
-    bool was_reported; // with names, by somebody in this process
-    bool is_nested;    // the thread is in a handler of the program's for an earlier fault
-    bool ends_go;      // the fault ends a program of Go
-    bool in_abort;     // the program has raised it in libc's abort
+    // Faulting address with its memory tag (blocks/tags.h); 0 if it has no tag.
+    uint64_t pointer;
+    bool is_tag_fault; // the memory is accessible, but has another tag
+    bool resolved;     // the instruction can be executed again
+    bool reported;     // a finding describes the fault
+    bool was_reported; // by the naming thread (namer.h), with symbol names
+    bool is_nested;    // the thread is in the program's handler for an earlier fault
+    bool ends_go;      // the fault ends a Go program
+    bool in_abort;     // the signal was raised in libc's abort
     struct zg_handled *handled;
-    const char *ended_by; // of a fault whose handler has ended the program
+    const char *ended_by; // signal or exit status by which the fault's handler ended the program
 };
 
 static void strip_all_tags(const struct zg_registers *registers) {
@@ -92,7 +93,8 @@ static void gather(const struct work *work) {
     if (zg_tags_are_on()) strip_all_tags(&registers);
 }
 
-// A stack that runs over inside the runtime is the caller's: our own frames on top say nothing to the reader.
+// Drops the runtime's frames from the top of the stack: if it overflows inside the runtime, they say nothing to the
+// reader.
 static void drop_own_frames(void) {
     struct zg_module ours;
     if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path()))
@@ -104,7 +106,7 @@ static void drop_own_frames(void) {
     for (int i = 0; i < finding.access_count; i++) finding.access_stack[i] = finding.access_stack[i + own];
 }
 
-// Writes the finding, with what only somebody else can say left to them. False: an equal one was written.
+// Writes the finding. Leaves its text to the naming thread, if one waits. False if an equal finding was written before.
 static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
@@ -117,7 +119,7 @@ static bool write_finding(struct work *work) {
     return zg_found_report(&finding);
 }
 
-// It is known now whether the program ends by it.
+// Completes the report, now that it is known whether the fault ends the program.
 static void complete(struct work *work) {
     bool ends = !work->resolved && (work->ended_by || zg_signals_is_deadly(work->signal));
     work->was_reported = ends && finding.is_reported_later && zg_namer_request();
@@ -131,11 +133,11 @@ static void describe_counting(void) {
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
-// Makes the finding of what was gathered and of the verdict.
+// Makes the finding from the gathered state and the verdict.
 static void describe(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
-    finding.fatal = false; // the fault ends the program, unless its handler goes on
+    finding.fatal = false; // the fault itself ends the program, unless its handler continues
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.freed_with) {
@@ -153,8 +155,9 @@ static void describe(const struct work *work) {
     zg_arch_registers_from_context(&registers, work->context);
     zg_ahead_look(&finding, &verdict.trap, &registers);
     bool exact = true;
-    // A call through a wild pointer: the frame to show is the caller's, its return address is on top of the stack.
-    bool is_no_code = fault.access == zg_fault_execute && fault.address == fault.pc; // memory may be there
+    // A call through a wild pointer: show the caller's frame, whose return address is on top of the stack.
+    // The address that could not be executed may still be readable.
+    bool is_no_code = fault.access == zg_fault_execute && fault.address == fault.pc;
     if ((fault.code_count <= 0 || is_no_code) && fault.stack_count > 0 &&
         zg_arch_undo_call(&registers, fault.stack[0])) {
         exact = false;
@@ -165,7 +168,8 @@ static void describe(const struct work *work) {
     drop_own_frames();
 }
 
-// on_finding=continue: the object gets its contents back, and the instruction what it had read from it.
+// For on_finding=continue: restores the object's saved contents, and replaces the trap word in registers by the word
+// that was there.
 static bool revive(const struct work *work) {
     const struct zg_zombie_hit *hit = &verdict.trap;
     uint64_t former;
@@ -177,8 +181,8 @@ static bool revive(const struct work *work) {
     return zg_revive_zombie(hit);
 }
 
-// An instruction that was let go on and faults again in the same way, and again: letting it go on does not help, and would
-// hang the program.
+// Whether an instruction that was executed again keeps faulting in the same way. Executing it once more would hang the
+// program.
 static bool goes_in_circles(void) {
     enum { MOST = 8 };
     static uint64_t pc, address;
@@ -188,14 +192,14 @@ static bool goes_in_circles(void) {
     return ++times > MOST;
 }
 
-// It is dead, and nobody has its slot yet.
+// Whether the block is freed and its slot has not been reused.
 static bool is_current(const struct zg_block_view *view) {
     struct zg_block_view now;
     return view->state != zg_state_live && zg_lookup_block(view->start, &now) && now.block == view->block;
 }
 
-// What is dead can be used from now on, and was reported; where others have what is used, the thread is not
-// checked until it allocates or frees.
+// For on_finding=continue, with memory tags: makes a freed block usable that was reported. If the memory belongs to
+// another block by now, turns off the thread's tag checks until it allocates or frees.
 static bool let_go_on(const struct work *work, bool is_tagged) {
     uint32_t header = is_tagged ? __atomic_load_n(&verdict.block.block->header, __ATOMIC_ACQUIRE) : 0;
     bool is_there = is_tagged && (uint64_t)work->info->si_addr - verdict.block.start < verdict.block.size;
@@ -211,11 +215,11 @@ static bool let_go_on(const struct work *work, bool is_tagged) {
     return true;
 }
 
-// The program's own handler is about to be called: what it was called for is kept, and described for whoever sees the process end where nobody in it
-// does.
+// The program's handler is about to be called: keeps the fault or crash that it is called for, and writes its
+// description to the run's page. zguard reports that if the process ends and the runtime cannot see it.
 static void hold(struct work *work, enum zg_handled_kind kind) {
     enum { FRAMES_LEAST = 8 };
-    // Without crashes collected SIGABRT is the program's own; here it may be how the handler ends the program.
+    // Without collect=crashes SIGABRT is left to the program. From now on its handler may end the program by abort.
     zg_signals_watch_aborts(zg_fault_handler);
     work->handled = zg_handled_begin(kind, work->signal, work->info, work->context, work);
     if (!work->handled) return;
@@ -236,8 +240,8 @@ static void hold(struct work *work, enum zg_handled_kind kind) {
     zg_handled_publish(work->handled, text.truncated ? 0 : text.count);
 }
 
-// The instruction loads the header word of a freed object, so that what it does with the word faults a second time and says more.
-// A write, a comparison or a load of a part of the word leads to no second fault: it is reported now.
+// Whether the instruction loads the header word of a freed object. The use of that word then faults a second time,
+// which tells more. A write, a comparison, or a load of a part of the word leads to no second fault: report it at once.
 static bool reads_header(void) {
     return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
            fault.address == verdict.block.start + (uint64_t)verdict.block.offset && fault.access != zg_fault_write &&
@@ -249,7 +253,7 @@ static bool reveal_header(const struct work *work, bool is_tagged) {
                      : zg_revive_header(&verdict.block);
 }
 
-// on_finding=continue: makes the memory accessible, so that the instruction can be executed again.
+// For on_finding=continue: makes the memory accessible, so that the instruction can be executed again.
 static bool let_access_go_on(const struct work *work, bool is_tagged) {
     if (verdict.trap.part != zg_trap_none) return revive(work);
     if (work->pointer) return let_go_on(work, is_tagged);
@@ -261,10 +265,10 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     struct work *work = work_pointer;
     gather(work);
     zg_diagnose(&fault, &verdict);
-    // Go's handler returns to code of its own that ends the program by a system call.
+    // Go's handler returns to Go code that ends the program by a system call.
     work->ends_go = !work->is_nested && zg_signals_ends_go(work->signal, fault.pc);
     bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context) || work->ends_go;
-    // What a crash handler's own look at memory runs into, and dies of, says nothing of what it was called for.
+    // A crash handler that inspects memory and dies of a fault says nothing about the fault that it handles.
     if (work->is_nested && ends) return;
     if (!verdict.freed_memory && !verdict.overrun && !ends) {
         if (!work->is_nested) hold(work, zg_handled_fault);
@@ -282,7 +286,7 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     if (is_new) complete(work);
 }
 
-// The Swift runtime has noticed a dead object and ends the program: what it says is completed.
+// Completes a fatal error of the Swift runtime, which has detected a use of a freed object and ends the program.
 static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
@@ -300,7 +304,7 @@ static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     zg_crash_make(&finding, work->signal, work->info, work->context, zg_crash_asks);
     finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
-    // Of a limit on files it would not be said that it was met; a core file is within it as before.
+    // Lift the file size limit, so that the report of SIGXFSZ can be written. Restore it for the core file.
     uint64_t limit[2];
     bool is_lifted = work->signal == SIGXFSZ && zg_os_lift_file_limit(limit);
     if (zg_found_report(&finding)) complete(work);
@@ -312,10 +316,10 @@ static void hold_crash(void *work_pointer, void *unused_1, void *unused_2) {
     hold(work_pointer, zg_handled_crash);
 }
 
-// The program ends in the handler that it was in for this fault, of this thread or of another.
+// Reports a fault, of this thread or another one, whose handler still runs when the program ends.
 static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) {
     static siginfo_t info;
-    static ucontext_t context; // of another thread, which may go on
+    static ucontext_t context; // copied: another thread may continue meanwhile
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
     struct zg_handled *handled = work->handled;
@@ -324,7 +328,7 @@ static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) 
         return;
     bool is_own = handled->tid == zg_os_tid();
     enum zg_crash_how how = is_own ? zg_crash_asks : 0;
-    // What the handler has said, if anything, is about the fault.
+    // Text that the handler has written is about the fault.
     if (is_own && zg_load(&zg_last_text.ends) != handled->text_before) how |= zg_crash_has_words;
     work->signal = handled->signal, work->info = &info, work->context = &context;
     if (handled->kind == zg_handled_fault) {
@@ -344,7 +348,7 @@ static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) 
     zg_handled_leave_page(handled);
 }
 
-// The program's handler for SIGABRT has returned, or it ignores the signal: where abort raised it, that has the kernel end the program.
+// The program ignores SIGABRT, or its handler has returned. If abort raised the signal, abort ends the program now.
 static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused_2) {
     enum { INNERMOST = 8 };
     struct work *work = work_pointer;
@@ -360,19 +364,20 @@ static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused
         }
 }
 
-// The program protected pages of a block and freed it: they are opened again and the fill goes on.
+// Whether the runtime faulted while it filled a freed block, because the program had protected pages of the block.
+// Makes the page accessible, so that the fill continues.
 static bool is_own_fill(const siginfo_t *info) {
     struct zg_thread *thread = zg_thread_current_or_null();
     uint64_t address = (uint64_t)info->si_addr;
     if (!thread || !thread->in_runtime || address < thread->filling_start || address >= thread->filling_end)
         return false;
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
-    // A guard of the program's own would make the page fault for ever.
+    // Remove a guard that the program installed (MADV_GUARD_INSTALL): the page would fault forever.
     zg_os_unguard(page, ZG_PAGE_BYTES);
     return zg_os_commit(page, ZG_PAGE_BYTES) == 0;
 }
 
-// The work itself has faulted. The program's handler may jump away: what this thread holds is given up.
+// Releases the locks of a diagnosis that has itself faulted, because the program's handler may jump away.
 static void abandon_report(void) {
     __atomic_store_n(&is_broken, true, __ATOMIC_RELAXED);
     zg_report_abandon();
@@ -380,9 +385,10 @@ static void abandon_report(void) {
     zg_lock_drop(&fault_lock);
 }
 
-// One at a time, on a stack that is large enough. False: nothing was done. A thread that faults while it writes a report of
-// its own does not wait: one whose fault is being reported waits for that report. Where the process dies of what was reported, others that fault
-// meanwhile wait until it is dead: they would ask zguard for the stacks of threads that are going.
+// Calls `function` on the fault stack, one thread at a time. False if it was not called or has faulted. A thread that
+// faults while it writes a report does not wait for the fault lock: the lock's owner may wait for that report. If the
+// process dies of the reported fault, keeps the lock: other faulting threads wait until the process is dead, because
+// they would ask zguard for the stacks of threads that are exiting.
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
     int tid = work->tid;
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
@@ -392,8 +398,8 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
     if (zg_report_is_mine() || __atomic_load_n(&is_broken, __ATOMIC_RELAXED)) return false;
     zg_lock_take(&fault_lock);
     __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
-    // What faults in the handler ends the process at once: it would fault again and again. What faults in the work comes back
-    // here, for the program may have a handler.
+    // A fault elsewhere in the handler ends the process at once, because it would repeat forever. A fault in `function`
+    // enters the handler again, because the program may have a handler.
     zg_signals_unblock_faults();
     zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
     zg_signals_block_faults();
@@ -404,8 +410,9 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
     return true;
 }
 
-// A thread made by a bare clone() that borrows another's thread-local storage: so the Swift runtime's crash handler reads a
-// dying program's memory for its backtrace, faults of its own included. What it touches the program did not touch.
+// Whether the calling thread was made by a bare clone() and uses another thread's thread-local storage. The Swift
+// runtime's crash handler reads a dying program's memory in such a thread, and recovers from its faults there. Those
+// accesses are not the program's.
 static bool is_borrowed_thread(int tid) {
     struct zg_thread *thread = zg_thread_current_or_null();
     return thread && zg_os_tid_is_from_kernel(thread->tid) && zg_os_tid_is_from_kernel(tid) && thread->tid != tid;
@@ -422,10 +429,10 @@ void zg_fault_fork_done(bool child) {
     zg_handled_after_fork_in_child();
 }
 
-// Handlers see no tags unless they ask for them, and ours reads and writes what it wants. True: the instruction goes on.
-enum { TAG_FAULT = 9 }; // SEGV_MTESERR
+// SEGV_MTESERR
+enum { TAG_FAULT = 9 };
 
-// A kernel before Linux 5.11, and qemu's user mode, do not say the tag: it is the register's.
+// Takes the tag from the operand registers: Linux before 5.11 and qemu's user mode do not report it.
 static uint32_t tag_in_registers(const void *context) {
     struct zg_registers registers;
     uint64_t operands[2];
@@ -439,6 +446,8 @@ static uint32_t tag_in_registers(const void *context) {
     return tag;
 }
 
+// Turns off tag checks, so that the handler can access everything, and removes the tag from si_addr, as the kernel does
+// for handlers that do not ask for tags. True if the instruction can be executed again.
 static bool look_at_tags(struct work *work) {
     zg_arch_check_tags(false);
     if ((work->signal != SIGSEGV && work->signal != SIGBUS) || work->info->si_code <= 0) return false;
@@ -447,13 +456,13 @@ static bool look_at_tags(struct work *work) {
     work->is_tag_fault = work->signal == SIGSEGV && work->info->si_code == TAG_FAULT;
     if (zg_arch_recover_read(work->context)) return true;
     const struct zg_thread *thread = zg_thread_current_or_null();
-    // Of our own, while the thread is inside: what we touch is ours to touch.
+    // The runtime itself has faulted: it may access all of the heap.
     if (work->is_tag_fault && thread && thread->in_runtime) {
         zg_arch_leave_unchecked(work->context);
         return true;
     }
     uint64_t address = (uint64_t)work->info->si_addr;
-    if (!zg_lookup_is_ours(address)) return false; // or what the program tags by itself
+    if (!zg_lookup_is_ours(address)) return false; // perhaps memory that the program tags itself
     uint32_t tag = zg_arch_tag(pointer) ? zg_arch_tag(pointer) : tag_in_registers(work->context);
     if (tag) work->pointer = zg_arch_with_tag(address, tag);
     if (tag || !work->is_tag_fault) return false;
@@ -466,11 +475,11 @@ static bool is_in_place(const struct zg_handled *handled, uint64_t context) {
     return __atomic_load_n(&handled->is_taken, __ATOMIC_ACQUIRE) && handled->context == context;
 }
 
-// The process ends: reports the fault whose handler ends it, and those of other threads that are in their handlers. Some of these may be about to
-// go on: they are waited for.
+// The process ends: reports the fault whose handler ends it, and faults of other threads that are in their handlers.
+// Waits up to 50 ms for handlers that are about to return.
 static bool report_handled(struct zg_handled *own, const char *ended_by) {
     const int64_t longest = INT64_C(50000000), step = 5000000;
-    static uint32_t nobody; // wakes who waits for it
+    static uint32_t nobody; // futex that is never woken
     struct work work = {.tid = zg_os_tid(), .handled = own, .ended_by = ended_by};
     if (own && own->kind != zg_handled_signal && !own->is_reported) work_alone(work_on_handled, &work);
     bool is_reported = work.reported || (own && own->is_reported);
@@ -507,7 +516,7 @@ void zg_fault_before_exit(const uint64_t *frame, int status) {
     if (!zg_handled_is_any() || !zg_os_is_own_process()) return;
     struct zg_handled *own = own_handled() ? zg_handled_around_frame(frame) : NULL;
     status &= STATUS_BITS;
-    // Who exits elsewhere has ended the program in the ordinary way.
+    // Other threads' handlers do not end the program: zguard must not attribute the exit to them.
     zg_handled_leave_all(own, !status);
     if (!status) return;
     zg_text_init(&ended_by, text, sizeof text);
@@ -522,7 +531,7 @@ static void note_nested(struct work *work) {
     if (own_handled()) work_alone(look_around, work);
 }
 
-// A signal for which the program has a handler of its own, which is about to be called.
+// Records a signal for which the program's own handler is about to be called.
 static void note_call(struct work *work) {
     if (work->handled || work->is_nested || !zg_signals_has_handler(work->signal) || is_borrowed_thread(work->tid))
         return;
@@ -546,7 +555,7 @@ static bool is_memory_fault(const struct work *work) {
     return work->info->si_code > 0 && (work->signal == SIGSEGV || work->signal == SIGBUS);
 }
 
-// Diagnoses what the signal stands for. True: the signal is dealt with, and the program goes on.
+// Diagnoses the cause of the signal. True if nothing is left to do and the program continues.
 static bool diagnose_signal(struct work *work) {
     if (work->signal == SIGABRT) {
         note_nested(work);
@@ -568,11 +577,11 @@ static bool diagnose_signal(struct work *work) {
     return false;
 }
 
-// The program's own handler has returned, or there was none.
+// Called after the program's own handler has returned, or if it has none.
 static void look_after_handler(struct work *work) {
     int signal = work->signal;
-    // The handler has reset the action and raised the signal, which is pending until this handler returns; or the instruction
-    // faults again.
+    // The handler has reset the action and raised the signal, which stays pending until this handler returns. If it has
+    // not raised the signal, the instruction faults again.
     if (work->handled && !work->reported && zg_signals_is_deadly(signal) &&
         zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
         work->reported = report_handled(work->handled, zg_crash_signal_name(signal));
@@ -587,7 +596,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     zg_signals_came_from(context);
     if (zg_tags_are_on() && look_at_tags(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_fill(info))) return;
-    // A signal that was sent while this thread works on a fault is no fault of that work.
+    // This signal was sent while the thread diagnoses a fault: deliver it later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_postpone(signal, info, context);
         return;

@@ -1,4 +1,4 @@
-// Records of handlers that run: 128 at the most, and what the page of the run has of them. No lock, nothing is allocated.
+// Records of running signal handlers, at most 128, and their entries on the run's page. No lock, no allocation.
 
 #define _GNU_SOURCE
 #include "faults/handled.h"
@@ -12,9 +12,9 @@
 
 enum {
     CALLS = 128,
-    // A program may recover from faults all the time. Once an instruction was recovered from this often, its faults are
-    // no longer described in advance, nor are any after DESCRIBED_MOST of the process: with a description a fault takes
-    // 20 to 27 us instead of 8 (the first one 144; unguarded 2.3).
+    // A program may recover from faults all the time, so descriptions are limited. After RECOVERED_MOST recoveries from
+    // an instruction's faults these are no longer described, and after DESCRIBED_MOST descriptions no fault of the
+    // process is. A fault takes 20 to 27 us with a description (the first one 144), 8 us without; unguarded 2.3 us.
     RECOVERED_MOST = 3,
     DESCRIBED_MOST = 512,
     INSTRUCTIONS = 256
@@ -53,7 +53,8 @@ static struct zg_handler_call *note_call(const struct zg_handled *handled) {
     return NULL;
 }
 
-// Two instructions may share a place: then neither is left out.
+// Returns the counter of recoveries from this instruction's faults. NULL if another instruction has the entry, unless
+// `takes_place`. Two instructions that share an entry reset each other's counter, so that both stay described.
 static uint32_t *times_recovered(uint64_t pc, bool takes_place) {
     uint64_t index = (pc * UINT64_C(0x9e3779b97f4a7c15)) >> 56;
     if (zg_load(&recovered[index].pc) != pc) {
@@ -139,7 +140,7 @@ void zg_handled_leave_page(struct zg_handled *handled) {
     if (fault) __atomic_store_n(&fault->state, zg_handled_free, __ATOMIC_RELEASE);
 }
 
-// The thread has gone on.
+// The thread has left its handler and continues: drops the record and counts the recovery.
 static void note_recovered(struct zg_thread *thread, struct zg_handled *handled) {
     if (thread->lowered.start) zg_signals_left_handler();
     if (handled->kind != zg_handled_signal) __atomic_fetch_add(times_recovered(handled->pc, true), 1, __ATOMIC_RELAXED);
@@ -168,7 +169,7 @@ void zg_handled_leave_all(const struct zg_handled *but, bool from_pages) {
 void zg_handled_after_fork_in_child(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (thread) thread->handled = NULL;
-    // What the page has is the parent's.
+    // The entries on the run's page are the parent's.
     for (int i = 0; i < CALLS; i++) __atomic_store_n(&calls[i].is_taken, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
 }
@@ -180,15 +181,16 @@ static bool is_on_alternate_stack(const struct zg_handled *handled, uint64_t sp)
            handled->entry - handled->stack_low < handled->stack_bytes && sp < handled->entry;
 }
 
-// Neither below our handler nor below what was interrupted, nor on a stack of ours: nothing that the handler has called is there, unless the
-// handler has changed to a stack of its own.
+// Whether the stack pointer is outside the handler: not below the runtime's handler, not below the interrupted stack
+// pointer, and not on the reserve stack. Code that the handler calls is never there, unless the handler has switched to
+// another stack.
 static bool is_outside(const struct zg_handled *handled, const struct zg_thread *thread, uint64_t sp) {
     return sp >= handled->interrupted && !is_on_alternate_stack(handled, sp) &&
            sp - (uint64_t)thread->reserve_stack >= thread->reserve_stack_bytes;
 }
 
-// A walk outwards meets the interrupted context as long as the handler runs. Where the walk is lost in code without unwind information, the place
-// of the stack pointer decides.
+// Whether the thread is still in the handler: then unwinding reaches the interrupted context. If the unwinder fails in
+// code without unwind information, the stack pointer decides.
 static bool is_inside(const struct zg_handled *handled, const struct zg_thread *thread, struct zg_registers *registers,
                       bool is_exact) {
     uint64_t sp = registers->value[ZG_ARCH_SP];
@@ -204,7 +206,7 @@ static struct zg_handled *around(struct zg_registers *registers, bool is_exact) 
     struct zg_thread *thread = zg_thread_current_or_null();
     struct zg_handled *handled = thread ? thread->handled : NULL;
     if (!handled || handled->pid != zg_os_pid()) return NULL;
-    // The process dies of what was reported: of a signal that comes once the handler has returned, perhaps.
+    // Keep a reported fault: the process dies of it, perhaps by a signal that arrives after the handler has returned.
     if (handled->is_reported || is_inside(handled, thread, registers, is_exact)) return handled;
     note_recovered(thread, handled);
     return NULL;
@@ -241,7 +243,7 @@ void zg_handled_jump(uint64_t sp) {
     if (is_outside(handled, thread, sp)) note_recovered(thread, handled);
 }
 
-// Exceptions, setcontext and jumps of the program's own leave a handler unseen.
+// Exceptions, setcontext and jumps in the program's own code leave a handler without a call of zg_handled_jump.
 void zg_handled_look(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_current_or_null();
     struct zg_handled *handled = thread ? thread->handled : NULL;

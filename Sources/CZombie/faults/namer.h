@@ -1,17 +1,18 @@
-// What a process dies of can be said with names only by code that may allocate and take locks, never in a handler: a thread of the
-// process itself (a test bundle's) waits for that. The dying thread asks it, and waits as long as that may take within reason.
+// Lets a thread of the process (in a test bundle) report a fatal finding with symbol names. Symbolization may allocate
+// and take locks, which a signal handler must not. The dying thread requests the report and waits for a limited time.
 
 #ifndef ZG_NAMER_H
 #define ZG_NAMER_H
 
 #include "platform/base.h"
 
-// Somebody waits, in this process, who is not the calling thread.
+// Whether a naming thread other than the calling thread waits in this process.
 bool zg_namer_is_waiting(void);
-// Asks for it, for the finding that was written last. True: it was said. Signal context; takes up to ten seconds.
+// Requests a report of the last written finding. True if it was reported. Signal context; takes up to ten seconds.
 bool zg_namer_request(void);
 
-// The thread's side: returns when the process is about to die of a finding. / It was said.
+// For the naming thread. Await returns when the process is about to die of a finding; done tells the dying thread that
+// the finding was reported.
 void zg_namer_await(void);
 void zg_namer_done(void);
 

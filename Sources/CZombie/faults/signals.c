@@ -1,4 +1,5 @@
-// Signal dispositions: who is asked first and who next. Any thread; the table's lock is held for a few stores.
+// Signal actions: calls the runtime's handler first, then the program's. Any thread; the table's lock is held for a few
+// stores.
 
 #define _GNU_SOURCE
 #include "faults/signals.h"
@@ -24,29 +25,35 @@
 #define SA_EXPOSE_TAGBITS 0x800
 #endif
 
-// Those from FIRST_COLLECTED on only end programs (collect=crashes). Of SIGSYS, which programs have calls emulated by, and of the signals of limits our
-// handler is the one only as long as the program has none.
+// Signals from FIRST_COLLECTED on are managed with collect=crashes only: they only end programs. Programs use SIGSYS to
+// emulate system calls. For SIGSYS and the limit signals the runtime's handler is installed only while the program has
+// none.
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
-// Of a thread's reserve: room to change the alternate stack from, which the kernel refuses to on itself.
+// Last bytes of a thread's reserve stack, which are not part of the alternate stack: the kernel refuses sigaltstack
+// calls on the alternate stack itself, so they are made from here.
 enum { BYTES_ASIDE = 1 << 10 };
 
-// What the program asked for. Two copies and the number of the valid one: a handler reads without a lock.
+// Actions that the program asked for. Two copies and the index of the valid one, so that handlers read without a lock.
 static struct {
     struct sigaction copy[2];
     uint32_t current;
 } wanted[MANAGED];
 static struct zg_lock lock;
-// Whose alternate stacks the threads have. Until a program has a handler of its own on an alternate stack: ours, for our handler.
-// From then on none is ours, so that such a handler runs where it would without us. Shared: a runtime that makes its own system
-// calls came late, has found ours, and takes them for the program's.
+// Owner of the threads' alternate stacks. At first the runtime owns them, for its own handler. Once the program has a
+// handler on an alternate stack, the program owns them, so that the handler runs where it would without the runtime.
+// Shared: a language runtime that makes its own system calls (Go) was loaded late, and takes the runtime's stacks for
+// the program's.
 static enum { stacks_are_ours, stacks_are_shared, stacks_are_the_programs } stacks;
-static zg_signals_handler *handler; // ours
-static uint32_t
-    installed; // bit i: our handler is installed for managed_signals[i], or was, and the program has its own
-static bool swift_was_asked = true; // for its report of a crash, until the environment is known not to
-static int owner; // the process that all this is about: a child of vfork shares the memory, not the dispositions
+static zg_signals_handler *handler; // the runtime's
+// Bit i: managed_signals[i] is managed. Its handler in the kernel is the runtime's or, as is_for_us says, the
+// program's.
+static uint32_t installed;
+// SWIFT_BACKTRACE asks for Swift's crash report. True until the environment was read.
+static bool swift_was_asked = true;
+// Process that the table describes. A child of vfork shares the memory, but has its own signal actions.
+static int owner;
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
 typedef int (*sigmask_function)(int, const sigset_t *, sigset_t *);
@@ -67,7 +74,7 @@ static sigmask_function libcs_mask(void) {
     return real;
 }
 
-// The program's own change of its mask. Returns an error number, as libc's does.
+// Changes the mask for the program, through libc if possible. Returns an error number, as libc does.
 static int real_mask(int how, const sigset_t *set, sigset_t *old) {
     sigmask_function real = libcs_mask();
     return real ? real(how, set, old) : -(int)zg_arch_syscall(SYS_rt_sigprocmask, how, (long)set, (long)old, 8, 0, 0);
@@ -93,23 +100,23 @@ static void want(int index, const struct sigaction *action) {
     __atomic_store_n(&wanted[index].current, other, __ATOMIC_RELEASE);
 }
 
-// Ours: on the alternate stack, everything else blocked meanwhile. SA_RESTART as the program has it, for a signal of this
-// number that somebody sends.
+// Installs the runtime's handler: on the alternate stack, with all signals blocked. SA_RESTART is the program's,
+// because the signal may also be sent.
 static int install(int signal, int program_flags) {
     struct sigaction ours = {.sa_sigaction = handler};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (program_flags & SA_RESTART);
-    if (zg_tags_are_on()) ours.sa_flags |= SA_EXPOSE_TAGBITS; // Linux 5.11; an older kernel takes no notice
+    if (zg_tags_are_on()) ours.sa_flags |= SA_EXPOSE_TAGBITS; // Linux 5.11; older kernels ignore it
     sigfillset(&ours.sa_mask);
     return real_action(signal, &ours, NULL);
 }
 
-// The signals that were blocked before; nothing where a filter of system calls refuses to say.
+// Signals that were blocked before; unknown if a seccomp filter refuses the call.
 struct mask {
     uint64_t signals;
     bool is_known;
 };
 
-// A signal handler may call sigaction: a lock held by its own thread must not be waited for.
+// Takes the lock with all signals blocked: a handler that interrupts the lock's holder would deadlock in sigaction.
 static void take_lock(struct mask *before) {
     before->is_known = zg_os_mask_signals(SIG_BLOCK, ~UINT64_C(0), &before->signals);
     zg_lock_take(&lock);
@@ -126,7 +133,8 @@ static void drop_lock(const struct mask *before) {
 
 static bool is_swift_crash_handler(const struct sigaction *action);
 
-// Signals that some thread keeps open and believes to be held back (zg_signals_mask): ours is asked first from then on.
+// Signals that some thread keeps unblocked while the program believes that they are blocked (zg_signals_mask). The
+// runtime's handler comes first from then on.
 static uint64_t ever_hidden;
 
 static bool is_for_us(int index, const struct sigaction *action) {
@@ -140,9 +148,9 @@ static void manage(int signal) {
     int index = index_of(signal);
     struct mask before;
     struct sigaction old;
-    bool may_ask = zg_os_may_call(SYS_rt_sigaction); // under a filter of system calls
+    bool may_ask = zg_os_may_call(SYS_rt_sigaction); // a seccomp filter may forbid it
     take_lock(&before);
-    // An ignored signal stays ignored in programs that this one starts: nothing is put in its place.
+    // Leave an ignored SIGABRT alone: programs that this one executes inherit that.
     if (may_ask && !(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
         !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
         want(index, &old);
@@ -155,8 +163,8 @@ static void manage(int signal) {
     zg_protection_stop();
 }
 
-// Go's runtime asks the kernel, past libc, whether a thread has an alternate stack, and dies of a signal anywhere else.
-// Every program and library of Go that calls C exports this function.
+// Go's runtime asks the kernel itself, past libc, whether a thread has an alternate stack, and dies of a signal on any
+// other stack. Every Go program or library that calls C exports this function.
 static const char exported_by_go[] = "_cgo_topofstack";
 
 static bool is_program_of_go;
@@ -171,7 +179,7 @@ void zg_signals_release_stack(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
-    // Refused where a handler runs on it: later, then.
+    // The kernel refuses while a handler runs on it: try again later.
     if (zg_os_alternate_stack(NULL, &now) == 0 && is_ours(&now) && zg_os_alternate_stack(&none, NULL) != 0) return;
     thread->alternate_stack = NULL;
 }
@@ -196,7 +204,7 @@ void zg_signals_fork_release(void) { restore_mask(&before_fork); }
 void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
-    libcs_mask(); // looked up before any handler could need it
+    libcs_mask(); // look it up before a handler can need it
     char scratch[8];
     const char *backtrace = zg_config_variable("SWIFT_BACKTRACE", scratch, sizeof scratch);
     swift_was_asked = backtrace && *backtrace;
@@ -206,11 +214,11 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     manage(SIGBUS);
     if (zg_config.collect & zg_collect_crashes)
         for (int i = 2; i < (int)MANAGED; i++) manage(managed_signals[i]);
-    // A library of Go was here before us.
+    // A Go library was loaded before the runtime.
     if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
         zg_module_function(exported_by_go))
         __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
-    zg_unwind_recovers = (installed & 3) == 3; // both of them
+    zg_unwind_recovers = (installed & 3) == 3; // SIGSEGV and SIGBUS
 }
 
 void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
@@ -218,7 +226,7 @@ void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
     if (!(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index_of(SIGABRT) & 1)) manage(SIGABRT);
 }
 
-// The program has a handler of its own that belongs on an alternate stack.
+// The program installs a handler with SA_ONSTACK.
 static void note_on_stack(void) {
     if (!zg_config.handle_signals || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_ours) return;
     if (zg_module_function(exported_by_go)) {
@@ -234,7 +242,8 @@ static int action_of_other(int signal, const struct sigaction *action, struct si
     return real_action(signal, action, old);
 }
 
-// In a child that shares our memory (vfork, clone): what it changes is the kernel's copy for it alone.
+// Calls sigaction in a child that shares memory with its parent (vfork, clone): changes the child's actions in the
+// kernel, but not the table.
 static int action_in_child(int signal, const struct sigaction *action, struct sigaction *old) {
     int index = index_of(signal), result = real_action(signal, action, old);
     if (result == 0 && old && index >= 0 && (old->sa_flags & SA_SIGINFO) && old->sa_sigaction == handler)
@@ -254,8 +263,7 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     if (action) {
         want(index, action);
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
-        else if (index >= FIRST_COLLECTED)
-            install(signal, action->sa_flags); // the one before may have been the program's
+        else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags); // the program's handler may be installed
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
     drop_lock(&before);
@@ -263,14 +271,14 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     return 0;
 }
 
-// A fault while its signal is held back ends the process, whatever handler there is: nothing would be reported. Many programs
-// hold everything back in all threads but one. So the signals of faults stay open, and the thread keeps what the program
-// believes, together with the rest of the mask, by which it is noticed when a jump or a context brings another mask. Without
-// such a rest nothing is hidden.
+// A fault whose signal is blocked ends the process without calling a handler, so nothing would be reported. Many
+// programs block all signals in all threads but one. The fault signals therefore stay unblocked, and the thread records
+// that the program believes that they are blocked, together with the rest of the mask. If a jump or a context restores
+// another mask, the rest does not match and the record is void. Without such a rest no signal is kept unblocked.
 static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
 
-// Where crashes are collected the same is true of what else an instruction raises, as long as the program has no handler for it: the
-// kernel would call that one, too, for a signal that the program believes to be held back.
+// With collect=crashes the same holds for other signals that instructions raise, while the program has no handler for
+// them. The kernel would call the program's handler for a signal that the program believes to be blocked.
 static uint64_t crashes_of_instructions(void) {
     static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
     uint64_t signals = 0;
@@ -292,7 +300,7 @@ static struct zg_thread *hiding_thread(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     uint32_t both = 1u << index_of(SIGSEGV) | 1u << index_of(SIGBUS);
     if (!thread || (__atomic_load_n(&installed, __ATOMIC_ACQUIRE) & both) != both) return NULL;
-    return thread->tid == zg_os_tid() ? thread : NULL; // a child that shares our memory
+    return thread->tid == zg_os_tid() ? thread : NULL; // NULL in a child that shares the memory
 }
 
 int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
@@ -310,14 +318,14 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         if (how == SIG_BLOCK) wanted_now |= held;
         else if (how == SIG_UNBLOCK) wanted_now = held & ~wanted_now;
         else if (how != SIG_SETMASK) return EINVAL;
-        // libc keeps two signals for itself.
+        // libc reserves signals 32 and 33.
         wanted_now &= ~(UINT64_C(3) << 31);
         uint64_t held_back = wanted_now & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
         uint64_t kept_open = faults | crashes_of_instructions();
         if (!(held_back & ~kept_open)) kept_open = faults;
         uint64_t rest = held_back & ~kept_open;
         uint64_t hidden = rest ? wanted_now & kept_open & ~before : 0, open = wanted_now & ~hidden;
-        // First what is believed, then what is: a handler in between sees a rest that does not fit.
+        // Store the record before the mask changes: a handler in between sees a mask that does not match.
         thread->hidden_with = rest;
         thread->faults_hidden = hidden;
         if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
@@ -362,7 +370,7 @@ bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
 }
 
 void zg_signals_postpone(int signal, siginfo_t *info, void *context) {
-    // From here on it is held back really: sent once more it waits, for this thread or for whoever takes it.
+    // Block the signal for real. Sent again, it stays pending for this thread or another one that takes it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
     zg_os_mask_signals(SIG_BLOCK, bit, NULL);
     __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);
@@ -374,7 +382,8 @@ static bool is_on_reserve(const struct zg_thread *thread, uint64_t sp) {
     return sp - (uint64_t)thread->reserve_stack < thread->reserve_stack_bytes;
 }
 
-// The kernel gets the alternate stack back that a handler of the program's was moved off. Not on the reserve.
+// Makes the program's alternate stack the kernel's again, after a handler was moved from it to the reserve stack. Must
+// not run on the reserve stack.
 static void give_back_stack(struct zg_thread *thread) {
     stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
     thread->moved.start = NULL;
@@ -386,7 +395,8 @@ static void give_back_aside(void *thread, void *unused, void *unused_as_well) {
     give_back_stack(thread);
 }
 
-// The same from the reserve, of which the kernel does not know the last bytes. Until it is done a signal would begin where we are.
+// Calls give_back_stack on the reserve stack's last bytes, which the kernel does not know. Blocks signals meanwhile:
+// their frames would overwrite the caller's at the top of the reserve stack.
 static bool give_back_from_reserve(struct zg_thread *thread) {
     uint64_t mask;
     if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return false;
@@ -396,7 +406,8 @@ static bool give_back_from_reserve(struct zg_thread *thread) {
     return true;
 }
 
-// The calling thread, where it goes on at `sp` and has a handler behind it that was moved; else NULL.
+// Returns the calling thread if it continues at `sp` and has left a handler that was moved to the reserve stack.
+// Otherwise NULL.
 static struct zg_thread *thread_behind_moved(uint64_t sp) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (ZG_LIKELY(!thread || !thread->moved.start)) return NULL;
@@ -414,7 +425,7 @@ void zg_signals_came_from(void *context_pointer) {
     ucontext_t *context = context_pointer;
     struct zg_thread *thread = thread_behind_moved(zg_arch_stack_pointer(context));
     if (!thread) return;
-    // Left in a way that nobody saw. What the kernel takes up again when this handler returns, too.
+    // The handler was left unnoticed. Change the context, too: the kernel restores the alternate stack from it.
     stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
     if (give_back_from_reserve(thread)) context->uc_stack = theirs;
 }
@@ -436,13 +447,13 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
     }
     if (thread && thread->lowered.start && previous.ss_sp == thread->lowered.start)
         previous.ss_size = thread->lowered.bytes;
-    if (thread && stack && result >= 0) thread->lowered.start = NULL; // it is another one now
+    if (thread && stack && result >= 0) thread->lowered.start = NULL; // the program sets another stack
     bool was_ours = is_ours(&previous);
     if (old) {
         *old = previous;
         if (was_ours) *old = (stack_t){.ss_flags = SS_DISABLE};
     }
-    // The program gives its stack up: ours again.
+    // The program disables its stack: use the runtime's again.
     if (stack && (stack->ss_flags & SS_DISABLE) && thread && thread->alternate_stack) {
         stack_t ours = {.ss_sp = thread->alternate_stack, .ss_size = thread->alternate_stack_bytes};
         real_stack(&ours, NULL);
@@ -450,7 +461,7 @@ int zg_signals_stack(const stack_t *stack, stack_t *old) {
     return 0;
 }
 
-// As the kernel takes it. The restorer is libc's own business where the handler is ours.
+// The kernel's struct sigaction. libc sets the restorer when the runtime's handler is installed.
 struct kernel_action {
     void (*handler)(int);
     uint64_t flags;
@@ -481,7 +492,8 @@ bool zg_signals_by_number(long number, long a, long b, long c, long d, long *res
     if (!zg_config.handle_signals || !owner) return false;
     if (number == SYS_sigaltstack) {
         stack_t old;
-        if (b && zg_os_read_memory(&old, (uint64_t)b, sizeof old) != sizeof old) return false; // the kernel says EFAULT
+        // Unreadable: let the kernel return EFAULT.
+        if (b && zg_os_read_memory(&old, (uint64_t)b, sizeof old) != sizeof old) return false;
         *result = zg_signals_stack((const stack_t *)a, (stack_t *)b);
         return true;
     }
@@ -510,19 +522,21 @@ void zg_signals_remove_stack(void *start) {
     if (zg_os_alternate_stack(NULL, &old) == 0 && old.ss_sp == start) zg_os_alternate_stack(&none, NULL);
 }
 
-// The Swift runtime's own crash handler, known by what nobody else asks for: every signal held back but the seven that it
-// handles (CrashHandlerLinux.cpp of Swift 5.9 to 6.3). It writes a backtrace and lets the program die of the signal.
+// Whether this is the Swift runtime's crash handler. No other handler has its mask, which blocks all signals but the
+// seven that it handles (CrashHandlerLinux.cpp of Swift 5.9 to 6.3). It writes a backtrace and lets the program die of
+// the signal.
 static bool is_swift_crash_handler(const struct sigaction *action) {
     static const int handled[] = {SIGQUIT, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
     static const int flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    // Neither libc's own two can be held back nor these.
+    // Signals that cannot be blocked, whatever the mask says: libc's own two, SIGKILL and SIGSTOP.
     uint64_t never = UINT64_C(3) << 31 | UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1), open = 0, mask;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(handled); i++) open |= UINT64_C(1) << (handled[i] - 1);
     __builtin_memcpy(&mask, &action->sa_mask, sizeof mask);
     return (mask | never) == ~open && (action->sa_flags & (flags | SA_RESETHAND | SA_RESTART)) == flags;
 }
 
-// What Swift would print was said, with names, and nobody has asked for it.
+// Whether to skip Swift's crash report: the options say so, or the finding was reported with symbol names; and
+// SWIFT_BACKTRACE does not ask for the report.
 static bool is_swift_report_redundant(const struct sigaction *action, bool is_reported) {
     bool may_be_skipped = zg_config.swift_backtrace == zg_swift_backtrace_skip ||
                           (is_reported && zg_config.swift_backtrace == zg_swift_backtrace_auto);
@@ -537,7 +551,7 @@ bool zg_signals_is_default(int signal) {
     return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
 }
 
-// Go's code has no unwind information.
+// Go code has no unwind information, which tells it from other code.
 bool zg_signals_ends_go(int signal, uint64_t pc) {
     int index = index_of(signal);
     if (!is_program_of_go || index < 0) return false;
@@ -566,12 +580,13 @@ static void call_handler(void *call_pointer, void *info, void *context) {
     else call->action.sa_handler(call->signal);
 }
 
-// A handler runs on the interrupted stack while our own frames stay on the alternate one: a second signal would begin at its top and overwrite
-// them. So the kernel has only the part below until our handler returns, which gives the whole back.
+// Call of a handler on the interrupted stack, while the runtime's frames are on the alternate stack. A second signal
+// would begin at the top of that stack and overwrite them. So the kernel knows only the part below them until the
+// runtime's handler returns, which restores the whole stack.
 struct interrupted_call {
     struct call *call;
     struct zg_thread *thread;
-    stack_t below; // no bytes: it stays as it is
+    stack_t below; // ss_size 0: the alternate stack stays as it is
 };
 
 static void call_on_interrupted(void *call_pointer, void *info, void *context) {
@@ -593,7 +608,8 @@ static void call_on_interrupted(void *call_pointer, void *info, void *context) {
     call->thread->lowered.bytes = bytes;
 }
 
-// `here` is below all that we still need. Nothing where there would be little room: our handler needs some.
+// Returns the part of the alternate stack below `here`; the runtime needs everything above. ss_size is 0 if too little
+// would be left for the runtime's handler.
 static stack_t part_below(const ucontext_t *interrupted, const void *here) {
     enum { BELOW_FRAME = 4 << 10, LEAST = 24 << 10 };
     const stack_t *whole = &interrupted->uc_stack;
@@ -637,7 +653,7 @@ static void call_moved(void *moved_pointer, void *info, void *context) {
     call_handler(moved->call, info, context);
 }
 
-// Without its own alternate stack the program expects the handler on the stack that was interrupted.
+// Whether the handler must run on the interrupted stack: it asks for no alternate stack, or the program has set none.
 static bool wants_interrupted_stack(const struct sigaction *action) {
     stack_t stack;
     if (!(action->sa_flags & SA_ONSTACK)) return true;
@@ -645,17 +661,18 @@ static bool wants_interrupted_stack(const struct sigaction *action) {
     return real_stack(NULL, &stack) == 0 && is_ours(&stack);
 }
 
-// A thread has run over its stack: where functions begin, or where they reach down to before anything else (probes).
+// Whether the fault is a stack overflow: an access near the stack pointer, where functions begin, or below it, where
+// stack probes reach.
 static bool has_run_over(const siginfo_t *info, const void *context) {
     enum { REACH = 64 << 10 };
     uint64_t address = (uint64_t)info->si_addr, sp = zg_arch_stack_pointer(context);
     return info->si_signo == SIGSEGV && info->si_code > 0 && address - (sp - REACH) < REACH + ZG_PAGE_BYTES;
 }
 
-// A handler of stack overflows on a small alternate stack of the program's (Rust's: 8 KiB) ends the program: by abort, whose signal has a
-// handler where crashes are collected, and there is no room for a second signal's frame. Then it runs on the thread's stack for our
-// handler, which the kernel has for an alternate one meanwhile. Others run where the program wants them. One that is left by a jump never
-// comes back here: zg_signals_leave_handler, zg_signals_came_from.
+// Calls a handler on the alternate stack, but moves a handler of stack overflows from a small one (Rust's: 8 KiB). Such
+// a handler ends the program by abort. With collect=crashes SIGABRT has a handler, and a small stack has no room for a
+// second signal frame. The handler then runs on the thread's reserve stack, which is the kernel's alternate stack
+// meanwhile. If it is left by a jump, zg_signals_leave_handler or zg_signals_came_from restores the program's stack.
 static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     enum { SMALL = 16 << 10 };
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -678,35 +695,37 @@ static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     give_back_stack(thread);
 }
 
-// `here`: the stack pointer now. True: we are on the interrupted stack already, or it is known to be at its end.
+// Whether the interrupted stack cannot be used: the runtime's handler is on it already, or it is known to be used up.
+// `here`: the current stack pointer.
 static bool has_no_room(const ucontext_t *interrupted, uint64_t sp, uint64_t here) {
-    // The alternate stack as it was when the kernel came: with SS_AUTODISARM there is none now.
+    // Take the alternate stack from the context: with SS_AUTODISARM the thread has none now.
     uint64_t start = (uint64_t)interrupted->uc_stack.ss_sp, bytes = interrupted->uc_stack.ss_size;
     if (here - start >= bytes || sp - start < bytes) return true;
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
     return bounds.low && sp >= bounds.low && sp < bounds.high && sp - bounds.low < ZG_ARCH_RED_ZONE;
 }
 
-// The process dies when the handler returns, of the same signal with the same words about it: the instruction alone may not
-// fault again, where other threads change what is mapped. Until then no other thread begins a report, which would be cut off.
+// Makes the process die when the handler returns, of the same signal with the same siginfo. The instruction alone may
+// not fault again if other threads change the mapping. No other thread may begin a report, which would be cut off.
 static void default_action(int signal, const siginfo_t *info, ucontext_t *interrupted) {
     struct sigaction none = {.sa_handler = SIG_DFL};
     zg_report_close_for_good();
     bool done = real_action(signal, &none, NULL) == 0;
     if (done) sigdelset(&interrupted->uc_sigmask, signal);
     if (info->si_code <= 0 && done && zg_config.collect & zg_collect_crashes) {
-        zg_os_raise_again(signal, info); // what the core file says of it stays
+        zg_os_raise_again(signal, info); // keeps the core file's siginfo
     } else if (info->si_code <= 0) {
         zg_os_kill_self(signal);
         if (!done) zg_os_exit(128 + signal);
     } else if (done) {
         zg_os_raise_again(signal, info);
-    } else { // a filter of system calls: a fault whose signal is held back ends the process all the same
+    } else {
+        // Refused by a seccomp filter. A fault whose signal is blocked ends the process as well.
         sigaddset(&interrupted->uc_sigmask, signal);
     }
 }
 
-static bool is_explained; // by the finding that ends the program
+static bool is_explained; // a finding explains why the program ends
 
 void zg_signals_note_explained(void) { __atomic_store_n(&is_explained, true, __ATOMIC_RELAXED); }
 
@@ -768,14 +787,14 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
         return;
     }
     if (call.action.sa_flags & SA_RESETHAND) {
-        struct sigaction none = call.action; // flags and mask stay, as in the kernel
+        struct sigaction none = call.action; // the kernel keeps flags and mask, too
         none.sa_handler = SIG_DFL;
         zg_signals_action(signal, &none, NULL);
     }
     uint64_t sp = zg_arch_stack_pointer(context);
     bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(context, sp, (uint64_t)&call);
-    // The kernel would have written there, and have ended the process where it cannot. With faults blocked so it does now; later
-    // the handler, which may want no signal blocked, would be called again and again.
+    // Write to the stack, as the kernel would have done: if that faults, the process ends now, because fault signals
+    // are blocked. In the handler, which may block no signal, the fault would repeat forever.
     if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;
     uint64_t mask = mask_of(context), extra;
     __builtin_memcpy(&extra, &call.action.sa_mask, sizeof extra);
@@ -796,9 +815,9 @@ void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, boo
     struct sigaction action = index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index);
     bool is_swifts = is_swift_crash_handler(&action);
     if (!is_swifts || !is_swift_report_redundant(&action, is_reported)) {
-        if (is_swifts) zg_report_wait_until_shown(); // ours first
+        if (is_swifts) zg_report_wait_until_shown(); // the runtime's report first
         zg_signals_hand_on(signal, info, context);
     }
-    // It has removed itself: the program would come back here by the same instruction, and the same would be found again.
+    // Swift's handler has removed itself: the instruction would fault again, and the same finding would be made again.
     if (is_swifts) default_action(signal, info, context);
 }

@@ -1,4 +1,4 @@
-// Fatal errors of the Swift runtime. Signal context; no lock.
+// Turns fatal errors of the Swift runtime into findings. Signal context; no lock.
 
 #include "faults/swift_abort.h"
 
@@ -7,7 +7,7 @@
 
 enum { STACK_WORDS = 1024, MESSAGE_BYTES = 192 };
 
-// Where the program is.
+// Copy of the aborting thread's stack.
 struct stack {
     uint64_t sp, count;
     uint64_t words[STACK_WORDS];
@@ -38,7 +38,7 @@ static uint64_t parse_number(const char *at, uint32_t base) {
     }
 }
 
-// The object as it is: it may be dead, or have ended while its memory stays as long as unowned references exist.
+// Looks up the object at `address`. It may be freed, or deinitialized while unowned references keep its memory.
 static bool find_object(uint64_t address, struct zg_block_view *view) {
     uint64_t metadata;
     if (!address || !zg_lookup_block(address, view)) return false;
@@ -48,7 +48,7 @@ static bool find_object(uint64_t address, struct zg_block_view *view) {
     return true;
 }
 
-// HeapObject.cpp, RefCount.h.
+// Parses messages of Swift's HeapObject.cpp and RefCount.h.
 static bool find_in_message(const char *message, struct zg_finding *finding) {
     struct zg_block_view view;
     const char *text = after(message, "Fatal error: "), *at;
@@ -67,15 +67,15 @@ static bool find_in_message(const char *message, struct zg_finding *finding) {
         if (!count || !find_object(object, &view) || view.offset) return false;
         zg_finding_init(finding, zg_finding_use_after_free, ZG_ACCESS(retain), object, &view);
         zg_finding_detail_text(finding, "operation", "escape from deinit");
-        // One is of whoever let go of it last.
+        // The count includes the reference whose release ran deinit.
         zg_finding_detail_number(finding, "references", parse_number(count, 10) - 1, false);
         return true;
     }
     return false;
 }
 
-// A text that a function of the runtime has made in its frame, in front of which it is pointed to from elsewhere. 0: there is none. It may
-// begin at any byte: AArch64 does not align arrays of characters.
+// Finds a text that the Swift runtime formatted in a stack frame, by how it begins, and copies it. Returns its address;
+// 0 if there is none. It may begin at any byte: AArch64 does not align character arrays.
 static uint64_t find_on_stack(const struct stack *stack, const char *start, char text[MESSAGE_BYTES + 1]) {
     uint64_t first, here, count = stack->count * sizeof first;
     const char *bytes = (const char *)stack->words;
@@ -91,8 +91,8 @@ static uint64_t find_on_stack(const struct stack *stack, const char *start, char
     return 0;
 }
 
-// The return address of the call that began the earlier access: what describes the thread for debuggers holds the text, a number,
-// how many frames there are, and where they stand (RuntimeErrorDetails::Thread in Runtime/Debug.h).
+// Returns the return address of the call that began the earlier access; 0 if not found. It is in the runtime's record
+// for debuggers: text, thread id, number of frames, their address (RuntimeErrorDetails::Thread in Runtime/Debug.h).
 static uint64_t find_frame(const struct stack *stack, uint64_t text) {
     uint64_t frame;
     for (uint64_t i = 0; i + 3 < stack->count; i++)
@@ -104,7 +104,7 @@ static uint64_t find_frame(const struct stack *stack, uint64_t text) {
 
 static bool is_modification(const char *text) { return find_text(text, "(a modification)") != NULL; }
 
-// Exclusivity.cpp: reportExclusivityConflict.
+// Parses what reportExclusivityConflict (Exclusivity.cpp) leaves on the stack.
 static bool find_conflict(const struct stack *stack, struct zg_finding *finding) {
     char text[MESSAGE_BYTES + 1];
     static const char start[] = "Simultaneous accesses to 0x";
@@ -124,7 +124,7 @@ static bool find_conflict(const struct stack *stack, struct zg_finding *finding)
 }
 
 bool zg_swift_abort_find(uint64_t sp, struct zg_finding *finding) {
-    static struct stack stack; // one abort at a time
+    static struct stack stack; // used by one abort at a time
     stack.sp = sp;
     stack.count = zg_os_read_memory(stack.words, sp, sizeof stack.words) / sizeof stack.words[0];
     for (uint64_t i = 0; i < stack.count; i++) {

@@ -1,6 +1,6 @@
-// The Swift runtime's own fatal errors about dead objects: "Attempted to read an unowned reference but object 0x… was
-// already destroyed"; and about accesses that overlap. The message lies on the heap when the runtime calls abort, and a pointer to it
-// on the stack; where two accesses met, what is said about each lies on the stack.
+// Turns fatal errors that the Swift runtime detects itself into findings: uses of freed objects ("Attempted to read an
+// unowned reference but object 0x… was already destroyed"), and overlapping accesses. When the runtime calls abort, the
+// message is on the heap and a pointer to it on the stack. Texts about two overlapping accesses are on the stack.
 // Signal context; no lock.
 
 #ifndef ZG_SWIFT_ABORT_H
@@ -8,7 +8,8 @@
 
 #include "findings/finding.h"
 
-// Makes the finding that an abort stands for, without its access stack. False where it has nothing to do with dead objects.
+// Makes the finding for an abort, without its access stack. `sp`: the stack pointer. False if the abort has another
+// cause.
 bool zg_swift_abort_find(uint64_t sp, struct zg_finding *finding);
 
 #endif

@@ -1,5 +1,6 @@
-// Facts: the Itanium C++ ABI's exception handling, 2.2 (what a thread keeps, and what stands in front of an exception), and the two runtimes
-// that are built to it, libstdc++ and libc++abi. Memory is read by the kernel. Signal context; no lock.
+// Finds the C++ exception that is being handled when a program ends. Sources: the Itanium C++ ABI's exception handling,
+// 2.2 (thread data and exception headers), and its implementations libstdc++ and libc++abi. Reads memory through the
+// kernel. Signal context; no lock.
 
 #include "faults/uncaught.h"
 
@@ -9,8 +10,8 @@
 #include "platform/os.h"
 #include "threads/thread.h"
 
-// The header of an exception: where its class is, and how many bytes it takes; the exception stands behind it. One that was thrown anew
-// from an exception_ptr has a header alone, with the exception's address.
+// Layout of an exception header: offset of its exception class, and size; the exception object follows. A dependent
+// exception (rethrown from an exception_ptr) has a header alone, with the object's address at `dependent_at`.
 struct layout {
     uint64_t class, class_at, header_bytes, dependent_at;
 };
@@ -23,7 +24,8 @@ static bool read_word(uint64_t address, uint64_t *word) {
     return zg_os_read_memory(word, address, sizeof *word) == sizeof *word;
 }
 
-// The innermost of the exceptions that are handled: what nobody catches is, when terminate is called.
+// Returns the innermost exception that is being handled. An uncaught exception counts as handled when terminate is
+// called.
 static uint64_t handled_exception(uint64_t handled) {
     uint64_t header, class, exception;
     if (!read_word(handled, &header) || !header) return 0;

@@ -1,13 +1,13 @@
-// The error that a program dies of, and where it was thrown: C++'s exceptions as their runtime keeps them, Swift's errors as it is told of
-// them. Signal context; no lock.
+// Finds where the error was thrown that ends the program: a C++ exception, from the C++ runtime's data, or a Swift
+// error, as observed at the throw (process/throws.c). Signal context; no lock.
 
 #ifndef ZG_UNCAUGHT_H
 #define ZG_UNCAUGHT_H
 
 #include "platform/base.h"
 
-// The stack in the depot where the error was thrown by which the calling thread raises this signal; 0: it has none, or it is not known.
-// `is_own`: the program has raised the signal itself.
+// Returns the depot id of the stack where the error was thrown because of which the calling thread raises this signal.
+// 0 if there was no error or its stack is unknown. `is_own`: the process raised the signal itself.
 uint32_t zg_uncaught_thrown_at(int signal, bool is_own);
 
 #endif

@@ -1,5 +1,5 @@
-// Blocks are made: from the thread's magazine, with pages of their own, or as large spans.
-// Hot path: zg_allocate_quickly; takes no lock itself, refills do. The calling thread is entered.
+// Allocates blocks: from the thread's magazine, as isolated blocks, or as large spans.
+// Hot path: zg_allocate_quickly. Takes no lock; refills of a magazine do. The calling thread is in the runtime.
 
 #include "heap/allocate.h"
 
@@ -26,8 +26,8 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
     if (zg_slab_is_dry(class)) zg_retire_open(class);
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
-    // The region is used up, or the kernel gives no more: what the quarantine holds of this class is the last resort before
-    // libc. The oldest blocks first, and no more of them than it takes.
+    // The class's region is used up, or the kernel refuses memory. Before falling back to libc, evict the oldest
+    // quarantined blocks, in growing steps, until a slot of this class is free.
     uint64_t step = zg_max((uint64_t)64 << 10, (uint64_t)ZG_MAGAZINE_SLOTS * zg_class_bytes(class));
     zg_quarantine_flush(thread);
     for (uint64_t held; !thread->magazines[class].count && (held = zg_quarantine_bytes()) != 0;) {
@@ -38,19 +38,20 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
 
-// Others may look at the record meanwhile (lookup.h).
+// Atomic, because other threads may read the record at the same time (lookup.h).
 ZG_INLINE void note_maker(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
     __atomic_store_n(&block->alloc_stack, stack, __ATOMIC_RELAXED);
     __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// Larger blocks get no pages of their own: from ZG_RETIRE_LEAST on they have them anyway, but for overruns.
+// Larger blocks are not isolated. Accesses to freed blocks of ZG_RETIRE_LEAST bytes and more fault anyway, so isolation
+// would only add the detection of overruns.
 #define FENCE_MOST ((uint64_t)64 << 20)
 
-// Counters are added up, and errands looked for, once for so many of them.
+// Number of blocks in windows after which the thread's counters are flushed and maintenance is requested.
 enum { WINDOWED_AT_A_TIME = 32 };
 
-// A call of malloc or its kin.
+// The arguments of a call of malloc or a similar function.
 struct request {
     uint64_t size, alignment;
     enum zg_alloc_family family;
@@ -81,14 +82,16 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, const
     return block;
 }
 
-// A block with pages of its own, if the context is to have one now. `later`: not one of the context's first.
+// Returns an isolated block if the context is due one now, otherwise NULL. `later`: the block is not among the
+// context's first.
 static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t context, const struct request *request,
                                          bool later) {
     uint64_t size = request->size;
     struct zg_span *span = NULL;
     if (ZG_UNLIKELY(thread->is_unfenced)) return NULL;
     uint64_t ticks = zg_page_time_start();
-    // A slot of a window has room behind a block: not where its end is to be exact, nor where it is all that there is.
+    // In a window, the rest of the slot follows the block. That excludes blocks that must end exactly at the guard page
+    // (fence_align), and blocks of 0 bytes, which consist of the guard page alone.
     bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
     uint64_t caller = can_window ? thread->frame[1] : 0;
     enum zg_choice choice = size <= FENCE_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
@@ -96,7 +99,7 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     if (choice == zg_choice_window) {
         void *block = allocate_windowed(thread, context, request);
         if (block) return block;
-        // In profile fence private pages are the next best, while they last.
+        // In profile fence, fall back to private pages while memory for them lasts.
         wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
     }
     if (size > FENCE_MOST) zg_coverage_declined(zg_coverage_reason_block_size);
@@ -115,7 +118,9 @@ static ZG_NOINLINE void *allocate_fenced(struct zg_thread *thread, uint32_t cont
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, span->units);
-    zg_page_time_charge(zg_min(span->units - 2, 16)); // one is touched by now; most large blocks are not used in full
+    // Charge the faults still to come. One page is touched by now; at most 16 count, because most large blocks are not
+    // used in full.
+    zg_page_time_charge(zg_min(span->units - 2, 16));
     zg_thread_flush_counters(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
     return (void *)span->start;
@@ -134,7 +139,7 @@ struct slot_use {
     bool is_tagged;
 };
 
-// The thread's newest free slot of the class, which has one, becomes a live block.
+// Makes a live block of the thread's newest free slot of the class. The magazine must not be empty.
 ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint32_t stack, struct slot_use use,
                           bool *is_zero) {
     struct zg_magazine *magazine = &thread->magazines[class];
@@ -142,7 +147,7 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     uint32_t left = magazine->count - 1, index = magazine->slots[left];
     magazine->count = left;
     struct zg_block *block = &slab->blocks[index];
-    // The next one is likely cold, record and contents.
+    // Prefetch the record and the contents of the next free slot, which are likely cold.
     uint32_t next = magazine->slots[left - (left != 0)];
     __builtin_prefetch(&slab->blocks[next], 1);
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
@@ -154,7 +159,7 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     thread->allocations++;
     thread->allocated_bytes += slab->slot_bytes;
     char *start = (char *)zg_slab_slot_address(slab, index);
-    if (!start) __builtin_unreachable(); // callers ask whether there is a block
+    if (!start) __builtin_unreachable(); // callers check that the magazine is not empty
     return start;
 }
 
@@ -162,15 +167,15 @@ __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *threa
                                                          enum zg_alloc_family family, uint32_t stack, bool *is_zero,
                                                          bool is_tagged) {
     uint32_t class = zg_size_class(size);
-    // Such blocks have a tag instead of pages; the context was counted when its stack was new.
+    // A tag replaces isolation. The context was counted when its stack was first captured.
     if (is_tagged) stack &= ~ZG_STACK_FENCE;
-    // Neither 0 nor with ZG_STACK_FENCE.
+    // The first test is true for stack 0 and for stacks with ZG_STACK_FENCE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
     if (is_tagged) thread->tagged++;
     return take_slot(thread, class, size, stack, (struct slot_use){family, is_tagged}, is_zero);
 }
 
-// A block that gets a tag instead of pages of its own.
+// Counts a block that gets a tag instead of isolation. Returns the stack without ZG_STACK_FENCE.
 static uint32_t note_tagged(struct zg_thread *thread, uint32_t stack) {
     thread->tagged++;
     if (stack & ZG_STACK_FENCE) zg_choice_note_tagged(stack & ~ZG_STACK_FENCE);
@@ -242,7 +247,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     return (void *)span->start;
 }
 
-// The smallest class whose every slot has this alignment; ZG_CLASS_COUNT where there is none.
+// Returns the smallest class whose slots all have this alignment, or ZG_CLASS_COUNT.
 static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
     uint32_t class = zg_size_class(size);

@@ -1,4 +1,4 @@
-// Telling libc's blocks from invalid pointers, by the layout of glibc's chunks (malloc/malloc.c, "malloc_chunk"; stable
+// Tells libc's blocks from invalid pointers, by the layout of glibc's chunks (malloc/malloc.c, "malloc_chunk"; stable
 // since glibc 2.3): the word before a block holds its size and three flags.
 // Slow path; no lock.
 
@@ -25,7 +25,7 @@ enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
 
 static uint64_t break_start;
-// The allocator behind ours in the search order, where it is not libc's.
+// The allocator behind the runtime in the search order. All NULL if that is libc.
 static struct zg_next behind;
 
 static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
@@ -40,7 +40,7 @@ static void find_in_libc(void) {
     zg_next = zg_libc;
 }
 
-// What is asked before libc's functions are known, or while the loader looks for them.
+// Serve calls before libc's functions are known, or while the loader looks them up.
 static void *first_malloc(size_t size) { return find_in_libc(), zg_libc.malloc(size); }
 static void *first_calloc(size_t count, size_t size) { return find_in_libc(), zg_libc.calloc(count, size); }
 static void *first_realloc(void *block, size_t size) { return find_in_libc(), zg_libc.realloc(block, size); }
@@ -51,10 +51,11 @@ static size_t first_usable_size(void *block) { return find_in_libc(), zg_libc.us
 struct zg_next zg_libc;
 struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memalign, first_free, first_usable_size};
 
-// What is defined in front of ours.
+// The functions defined in front of the runtime.
 static struct {
     uint32_t functions; // bit mask of enum zg_foreign_function
-    bool may_hand_on;   // by dlsym, as wrappers do
+    // A function imports dlsym, so it may be a wrapper that forwards to the runtime.
+    bool may_hand_on;
     bool is_reached, is_reported;
     const char *name;
     void *function;
@@ -75,7 +76,7 @@ static bool is_within(const struct zg_module *module, uint64_t function) {
     return function >= module->start && function < module->end;
 }
 
-// A library that defines malloc alone makes its blocks elsewhere, in front of libc's free by way of ours.
+// Checks all functions: a library that defines malloc alone allocates elsewhere, although the next `free` is libc's.
 static bool are_all_within(const struct zg_module *module, const struct zg_next *functions) {
     return is_within(module, (uint64_t)functions->malloc) && is_within(module, (uint64_t)functions->calloc) &&
            is_within(module, (uint64_t)functions->realloc) && is_within(module, (uint64_t)functions->memalign) &&
@@ -90,8 +91,8 @@ static bool imports_any(void *function, const char *const *symbols, size_t count
 
 static const char *const entry_points[] = {"__libc_free", "__libc_realloc", "__libc_malloc"};
 
-// Libc's functions are those behind ours in the search order, unless another allocator is there. (Others publish __libc_free
-// and its kin, as ours does: what is libc is told by another function.)
+// The next functions in the search order are libc's unless another allocator is loaded. Other libraries, like the
+// runtime, may export __libc_free and its kin, so libc is identified by another function.
 void zg_foreign_find_libc(void) {
     struct zg_next found = functions_behind();
     struct zg_module theirs, libc;
@@ -102,25 +103,28 @@ void zg_foreign_find_libc(void) {
         return;
     }
     find_in_libc();
-    // What calls libc's entry points comes to ours: it would be passed its own calls on.
+    // A library that imports libc's entry points is bound to those of the runtime (publish.c): blocks bypassed to it
+    // would come back.
     bool comes_back = known && imports_any((void *)found.free, entry_points, ZG_ARRAY_COUNT(entry_points));
     if (known && theirs.start != libc.start && !comes_back) behind = found;
 }
 
-// An executable that is not position-independent and takes a function's address has an entry of its procedure linkage table for it,
-// at which everybody finds the function: its symbol is undefined all the same.
+// In an executable that is not position-independent, a function whose address is taken gets the address of the
+// executable's PLT entry in all images, although the executable does not define the symbol.
 static bool is_defined_at(void *function, const char *name) {
     return zg_module_function_in((uint64_t)function, name) == function;
 }
 
-// Functions that are given blocks.
-enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 }; // whoever has others has one of these
+// Functions up to the last marker: an allocator that defines any function defines one of them.
+enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 };
+// Functions that receive blocks.
 #define TAKERS                                                                                                         \
     (1u << zg_foreign_function_free | 1u << zg_foreign_function_realloc | 1u << zg_foreign_function_malloc_usable_size)
 
-// A function in front that is given blocks may hand them on to libc by a way that does not lead through us. What calls libc's entry
-// points by name comes to ours (publish.c). What looks for the next definition comes to ours, too, but the name that it looks
-// for cannot be seen. An allocator of its own does neither.
+// Looks for allocation functions in front of the runtime. One that receives blocks may forward them to libc past the
+// runtime. If it calls libc's entry points by name, it reaches the runtime (publish.c). If it looks up the next
+// definition by dlsym, it reaches the runtime, too, but the looked-up name is unknown here. An independent allocator
+// does neither.
 static void look_in_front(void) {
     static const char *const names[zg_foreign_function_count] = {
 #define ZG_X(name) #name,
@@ -188,7 +192,7 @@ void zg_foreign_look(void) {
     if (!front.functions) return;
     zg_stats_degrade(zg_degradation_allocator_in_front);
     zg_coverage_declined(zg_coverage_reason_other_allocator);
-    // A wrapper is known by its first call.
+    // A wrapper is recognized by its first call into the runtime.
     if (!front.may_hand_on) report_in_front();
 }
 
@@ -206,7 +210,7 @@ bool zg_foreign_find_next(void) {
     return true;
 }
 
-// Until another allocator is passed blocks on, libc serves; then whoever is asked to free them.
+// `next` is libc until zg_foreign_find_next has chosen the allocator that will be asked to free the blocks.
 static void *allocate_by(const struct zg_next *next, uint64_t size, uint64_t alignment, bool zero) {
     if (alignment <= 16) return zero ? next->calloc(1, size) : next->malloc(size);
     void *block = next->memalign(alignment, size);
@@ -223,36 +227,38 @@ void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero)
     return allocate_by(&zg_libc, size, alignment, zero);
 }
 
-// False where nothing is mapped. `*refused`: the memory could not be looked at, which says nothing about it.
+// Returns false if unreadable. Sets `*refused` if the kernel refused to read, which says nothing about the memory.
 static bool read_words(uint64_t *words, uint64_t address, uint64_t bytes, bool *refused) {
     int64_t result = zg_os_try_read_memory(words, address, bytes);
     *refused = *refused || (result != (int64_t)bytes && result != -EFAULT);
     return result == (int64_t)bytes;
 }
 
-// Without `*refused` the answer is certain.
+// Checks for the layout of a glibc chunk. The answer is certain unless `*refused` is set.
 static bool looks_like_libcs(uint64_t address, bool *refused) {
-    uint64_t chunk[2]; // size of the previous chunk or, for a mapping of its own, its lead; size and flags
+    // Size of the previous chunk, or, in a mapping of its own, the chunk's offset there; then size and flags.
+    uint64_t chunk[2];
     if (address & 15 || !read_words(chunk, address - 16, sizeof chunk, refused)) return false;
     uint64_t size = chunk[1] & ~(uint64_t)CHUNK_FLAGS;
     if (size < 32 || size & 15) return false;
     if (chunk[1] & CHUNK_MMAPPED)
         return ((address - 16 - chunk[0]) & (ZG_PAGE_BYTES - 1)) == 0 && ((chunk[0] + size) & (ZG_PAGE_BYTES - 1)) == 0;
     if (chunk[1] & CHUNK_NON_MAIN_ARENA) {
-        uint64_t heap[3], start = address & ~(ARENA_BYTES - 1), arena; // arena, previous heap, size
+        // The arena, the previous heap, and the size, as in struct _heap_info.
+        uint64_t heap[3], start = address & ~(ARENA_BYTES - 1), arena;
         if (!read_words(heap, start, sizeof heap, refused)) return false;
         return heap[0] && !(heap[0] & 7) && heap[2] <= ARENA_BYTES && address + size - 16 <= start + heap[2] &&
                read_words(&arena, heap[0], sizeof arena, refused);
     }
     if (address >= break_start && address - 16 + size <= zg_os_break()) return true;
-    // Where the break cannot move libc's main heap goes on elsewhere: the chunk behind must know that this one is in use.
+    // If the break cannot move, libc extends its main heap by mmap: the next chunk must then mark this one as in use.
     uint64_t behind[2];
     return read_words(behind, address - 16 + size, sizeof behind, refused) && (behind[1] & 1) && !(behind[1] & 8) &&
            behind[1] >> 48 == 0;
 }
 
-// Where memory cannot be looked at, as where a filter refuses it, nothing is known: libc, which served what the heap could not,
-// looks at the pointer itself.
+// If memory cannot be read, for example because seccomp forbids it, assume libc: it served what the heap could not, and
+// its free checks the pointer itself.
 static bool made_by_libc(uint64_t address) {
     bool refused = false;
     return looks_like_libcs(address, &refused) || refused;
@@ -286,7 +292,7 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner) {
     return owner == zg_foreign_nobody || !usable_size ? 0 : usable_size(address);
 }
 
-// The kernel puts arguments and environment above the main thread's first frame, the program's name last.
+// The kernel puts arguments and environment above the main thread's first frame, and the program's name last.
 static bool is_argument(uint64_t address) {
     uint64_t last = getauxval(AT_EXECFN);
     return last && address >= (uint64_t)__libc_stack_end && address <= last + zg_string_length((const char *)last);

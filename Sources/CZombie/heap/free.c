@@ -1,6 +1,6 @@
-// Blocks die. In order: block from the address by arithmetic -> live to freeing by compare-and-swap (the loser of a race is a
-// double free) -> stack and thread recorded -> filled -> quarantined -> handed over.
-// Hot path; takes no lock itself, hand-overs do. The calling thread is entered.
+// Frees blocks. In order: find the block from the address by arithmetic, move it from live to freeing by
+// compare-and-swap (the loser of a race is a double free), record stack and thread, fill, quarantine, hand over.
+// Hot path. Takes no lock; hand-overs do. The calling thread is in the runtime.
 
 #include "heap/free.h"
 
@@ -25,20 +25,20 @@
 #include "threads/single.h"
 #include "zombies/zombie.h"
 
-// Others may look at the record meanwhile (lookup.h).
+// Atomic, because other threads may read the record at the same time (lookup.h).
 ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
     __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
     __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// A free of something that is not a live block: report what it is.
+// Reports the free of something that is not a live block.
 ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator) {
     struct zg_block_view view;
     uint64_t address = zg_arch_address(pointer);
     const char *name = zg_mismatch_deallocator_name(deallocator);
     uint64_t start;
     if (!zg_tags_is_stale(pointer) && zg_mismatch_is_cookie(address, deallocator, &start)) {
-        // The block that was meant dies.
+        // Free the block that was meant.
         struct zg_thread *thread = zg_thread_current_or_null();
         if (thread) zg_free_entered(thread, start, zg_deallocator_moved, ZG_ANY_SIZE);
         return;
@@ -52,7 +52,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
         zg_found_invalid_free(&view, address, "interior pointer", name);
         return;
     }
-    // The winner of a race may still be filling: its stacks are complete when it is done.
+    // The winner of the race may still be filling the block. Its stacks are complete afterwards.
     for (int i = 0; view.state == zg_state_freeing && i < 10000; i++) {
         zg_os_yield();
         zg_lookup_block(pointer, &view);
@@ -60,7 +60,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
     zg_found_double_free(&view, address, name);
 }
 
-// Foreign blocks go to whoever made them; what nobody made is a finding.
+// Hands a foreign block to its allocator, or reports an address that no allocator returned.
 static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocator) {
     int saved = errno;
     enum zg_foreign_owner owner = zg_foreign_owner(address);
@@ -77,7 +77,7 @@ ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, 
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
 }
 
-// As in free_slot.
+// Captures the stack of a free; see free_slot for the reason of `moved`.
 ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
     return zg_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
 }
@@ -86,8 +86,9 @@ static uint32_t zombie_bits(struct zg_dead dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
 
-// Fills the pages that have memory: the others, which the program never touched, get none. False where there are such. Those are
-// made accessible: filling is what finds out that the program has protected a page, and they are not filled.
+// Fills the pages that have memory. Pages that the program never touched get none. Returns false if there are such
+// pages. In that case all pages are made accessible, because filling, which detects pages that the program has
+// protected, skipped some.
 static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     unsigned char present[ZG_RETIRE_LEAST / ZG_PAGE_BYTES];
     uint64_t count = zg_round_up(bytes, ZG_PAGE_BYTES) / ZG_PAGE_BYTES;
@@ -107,21 +108,22 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     return all;
 }
 
-// A fenced block dies: what it was is noted, then its pages are protected. `was_found`: what has changed beside it was reported.
+// Frees an isolated block: records its class and checks its red zones, then protects its pages. `was_found`: a change
+// beside it was already reported.
 static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family, bool was_found) {
     struct zg_dead dead = {0, zg_language_unknown};
     uint64_t ticks = zg_page_time_start();
     struct zg_change change;
-    // Replaced by a mapping, whatever is there.
+    // The program may have mapped other memory there: replace whatever is mapped.
     if (zg_fence_is_programs(span, family)) {
         zg_fence_retire(span, zg_fence_unmap);
         zg_page_time_spent(ticks, span->units);
         return;
     }
-    // All that is looked at: the program may have protected it.
+    // The program may have protected pages in the range read below: let the fault handler open them.
     thread->filling_start = span->base;
     thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
-    // Behind a block that is shorter than what an object begins with may be its guard (fence_align).
+    // The guard page may follow a block that is shorter than an object's header (fence_align): read only the block.
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead(words, family, span->size);
@@ -145,7 +147,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (zg_mismatch_is_possible(zg_header_family(header), deallocator, span->size, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_family(header), 0);
-    // It may be marked meanwhile (ZG_HEADER_CHANGED), and still is live.
+    // Another thread may set ZG_HEADER_CHANGED meanwhile; the block is still live then.
     while (
         !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
@@ -176,7 +178,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     } else if (filled) {
         zg_fill((void *)address, filled, ZG_FILL_FREED);
     }
-    // What is not filled may be protected, too.
+    // The program may have protected pages that were not filled.
     if (ZG_UNLIKELY(filled < span->size)) zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES);
     thread->filling_end = 0;
     uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_family(header), 0) | zombie | sparse;
@@ -194,7 +196,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     uint64_t bytes = zg_alias_size(alias);
     if (zg_mismatch_is_possible(zg_header_family(header), deallocator, bytes, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    // As above.
+    // Another thread may set ZG_HEADER_CHANGED meanwhile.
     while (!__atomic_compare_exchange_n(&alias->block.header, &header,
                                         zg_header_in_state(header & ~ZG_HEADER_CHANGED, zg_state_freeing), false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -206,7 +208,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     if (ZG_UNLIKELY(zg_locked_any())) zg_locked_died(zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
     struct zg_dead dead = {0, zg_language_unknown};
     struct zg_change change;
-    // The program may have protected its page.
+    // The program may have protected the page: let the fault handler open it.
     thread->filling_start = zg_alias_page(alias);
     thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
     if (bytes >= 8 && zg_classes_on)
@@ -228,23 +230,24 @@ ZG_NOINLINE void zg_free_hand_over(struct zg_thread *thread) {
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
 }
 
-// What a dead object is made of from now on. Returns its header bits, 0 where the common fill has to do.
+// Records the death of an object and writes its trap words. Returns its header bits, or 0 if it must get the plain
+// fill.
 static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint64_t index, uint64_t address,
                             uint64_t filled, struct zg_dead dead) {
     if (ZG_UNLIKELY(zg_zombie_saved_contents))
         __builtin_memcpy((void *)(zg_zombie_saved_contents + (address - zg_slabs.base)), (void *)address,
                          slab->slot_bytes);
-    // Reading the clock costs as much as all the rest: once in a while has to do.
+    // Reading the clock costs as much as all the rest, so do so for every eighth zombie only.
     if (!(thread->zombies++ & 7)) thread->time = (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT);
     slab->deaths[index] = (struct zg_death){dead.class_number, thread->time};
     return zg_zombie_make(slab, index, address, filled, dead.language);
 }
 
-// A slot that goes round, no more than so much being freed in between, gets memory for all its pages: to ask for those that have some,
-// here and at the eviction, takes four system calls each time.
+// A slot that is freed again before this much of such slots was freed gets memory for all its pages. Finding out which
+// pages have memory, here and at the eviction, takes four system calls each time.
 #define ROUND_KIB ((uint32_t)4 << 10)
 static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
-    static uint64_t freed; // approximate where threads meet
+    static uint64_t freed; // approximate, because the update is not atomic
     zg_store(&freed, zg_load(&freed) + bytes);
     uint32_t now = (uint32_t)(zg_load(&freed) >> 10);
     if (death->class_number == ZG_DEATH_OF_SPARSE && now - death->time <= ROUND_KIB) return true;
@@ -252,7 +255,8 @@ static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
     return false;
 }
 
-// Returns ZG_HEADER_SPARSE where pages were left out. That all of them have memory is noted in the place of the death record.
+// Fills the slot. Returns ZG_HEADER_SPARSE if pages without memory were skipped. Otherwise the death record notes that
+// all pages have memory.
 static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint64_t address, uint64_t filled) {
     struct zg_death *death = &slab->deaths[index];
     if (death->class_number == ZG_DEATH_OF_WHOLE) {
@@ -265,8 +269,8 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
     return 0;
 }
 
-// live to freeing: one of several threads wins. A process with one thread has nobody to race with (a signal handler's
-// frees wait), and the locked instruction is a good part of what a free costs.
+// Moves the block from live to freeing; of several threads one wins. A process with one thread has no races, since
+// frees of a signal handler are deferred, and the locked instruction is a good part of the cost of a free.
 ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
     if (ZG_LIKELY(zg_is_single_threaded())) {
         __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
@@ -275,17 +279,19 @@ ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freei
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// The slot of a slab that begins at the address. False where none does.
+// Finds the slot of a slab that begins at `address`. Returns false if none does.
 ZG_INLINE bool find_slot(uint64_t address, struct zg_pending_free *pending) {
     if (ZG_UNLIKELY(!zg_slab_find_start(address, &pending->slab, &pending->index))) return false;
     pending->block = &pending->slab->blocks[pending->index];
-    // The record was last touched when the block was made, the contents perhaps too: they come while the stack is captured.
+    // The record was last touched when the block was made, the contents perhaps too: prefetch both during the capture
+    // of the stack.
     __builtin_prefetch(pending->block, 1);
     __builtin_prefetch((void *)address, 1);
     return true;
 }
 
-// live to freeing, noted by whom; its contents may be touched from now on.
+// Moves the block to freeing and records who frees it. Its contents may be touched from now on. False if another thread
+// was first.
 ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_pending_free *pending, uint32_t header,
                           uint32_t stack) {
     pending->header = zg_header_in_state(header, zg_state_freeing);
@@ -296,7 +302,7 @@ ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_
     return true;
 }
 
-// freeing to quarantined, once it is filled. True: it is the last that the thread may keep.
+// Moves a filled block to quarantined. Returns true if the thread's list of pending blocks is full.
 ZG_INLINE bool finish_free(struct zg_thread *thread, struct zg_pending_free pending) {
     thread->filling_end = 0;
     __atomic_store_n(&pending.block->header, zg_header_in_state(pending.header, zg_state_quarantined),
@@ -358,8 +364,8 @@ void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size
     if (!(header & ZG_HEADER_CHANGED)) zg_found_overrun(&view, &change, "free");
 }
 
-// True for whoever is the first to find a change. Others make, resize and free blocks meanwhile: what is behind one is filled before it
-// has its tag, and before it has its size.
+// Returns true for the first thread that finds a change behind the block. Other threads may make, resize, and free
+// blocks at the same time. A gap is filled before the block gets its tag or its new size.
 static bool claim_change(const struct zg_slab *slab, uint64_t index, struct zg_change *change,
                          struct zg_block_view *view) {
     for (int looked = 0; looked < 2; looked++) {
@@ -381,7 +387,7 @@ uint64_t zg_free_verify_live(const char *found_by) {
     uint64_t found = 0;
     if (!zg_tags_are_on()) return 0;
     bool was_checked = zg_arch_check_tags(false);
-    zg_retire_lock(); // pages of what others free meanwhile stay accessible
+    zg_retire_lock(); // pages of blocks freed meanwhile stay accessible
     for (const struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT; slab++) {
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
         for (uint64_t i = 0; i < used; i++) {
@@ -400,7 +406,8 @@ uint64_t zg_free_verify_live(const char *found_by) {
 static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
     struct zg_pending_free pending;
     if (ZG_UNLIKELY(!find_slot(address, &pending))) return zg_free_report_bad(address, deallocator);
-    // realloc captures for its new block and for the old one from one place: what the cache keeps has to serve both.
+    // realloc captures the stack of the new block and of the old one in one place, so the cached stack must serve an
+    // allocation, too.
     uint32_t stack = zg_capture_unknown(thread, deallocator == zg_deallocator_moved);
     uint32_t header = __atomic_load_n(&pending.block->header, __ATOMIC_ACQUIRE);
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_report_bad(address, deallocator);
@@ -412,7 +419,7 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
     if (zg_tags_are_on()) {
         zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
         zg_tags_take(pending.slab, pending.index);
-        pending.header &= ~ZG_HEADER_CHANGED; // from here on it means another change
+        pending.header &= ~ZG_HEADER_CHANGED; // a freed block uses the bit for a write after free
     }
     zg_free_finish(thread, address, pending);
 }

@@ -1,4 +1,4 @@
-// Blocks die, by a thread that is entered. Hot path.
+// Frees blocks. The calling thread is in the runtime. Hot path.
 
 #ifndef ZG_FREE_H
 #define ZG_FREE_H
@@ -6,29 +6,29 @@
 #include "heap/mismatch.h"
 #include "threads/thread.h"
 
-// Larger blocks give their pages back at once when they are freed: filling them costs as much as faulting fresh pages in,
-// and every later access is seen at the instruction.
+// From this size on, free releases a block's pages at once instead of filling them. Filling costs as much as faulting
+// fresh pages in, and every later access to a released page faults at its instruction.
 #define ZG_RETIRE_LEAST ((uint64_t)1 << 20)
 
-// `size` is what a sized function was told, ZG_ANY_SIZE otherwise. What is no live block is a finding, unless another
-// allocator made it.
+// `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. Anything but a live block is a finding, unless
+// another allocator made it.
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
-// The same for a live block of a slab, in line, where the thread knows the stack: `stack`, or 0 where it is to be asked. `is_tagged`: there
-// are tags (blocks/tags.h).
+// Result of zg_free_quickly, which frees a live block of a slab inline if the thread knows the stack.
 enum zg_freed {
-    zg_freed_not,    // nothing was done: it is no such block, or its free may be a finding
-    zg_freed_partly, // zg_free_finish goes on with `dying`
+    zg_freed_not,    // nothing was done: not such a block, or the free may be a finding
+    zg_freed_partly, // call zg_free_finish with `pending`
     zg_freed_whole,
-    zg_freed_last, // so many blocks wait that they have to be handed over (zg_free_hand_over)
+    zg_freed_last, // done, and the list of pending blocks is full: call zg_free_hand_over
 };
+// A block between the states live and quarantined.
 struct zg_pending_free {
     struct zg_block *block;
     struct zg_slab *slab;
     uint64_t index;
     uint32_t header; // state freeing
 };
-// A call of free, delete or their kin.
+// The arguments of a call of free, delete, or a similar function.
 struct zg_free_call {
     uint64_t pointer; // with its tag
     enum zg_deallocator deallocator;
@@ -36,18 +36,19 @@ struct zg_free_call {
     const uint64_t *frame; // frame address of the published function
     uint32_t stack;        // id of the call stack; 0: not captured yet
 };
+// `is_tagged`: memory tags are on (blocks/tags.h).
 enum zg_freed zg_free_quickly(struct zg_thread *thread, struct zg_free_call call, struct zg_pending_free *pending,
                               bool is_tagged);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
 void zg_free_hand_over(struct zg_thread *thread);
 
-// An address in the heap that is not a live block's start is freed: reports what it is.
+// Reports the free of an address in the heap that is not the start of a live block.
 void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);
-// Of a tagged block: reports what was written behind it within its last 16 bytes.
+// Reports bytes written behind a tagged block in its last 16 bytes.
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
-// The same of all live blocks: how many findings. The thread is entered.
+// Does so for all live blocks. Returns the number of findings. The thread is in the runtime.
 uint64_t zg_free_verify_live(const char *found_by);
-// A mismatch is possible: reports it where it is one.
+// Call if zg_mismatch_is_possible. Reports a mismatch if there is one.
 void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
 
 #endif

@@ -1,10 +1,11 @@
 // Deallocation mismatches, and when one is certain.
 //
-// A block of operator new that arrives in free (or the other way round) proves nothing by itself: an image with a C++
-// library of its own linked in (-static-libstdc++) turns its deletes into plain frees. The mismatch is certain where the
-// image that made the malloc-family call takes operator new or delete from outside, and so has none of its own, or is
-// libc. Two calls that both came through our own operators are certain anyhow.
-// Images that are known to do it, which the people who run them cannot repair, are passed over unless all are asked for.
+// A block of operator new that is passed to free (or the other way round) proves nothing by itself: an image with a C++
+// library linked in (-static-libstdc++) turns its deletes into plain frees. The mismatch is certain if the image that
+// made the malloc-family call imports operator new or delete, and so has none of its own, or is libc. If both calls
+// went through the runtime's operators, it is certain anyway.
+// Mismatches of libraries that are known for them, and that users cannot repair, are skipped unless the option asks for
+// all.
 // Cold; no lock.
 
 #include "heap/mismatch.h"
@@ -16,9 +17,9 @@
 #include "settings/config.h"
 #include "stacks/depot.h"
 
-// Known defects of others: an object is deleted through its base class, which has no virtual destructor, so operator
-// delete is told the size of the base. Seen in Swift 6.3: 24 bytes for an object of 232, whenever the kept answers to
-// cursor requests (what is at this line and column) are thrown away.
+// Libraries with a known defect: an object is deleted through its base class, which has no virtual destructor, so
+// operator delete gets the size of the base. Seen in Swift 6.3: 24 bytes for an object of 232, whenever the cached
+// results of cursor requests (symbol at a line and column) are discarded.
 static const char *const deletes_with_size_of_base[] = {"libsourcekitdInProc.so"};
 
 static const char *const names[zg_deallocator_count] = {
@@ -41,7 +42,7 @@ static bool is_libc(const char *path) {
     return name[0] == 'l' && name[1] == 'i' && name[2] == 'b' && name[3] == 'c' && name[4] == '.' && name[5] == 's';
 }
 
-// The image has no C++ library of its own inside.
+// Returns true if the image at `pc` imports operator new or delete, so that it contains no C++ library, or is libc.
 static bool operators_come_from_outside(uint64_t pc) {
     static const char *const operators[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"};
     struct zg_module module;
@@ -79,8 +80,8 @@ bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum 
     return true;
 }
 
-// Arrays of objects with a destructor have their number in front of the first one: in the Itanium C++ ABI (2.7) a word, and as
-// much room as the objects' alignment asks for. The size of what follows is a multiple of it.
+// An array of objects with a destructor begins with a cookie (Itanium C++ ABI, 2.7): the object count in one word,
+// padded to the objects' alignment. The size of the rest is a multiple of the count.
 static bool has_cookie(const struct zg_block_view *view) {
     uint64_t count, offset = (uint64_t)view->offset;
     if (view->state != zg_state_live || offset < sizeof count || !zg_is_power_of_two(offset) || offset > view->size)
@@ -97,15 +98,15 @@ bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, ui
     bool is_inside = zg_lookup_block(address, &view);
     if (zg_config.dealloc_mismatch == zg_dealloc_mismatch_off || is_c_deallocator(deallocator)) return false;
     if (!is_array) {
-        // delete of the first object of new[].
+        // delete was called for the first object of a new[].
         if (!is_inside || !has_cookie(&view)) return false;
         if (view.family != zg_family_new_array && view.family != zg_family_new_array_aligned) return false;
         *start = view.start;
         zg_found_dealloc_mismatch(&view, address, names[deallocator], ZG_ANY_SIZE);
         return true;
     }
-    // delete[] of a single object: what is in front of it was taken for the count. Not where it is a block itself, or a part of
-    // an array.
+    // delete[] was called for a single object: it took the bytes in front of the object for a cookie. That does not
+    // apply if the address itself is the start of a block or lies in an array.
     if (is_inside && (!view.offset || view.family == zg_family_new_array || view.family == zg_family_new_array_aligned))
         return false;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(cookies); i++) {

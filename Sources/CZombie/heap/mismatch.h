@@ -1,12 +1,12 @@
-// Functions that free, and whether a block was freed by one that does not belong to the function that made it.
-// zg_mismatch_is_possible: hot path. The rest is cold: asked only where the families differ. No lock.
+// Deallocation functions, and the check whether a block was freed by one that does not match its allocation function.
+// zg_mismatch_is_possible: hot path. The rest is cold and called only if the families differ. No lock.
 
 #ifndef ZG_MISMATCH_H
 #define ZG_MISMATCH_H
 
 #include "blocks/lookup.h"
 
-// Functions that free: name in findings, kinds of blocks that they may free (bit mask).
+// Deallocation functions: name in findings, and the allocation families that they may free (bit mask).
 #define ZG_K(kind) (1u << zg_family_##kind)
 #define ZG_DEALLOCATORS(X)                                                                                             \
     X(free, "free", ZG_K(malloc) | ZG_K(aligned))                                                                      \
@@ -26,7 +26,7 @@ enum zg_deallocator {
         zg_deallocator_count
 };
 
-// What a function that is told no size passes as one.
+// Passed as the size by functions without a size argument.
 #define ZG_ANY_SIZE UINT64_MAX
 
 static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
@@ -35,18 +35,19 @@ static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
 #undef ZG_X
 };
 
-// The block of this kind and size should not have been freed like this, or with `size`; which may not be certain.
+// Returns true if a block of this family and size should not be freed by this function, or with `size`.
+// zg_mismatch_check decides whether that is certain.
 ZG_INLINE bool zg_mismatch_is_possible(enum zg_alloc_family family, enum zg_deallocator deallocator, uint64_t requested,
                                        uint64_t size) {
     return !(zg_mismatch_accepted[deallocator] >> family & 1) || (size != ZG_ANY_SIZE && size != requested);
 }
-// Reports a mismatch where the options and the evidence allow it. The calling thread is entered; `caller_pc` is the
-// return address of the freeing call.
-// False: nothing is to be reported.
+// Reports a mismatch if the options and the evidence allow it. Returns false if nothing is reported. The calling thread
+// is in the runtime; `caller_pc` is the return address of the freeing call.
 bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc);
-// A pointer that is no block's start, given to an operator delete: the other of delete and delete[] was meant, which have the
-// count of an array's objects between them. True: that was reported, and the block whose start is put into `*start` is live.
+// Checks a pointer passed to an operator delete that is not the start of a block. If delete was used for delete[] or
+// the other way round, the pointer is off by the array cookie (the object count). True: this was reported, and `*start`
+// is the start of the live block.
 bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, uint64_t *start);
 const char *zg_mismatch_deallocator_name(enum zg_deallocator deallocator);
 

@@ -1,5 +1,5 @@
-// The quarantine. Slow path: once for every 64 frees of a thread.
-// Verification touches memory that has gone cold, so blocks are taken in batches and prefetched ahead.
+// The quarantine. Slow path: runs once for every 64 frees of a thread. Verification reads memory that has gone cold, so
+// blocks are taken in batches and prefetched.
 
 #include "heap/quarantine.h"
 
@@ -19,35 +19,39 @@
 #include "zombies/zombie.h"
 
 #define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
-// Not just filled.
+// Blocks with these bits, unlike most, do not simply contain the fill.
 #define UNUSUAL (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
 
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 8 };
 
-// Part of a queue; 4 KiB.
+// A piece of a queue; 4 KiB.
 struct chunk {
     struct chunk *next;
-    uint32_t first, count; // slots[first] is the oldest; count is where the next one goes
+    uint32_t first, count; // slots[first] is the oldest; slots[count] takes the next one
     zg_slot slots[CHUNK_SLOTS];
 };
 
-// Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty exactly where head is NULL.
+// Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty if and only if head is
+// NULL.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
-    uint64_t bytes; // looked at without the lock, too
+    uint64_t bytes; // also read without the lock
     struct chunk *head, *tail, *spare;
-    zg_slot *newest;        // CONTEXTS rows of K places, 0 for empty (a slot is stored plus one)
-    uint8_t next[CONTEXTS]; // place in each row that the next block takes: the oldest one's, where the row is full
-    uint32_t sweep;         // next row to be emptied where the queue alone is not enough
+    zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
+    // Next index to fill in each row: the oldest entry, if the row is full.
+    uint8_t next[CONTEXTS];
+    // Next row to evict from, when the queue alone does not free enough.
+    uint32_t sweep;
 };
 
 static struct shard shards[SHARDS];
-static uint64_t total_bytes; // all shards and large blocks
+static uint64_t total_bytes; // of all shards and large blocks
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
-static uint32_t large_head, large_tail; // span numbers, oldest first; the head is looked at without the lock, too
+// Span numbers, oldest first. The head is also read without the lock.
+static uint32_t large_head, large_tail;
 static uint64_t large_bytes;
 
 void zg_quarantine_set_cap(uint64_t bytes) {
@@ -69,7 +73,7 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
 }
 
-// False where there is no memory for the queue: the caller evicts the block at once.
+// Returns false if there is no memory for the queue: the caller then evicts the block at once.
 static bool queue_push(struct shard *shard, zg_slot slot) {
     struct chunk *tail = shard->tail;
     if (!tail || tail->count == CHUNK_SLOTS) {
@@ -90,7 +94,7 @@ static bool queue_push(struct shard *shard, zg_slot slot) {
     return true;
 }
 
-// The oldest part is empty.
+// Removes the head chunk, which is empty.
 static void queue_drop_head(struct shard *shard) {
     struct chunk *head = shard->head;
     shard->head = head->next;
@@ -99,7 +103,7 @@ static void queue_drop_head(struct shard *shard) {
     shard->spare = head;
 }
 
-// Puts a block into its context's row and returns the one that has to leave, or 0.
+// Puts a block into its context's row. Returns the entry that it replaces (slot number plus 1), or 0.
 ZG_INLINE zg_slot row_insert(struct shard *shard, uint32_t row, zg_slot slot) {
     uint32_t place = shard->next[row], after = place + 1;
     shard->next[row] = (uint8_t)(after == newest_count ? 0 : after);
@@ -108,7 +112,7 @@ ZG_INLINE zg_slot row_insert(struct shard *shard, uint32_t row, zg_slot slot) {
     return out;
 }
 
-// The oldest block of a row, taken out; 0 where there is none.
+// Removes the oldest block of a row and returns its entry; 0 if the row is empty.
 static zg_slot row_remove(struct shard *shard, uint32_t row) {
     for (uint32_t i = 0; i < newest_count; i++) {
         zg_slot *at = &shard->newest[row * newest_count + (shard->next[row] + i) % newest_count], out = *at;
@@ -120,7 +124,7 @@ static zg_slot row_remove(struct shard *shard, uint32_t row) {
 
 ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
 
-// Takes up to BATCH blocks out of a shard, at least `wanted` bytes where it has them.
+// Takes up to BATCH blocks out of a shard: at least `wanted` bytes, if it has them.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
     uint32_t count = 0;
     uint64_t bytes = 0;
@@ -130,7 +134,7 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
         head->first = from;
         if (from == head->count) queue_drop_head(shard);
     }
-    // The queue is empty and the contexts' newest blocks alone are over the cap: row by row, the oldest of each.
+    // The queue is empty, and the contexts' newest blocks alone exceed the cap: take the oldest block of each row.
     for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
         zg_slot oldest = row_remove(shard, shard->sweep++ & (CONTEXTS - 1));
         if (!oldest) continue;
@@ -141,7 +145,8 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     return count;
 }
 
-// Of a block with pages that were not filled, since nobody had touched them: such a page still reads as zeros.
+// Returns true if a page of a sparse block still reads as zeros: free did not fill pages that the program never
+// touched.
 static bool is_untouched(uint64_t page, uint64_t end) {
     end = zg_min(end, page + ZG_PAGE_BYTES);
     for (uint64_t at = page; at < end; at += sizeof(uint64_t))
@@ -149,7 +154,7 @@ static bool is_untouched(uint64_t page, uint64_t end) {
     return true;
 }
 
-// Reading a page that has no memory would be a fault; which ones have some is asked first.
+// Finds the pages that have memory first, because reading another page would fault.
 static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     enum { PAGES = 32 };
     unsigned char present[PAGES];
@@ -165,7 +170,7 @@ static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     return true;
 }
 
-// The contents are what they were filled with. `bytes` is a multiple of 16.
+// Returns true if the contents are still what free wrote. `bytes` is a multiple of 16.
 static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
     if (ZG_UNLIKELY(header & ZG_HEADER_SPARSE)) return is_sparse_intact(start, bytes);
     if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
@@ -178,7 +183,8 @@ static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
     return (uint8_t)(word >> offset % 8 * 8);
 }
 
-// Whether a page that differs from the fill was filled: otherwise it was zero, since nobody had touched it.
+// Returns true if free filled a page that now differs from the fill. Otherwise the page was zero, because the program
+// never touched it.
 static bool is_mostly_filled(uint64_t page, uint64_t end) {
     uint64_t filled = 0, zero = 0;
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -189,8 +195,8 @@ static bool is_mostly_filled(uint64_t page, uint64_t end) {
     return filled >= zero;
 }
 
-// Somebody else may have evicted and reused the block while it was read: it counts only if it still is quarantined and
-// still differs.
+// Another thread may evict and reuse the block during the read. A difference counts only if the block is still
+// quarantined and still differs.
 static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     uint32_t header;
     for (int looked = 0; looked < 2; looked++) {
@@ -198,7 +204,7 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
         if (zg_header_state(header) != zg_state_quarantined || header & NOT_VERIFIED) return;
         if (is_intact(header, start, bytes)) return;
     }
-    // Whoever marks it reports it.
+    // The thread that sets the bit reports the change.
     if (!__atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_RELAXED))
         return;
@@ -216,7 +222,7 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
     if (change.offset < bytes && zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, found_by);
 }
 
-// The same for a slot, of which class and number are known.
+// Like `verify`, for a slot whose class and index are known.
 ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
     uint64_t start = zg_slab_slot_address(slab, index), bytes = slab->filled;
     struct zg_block *block = &slab->blocks[index];
@@ -243,7 +249,7 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t capacity = zg_slabs.slab[class].magazine;
     if (ZG_UNLIKELY(magazine->count == capacity)) {
-        // The older half goes to the others: the newer one is warmer.
+        // Release the older half to the central list, because the newer half is warmer.
         uint32_t half = capacity / 2;
         zg_slab_release(class, magazine->slots, half);
         magazine->count -= half;
@@ -252,7 +258,7 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
     magazine->slots[magazine->count++] = index;
 }
 
-// What is known of a block on its way out.
+// Record and address of a block that is being evicted.
 struct leaving {
     struct zg_block *block;
     uint64_t start;
@@ -269,7 +275,8 @@ ZG_INLINE void look_ahead(const zg_slot *slots, uint32_t count, struct leaving *
     }
 }
 
-// Its place may be used again. False where the program goes on using an object after its finding: that keeps its place.
+// Makes the block reusable. Returns false if the program goes on using the object after a finding: it then keeps its
+// slot.
 ZG_INLINE bool let_go(struct zg_block *block, uint32_t header) {
     if (ZG_LIKELY(!zg_zombie_saved_contents)) {
         __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
@@ -281,7 +288,7 @@ ZG_INLINE bool let_go(struct zg_block *block, uint32_t header) {
                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// True where its slot is free now.
+// Verifies a block that leaves the quarantine. Returns true if its slot is free now.
 ZG_INLINE bool evict_slot(zg_slot slot, const struct leaving *leaving, bool hold) {
     struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slot)];
     uint32_t header = __atomic_load_n(&leaving->block->header, __ATOMIC_RELAXED);
@@ -293,7 +300,7 @@ ZG_INLINE bool evict_slot(zg_slot slot, const struct leaving *leaving, bool hold
     return ZG_LIKELY(let_go(leaving->block, header));
 }
 
-// Verifies blocks that no queue holds any more and gives their slots to the thread.
+// Verifies blocks that were taken out of the queues and gives their slots to the thread.
 static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
     bool hold = count && zg_retire_enter(thread);
     struct leaving groups[2][AHEAD], *now = groups[0], *next = groups[1];
@@ -312,7 +319,8 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
     zg_stats_add(zg_counter_evictions, count);
 }
 
-// False where there is none. `*evicted` grows by its size, which may be 0: blocks of large alignments are among them.
+// Evicts the oldest large block; returns false if there is none. Adds its size to `*evicted`, which may be 0: blocks
+// with a large alignment are spans, too.
 static bool evict_large(uint64_t *evicted) {
     zg_lock_take(&large_lock);
     uint32_t number = large_head;
@@ -351,7 +359,8 @@ static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, 
     return bytes;
 }
 
-// Evicts until the whole is at most `cap`: large blocks first, then the thread's own shard, then the fullest.
+// Evicts until at most `cap` bytes are left: large blocks first, then from the thread's shard, unless another one has
+// more than twice as many bytes.
 static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     uint64_t evicted = 0;
     while (zg_quarantine_bytes() > cap) {
@@ -361,7 +370,7 @@ static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
         for (int i = 0; i < SHARDS; i++)
             if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
         bytes = evict_from_shard(thread, shard, over);
-        if (!bytes) break; // others took it meanwhile
+        if (!bytes) break; // other threads evicted the blocks meanwhile
         evicted += bytes;
     }
     return evicted;
@@ -389,7 +398,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     struct shard *shard = &shards[thread->number % SHARDS];
     zg_slot *pending = thread->pending;
     if (ZG_UNLIKELY(!zg_load(&cap))) {
-        // Memory is short: nothing is held, and nothing is searched for in the rows.
+        // Memory is short: evict everything without using the rows.
         evict(thread, pending, count);
         evict_down_to(thread, 0);
         return;
@@ -419,14 +428,15 @@ void zg_quarantine_flush(struct zg_thread *thread) {
             at = tail->slots + tail->count, end = tail->slots + CHUNK_SLOTS;
             continue;
         }
-        // No memory for the queue: the block leaves at once.
+        // No memory for the queue: evict the block at once.
         bytes -= zg_slot_bytes(out - 1);
         pending[rejected++] = out - 1;
     }
     if (tail) tail->count = (uint32_t)(at - tail->slots);
     uint64_t kept = count - rejected;
     zg_store(&shard->bytes, shard->bytes + bytes);
-    // Before somebody else can evict them: the sum never is less than nothing, which would look like more than there may be.
+    // Count the blocks before another thread can evict them: the total would drop below 0, which as an unsigned number
+    // exceeds any cap.
     account((int64_t)bytes, (int64_t)kept);
     zg_lock_drop(&shard->lock);
     evict(thread, pending, rejected);
@@ -441,13 +451,13 @@ void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
     else __atomic_store_n(&large_head, number, __ATOMIC_RELAXED);
     large_tail = number;
     large_bytes += span->size;
-    // Before somebody else can evict it, and use it again with another size.
+    // Count the block before another thread can evict it and reuse the span with another size.
     account((int64_t)span->size, 1);
     zg_lock_drop(&large_lock);
     evict_down_to(thread, zg_load(&cap));
 }
 
-// Parts of queues that are empty.
+// Unmaps the shards' spare chunks.
 static void release_spares(void) {
     for (int i = 0; i < SHARDS; i++) {
         zg_lock_take(&shards[i].lock);
@@ -464,14 +474,14 @@ static void release_spares(void) {
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
     uint64_t evicted = evict_down_to(thread, keep_bytes);
-    // Under a limit of the program's they could not be mapped again.
+    // With a memory limit, keep the spare chunks, because mapping new ones could fail.
     if (!keep_bytes && !zg_bypass_may_fail) release_spares();
     return evicted;
 }
 
 uint64_t zg_quarantine_verify_all(const char *found_by) {
     uint64_t before = zg_stats_get(zg_counter_findings);
-    // Pages of what is evicted meanwhile stay accessible.
+    // While the lock is held, pages of blocks evicted meanwhile stay accessible.
     zg_retire_lock();
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];

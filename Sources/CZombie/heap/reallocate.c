@@ -1,5 +1,5 @@
-// Blocks change their size: in place, by moving the pages of large ones, or by another block that takes the contents.
-// Hot path: zg_reallocate_quickly; no lock of its own. The calling thread is entered.
+// Resizes blocks: in place, by moving the pages of large blocks, or by copying into a new block. Hot path:
+// zg_reallocate_quickly; no lock of its own. The calling thread is in the runtime.
 
 #include "heap/reallocate.h"
 
@@ -13,7 +13,7 @@
 #include "pages/locked.h"
 #include "threads/capture.h"
 
-// The slot holds the new size without wasting more than half of it.
+// Returns true if the slot holds the new size without wasting more than half of its bytes.
 ZG_INLINE bool fits_slot(const struct zg_slab *slab, uint64_t size) {
     return size <= slab->slot_bytes && size > slab->slot_bytes / 2;
 }
@@ -26,7 +26,7 @@ ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block
     return true;
 }
 
-// Resizes in place where the block's slot or span fits the new size without wasting more than half of it.
+// Resizes in place if the slot or span holds the new size without wasting more than half of its bytes.
 static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (zg_slab_contains(view->start)) {
         uint64_t index, interior;
@@ -46,7 +46,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     return true;
 }
 
-// The new block and the old one's death are from one place: one capture serves both.
+// The new block and the free of the old one have the same stack, so one capture serves both.
 void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame) {
     struct zg_slab *slab;
     uint64_t index;
@@ -80,7 +80,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     uint64_t address = zg_arch_address(pointer);
     if (!zg_lookup_block(pointer, &view) || view.offset != 0 || view.state != zg_state_live) {
         zg_free_report_bad(pointer, zg_deallocator_realloc);
-        return zg_allocate(thread, size, 16, zg_family_malloc, false); // on_finding=continue: a block to go on with
+        return zg_allocate(thread, size, 16, zg_family_malloc, false); // on_finding=continue needs a block
     }
     if (zg_mismatch_is_possible(view.family, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
         zg_free_check_mismatch(thread, address, zg_deallocator_realloc, ZG_ANY_SIZE);
@@ -97,7 +97,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     struct zg_span *to = from ? zg_span_find((uint64_t)block) : NULL;
     enum zg_span_moved moved = to ? zg_span_move(from, to) : zg_span_unmoved;
     if (ZG_UNLIKELY(moved == zg_span_lost)) {
-        // The old block stays as it is. The new one is dead and never used again.
+        // The old block is unchanged. The new one is never used again.
         __atomic_store_n(&to->block.header, zg_header_in_state(to->block.header, zg_state_retired), __ATOMIC_RELEASE);
         thread->frees++;
         thread->freed_bytes += to->size;

@@ -1,14 +1,15 @@
-// Blocks change their size, by a thread that is entered. Hot path: zg_reallocate_quickly.
+// Resizes blocks. The calling thread is in the runtime. Hot path: zg_reallocate_quickly.
 
 #ifndef ZG_REALLOCATE_H
 #define ZG_REALLOCATE_H
 
 #include "threads/thread.h"
 
-// The block at an address in the heap with another size, perhaps elsewhere; NULL where there is no memory, the block then stays
-// as it is. What is no live block is a finding, and another block is made.
+// Resizes the block at an address in the heap and returns its start, which may have moved. NULL if there is no memory;
+// the block is then unchanged. Anything but a live block is a finding, and a new block is returned.
 void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size);
-// The same from a slot to a slot, where that takes little more than it does to allocate and free. NULL, and nothing is done, elsewhere.
+// Resizes within a slot, or from one slot to another, if that takes little more than an allocation and a free.
+// Otherwise returns NULL without side effects.
 void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame);
 
 #endif

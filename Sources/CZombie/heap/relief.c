@@ -1,4 +1,4 @@
-// Memory is given back. Slow path; the locks of what it calls.
+// Gives memory back to the system. Slow path; takes the locks of the functions that it calls.
 
 #include "heap/relief.h"
 
@@ -11,7 +11,7 @@
 uint64_t zg_relief_trim(struct zg_thread *thread, bool quarantine) {
     zg_retire_all_begin(thread);
     if (quarantine) zg_quarantine_trim(thread, 0);
-    zg_window_flush(); // else what dying blocks lie in stays
+    zg_window_flush(); // otherwise the memory of freed blocks in windows stays in use
     uint64_t bytes = zg_retire_all_end() + zg_span_trim() + zg_window_trim();
     zg_stats_add(zg_counter_relieved_bytes, bytes);
     zg_stats_add(zg_counter_trims, 1);

@@ -1,4 +1,4 @@
-// AArch64 out of line: registers of a signal context and the switch to another stack.
+// The out-of-line part of AArch64: registers of a signal context, and the switch to another stack.
 // Signal context; takes no lock.
 
 #if defined(__aarch64__)
@@ -14,8 +14,8 @@
 
 #include "platform/arch_aarch64_decode.h"
 
-// Exception classes of ESR_EL1 (Arm Architecture Reference Manual, D24.2.40): aborts that come from a program, and of data aborts
-// the bits that say "write, not read" and "an instruction for the cache", which is then never one that writes.
+// Exception classes of ESR_EL1 (Arm Architecture Reference Manual, D24.2.40) for aborts in user mode. Bits of data
+// aborts: a write, and a cache maintenance instruction, which counts as a write but never writes.
 enum {
     ESR_CLASS_SHIFT = 26,
     ESR_INSTRUCTION_ABORT = 0x20,
@@ -26,7 +26,7 @@ enum {
 enum { GENERAL_REGISTERS = 31, SINGLE_STEP = 1 << 21 };
 
 uint32_t zg_arch_ticks_stopped;
-// About as many as go by between two questions.
+// Replaces the counter: adds about as many ticks as pass between two calls.
 uint64_t zg_arch_count_ticks(void) {
     static uint64_t counted = UINT64_C(1) << 40;
     return __atomic_add_fetch(&counted, 10, __ATOMIC_RELAXED);
@@ -44,8 +44,8 @@ void zg_arch_registers_from_context(struct zg_registers *registers, const void *
     registers->pc = context->pc;
 }
 
-// The record of this kind behind the registers, where the kernel has put one. Each begins with its kind and its length; the kind
-// 0 ends them, or leads to further ones (EXTRA_MAGIC), among which is none that is looked for here.
+// Returns the record of this kind behind the registers, or NULL. Each record begins with its kind and its length. Kind
+// 0 ends the list. EXTRA_MAGIC leads to more records, none of which is needed here.
 static const void *find_record(const mcontext_t *context, uint32_t magic, uint32_t least_bytes) {
     const uint8_t *at = (const uint8_t *)context->__reserved, *end = at + sizeof context->__reserved;
     struct _aarch64_ctx head;
@@ -58,7 +58,8 @@ static const void *find_record(const mcontext_t *context, uint32_t magic, uint32
     return NULL;
 }
 
-// The instruction that a context stands at: it was executed, so that it can be read. 0 where nothing can be: no instruction.
+// Returns the instruction at a context's pc, which is readable because it was executed. 0 (no instruction) if the pc is
+// no address.
 static uint32_t instruction_at(uint64_t pc) {
     uint32_t word = 0;
     if (pc >= ZG_PAGE_BYTES && zg_arch_is_canonical(pc))
@@ -70,8 +71,8 @@ static bool is_near(uint64_t address, uint64_t place, uint64_t distance) {
     return address - place + distance <= 2 * distance;
 }
 
-// A copy is at one place of its source and one of what it writes. What is left to copy lies in front of the two registers or behind
-// them: both are allowed (Arm Architecture Reference Manual, "Memory Copy and Memory Set").
+// A copy instruction reads at one place and writes at another. The rest of the copy lies in front of the two registers'
+// addresses or behind them: both are allowed (Arm Architecture Reference Manual, "Memory Copy and Memory Set").
 static enum zg_fault_access access_of_copy(const mcontext_t *context, struct zg_a64 copy) {
     uint64_t address = context->fault_address, left = context->regs[copy.status];
     uint64_t distance = (int64_t)left < 0 ? -left : left;
@@ -80,12 +81,12 @@ static enum zg_fault_access access_of_copy(const mcontext_t *context, struct zg_
     return reads == writes ? zg_fault_unknown : reads ? zg_fault_read : zg_fault_write;
 }
 
-// Of an instruction that reads and writes the kernel says "read" where reading would have failed, too.
+// For an instruction that reads and writes, the kernel reports a read if the read would have failed, too.
 enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
     const mcontext_t *context = &((const ucontext_t *)ucontext)->uc_mcontext;
     const struct esr_context *record = find_record(context, ESR_MAGIC, sizeof *record);
     uint32_t kind = record ? record->esr >> ESR_CLASS_SHIFT & 0x3f : 0;
-    // Without a record, which qemu's user mode leaves out, that much can be told.
+    // qemu's user mode writes no record, but this much is certain without one.
     if (kind == ESR_INSTRUCTION_ABORT || (!record && context->fault_address == context->pc)) return zg_fault_execute;
     if (record && kind != ESR_DATA_ABORT) return zg_fault_unknown;
     uint32_t word = instruction_at(context->pc);
@@ -96,7 +97,7 @@ enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
                                                                                         : zg_fault_read;
 }
 
-// qemu's user mode names 0 where the machine that it runs on cannot name the address (x86-64: general protection).
+// qemu's user mode reports address 0 if its host cannot name the address (x86-64: general protection).
 bool zg_arch_fault_without_address(const void *ucontext) {
     uint64_t address = ((const ucontext_t *)ucontext)->uc_mcontext.fault_address;
     if (address != 0) return !zg_arch_is_canonical(address);
@@ -113,7 +114,7 @@ bool zg_arch_fault_without_address(const void *ucontext) {
 
 uint64_t zg_arch_stack_pointer(const void *ucontext) { return ((const ucontext_t *)ucontext)->uc_mcontext.sp; }
 
-// The top byte is the program's (TBI). Bit 55 says whose half of the address space it is.
+// The processor ignores the top byte (TBI). Bit 55 selects the half of the address space.
 bool zg_arch_is_canonical(uint64_t address) { return zg_arch_untag(address) >> ZG_ARCH_ADDRESS_BITS == 0; }
 
 uint64_t zg_arch_untag(uint64_t pointer) { return (uint64_t)((int64_t)(pointer << 8) >> 8); }
@@ -128,7 +129,8 @@ bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack) {
 }
 
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) {
-    // Callee-saved and argument registers first: they hold objects more often than scratch registers do. Swift's self is x20.
+    // Callee-saved and argument registers first: they hold objects more often than scratch registers do. Swift's self
+    // is x20.
     static const uint8_t order[] = {0, 20, 19, 21, 22, 23, 24, 25, 26, 27, 28, 1, 2, 3,  4,
                                     8, 9,  10, 11, 12, 13, 14, 15, 16, 17, 5,  6, 7, 29, 30};
     const mcontext_t *context = &((const ucontext_t *)ucontext)->uc_mcontext;
@@ -146,7 +148,7 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value) {
     return count;
 }
 
-// x29 keeps the old stack pointer and is described as the frame's base, so unwinding through the switch works.
+// x29 holds the old stack pointer, and the CFI names it as the frame's base, so unwinding through the switch works.
 __asm__(".text\n"
         ".hidden zg_arch_call_on_stack\n"
         ".globl zg_arch_call_on_stack\n"
@@ -176,7 +178,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// One load with an address that the handler knows, and another address to go on at.
+// A load at an address that the fault handler knows, and another address at which the handler continues.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"
@@ -202,8 +204,8 @@ bool zg_arch_recover_read(void *ucontext) {
     return true;
 }
 
-// The kernel's frame of a handler (struct rt_sigframe of arch/arm64/kernel/signal.c): the siginfo, then its ucontext, which ends as
-// libc's does.
+// The kernel's signal frame (struct rt_sigframe in arch/arm64/kernel/signal.c): the siginfo, then its ucontext, which
+// ends like libc's.
 enum { KERNEL_SIGINFO_BYTES = 128 };
 
 bool zg_arch_is_fault(const void *ucontext) {
@@ -222,15 +224,16 @@ _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
     __builtin_unreachable();
 }
 
-// glibc keeps x19 to x30, the stack pointer and d8 to d15; the return address and the stack pointer mixed with a word that the whole
-// process has for that (PTR_MANGLE in its sysdeps), which the loader keeps to itself: a jump buffer of our own tells it.
+// glibc stores x19 to x30, the stack pointer, and d8 to d15. The return address and the stack pointer are mangled with
+// the process's pointer guard (PTR_MANGLE in glibc's sysdeps), which the loader keeps private: a jump buffer with known
+// values reveals it.
 enum { JUMP_LINK_AT = 11, JUMP_SP_AT = 13 };
 void zg_arch_fill_jump(void *environment, uint64_t known[2]) __attribute__((visibility("hidden")));
 __asm__(".text\n"
         ".hidden zg_arch_fill_jump\n"
         ".globl zg_arch_fill_jump\n"
         ".type zg_arch_fill_jump, %function\n"
-        "zg_arch_fill_jump:\n" // what _setjmp finds: its return address, and the stack pointer
+        "zg_arch_fill_jump:\n" // known values that _setjmp stores: its return address, and the stack pointer
         ".cfi_startproc\n"
         "  stp x29, x30, [sp, #-16]!\n"
         ".cfi_def_cfa_offset 16\n"
@@ -273,19 +276,19 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");
 
-// The array of SME, of a thread that has it in use: Linux (7.2) counts its header alone. Vectors, which are its rows and as many, have
-// 256 bytes at most; how many here is not asked for, because a thread's setting would answer.
+// Size of SME's ZA array, for a thread that uses it: Linux (7.2) counts only its header. The array has as many rows as
+// a vector has bytes, at most 256. The actual size is not queried, because it depends on a thread's setting.
 enum { HAS_MATRICES = 1 << 23 /* HWCAP2_SME */, MOST_VECTOR_BYTES = 256 };
 uint64_t zg_arch_unsaid_frame_bytes(void) {
     return getauxval(AT_HWCAP2) & HAS_MATRICES ? MOST_VECTOR_BYTES * MOST_VECTOR_BYTES : 0;
 }
 
 bool zg_arch_has_masked_loads(void) {
-    return false; // SVE's leave out inactive lanes at no price
+    return false; // masked loads of SVE skip inactive lanes at no cost
 }
 
-// The signal trampoline: mov x8, #__NR_rt_sigreturn; svc #0. Linux describes it by no frame information since 5.8 (and before by one
-// that leads to the link register instead of the place of the interruption); unwinders know it by its instructions.
+// The signal trampoline: mov x8, #__NR_rt_sigreturn; svc #0. Since 5.8, Linux gives it no CFI (before, its CFI named
+// the link register instead of the interrupted pc), so unwinders recognize its instructions.
 bool zg_arch_is_signal_return(const uint8_t *code) {
     static const uint32_t instructions[] = {0xd2801168, 0xd4000001};
     _Static_assert(sizeof instructions == ZG_ARCH_SIGNAL_RETURN_BYTES, "both");
@@ -298,7 +301,7 @@ bool zg_arch_return_from_signal(struct zg_registers *registers,
                                 bool (*read)(void *context, uint64_t address, uint64_t *word), void *context) {
     uint64_t at = zg_arch_signal_context(registers->value[ZG_ARCH_SP]) + offsetof(ucontext_t, uc_mcontext.regs);
     struct zg_registers interrupted = {.known = (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1};
-    // x0 to x30, sp, pc, one after the other.
+    // x0 to x30, sp, and pc are adjacent.
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++)
         if (!read(context, at + (uint64_t)i * 8, &interrupted.value[i])) return false;
     if (!read(context, at + ZG_ARCH_REGISTER_COUNT * 8, &interrupted.pc)) return false;

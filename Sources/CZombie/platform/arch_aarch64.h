@@ -1,28 +1,29 @@
-// AArch64 in line: system calls, DWARF register numbers (aadwarf64, "DWARF for the Arm 64-bit Architecture"), the caller's frame.
+// The inline part of AArch64: system calls, DWARF register numbers (aadwarf64, "DWARF for the Arm 64-bit
+// Architecture"), the caller's frame.
 
 #ifndef ZG_ARCH_AARCH64_H
 #define ZG_ARCH_AARCH64_H
 
 #define ZG_ARCH_REGISTER_COUNT 32 // x0 to x30, sp
 #define ZG_ARCH_FP 29
-#define ZG_ARCH_PC 32 // apart
+#define ZG_ARCH_PC 32 // not a DWARF number
 #define ZG_ARCH_SP 31
 #define ZG_ARCH_RA 30
 #define ZG_ARCH_ARGUMENT_REGISTERS 8
-#define ZG_ARCH_CONTEXT_BYTES 4560 // of the kernel's ucontext
-#define ZG_ARCH_RED_ZONE 128       // the ABI has none; room
-// As ELF files and filters of system calls name it (elf.h, linux/audit.h).
+#define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
+#define ZG_ARCH_RED_ZONE 128       // the ABI has none; a margin
+// The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_AARCH64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_AARCH64
-#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.17" // the first that had this processor
-#define ZG_ARCH_ADDRESS_BITS 52          // of a program's addresses, where it asks for the highest
+#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.17" // the first version for this processor
+#define ZG_ARCH_ADDRESS_BITS 52          // of user addresses, if the program asks for the highest
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 8
 
-// Bytes of a detour, and how far from the function it may stand: adrp has 21 bits, for pages of 4 KiB.
+// Size of a detour, and its greatest distance from the function: adrp has 21 bits, for pages of 4 KiB.
 enum { ZG_ARCH_DETOUR_ROOM = 256, ZG_ARCH_DETOUR_REACH = 1 << 30 };
 
-// The counter that the kernel lets programs read: constant rate, slower than the processor's clock (25 to 1000 MHz). Nothing makes
-// the kernel forbid it; where ticks are to stop, they are counted by the asking.
+// The virtual counter, which the kernel lets programs read: constant rate, slower than the processor's clock (25 to
+// 1000 MHz). The kernel never forbids it. With zg_arch_ticks_stopped, each call counts a fixed number of ticks.
 extern uint32_t zg_arch_ticks_stopped;
 uint64_t zg_arch_count_ticks(void);
 ZG_INLINE uint64_t zg_arch_ticks(void) {
@@ -32,7 +33,7 @@ ZG_INLINE uint64_t zg_arch_ticks(void) {
     return ticks;
 }
 
-// Where the stack ends just now.
+// Returns the stack pointer.
 ZG_INLINE uint64_t zg_arch_stack_end(void) {
     uint64_t sp;
     __asm__ volatile("mov %0, sp" : "=r"(sp));
@@ -41,7 +42,7 @@ ZG_INLINE uint64_t zg_arch_stack_end(void) {
 
 ZG_INLINE void zg_arch_pause(void) { __asm__ volatile("yield"); }
 
-// Reads the stack that many bytes further on: a stack that is too short for what follows runs over here.
+// Reads the stack `bytes` below the stack pointer, so that a stack that is too short overflows here.
 #define ZG_ARCH_REACH_STACK(bytes) ((void)*(const volatile uint8_t *)(zg_arch_stack_end() - (bytes)))
 
 ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
@@ -56,21 +57,23 @@ ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long
     return x0;
 }
 
-// An address of code without the signature that a function may have put into its high bits before it stored it. The instruction
-// (xpaclri) is a hint: processors that sign nothing do nothing.
+// Removes the signature that a function may have put into the high bits of a return address. The instruction (xpaclri)
+// is a hint: processors without signatures ignore it.
 ZG_INLINE uint64_t zg_arch_strip(uint64_t address) {
     register uint64_t x30 __asm__("x30") = address;
     __asm__("hint #7" : "+r"(x30));
     return x30;
 }
 
-// Distance of the return address below the CFA, in a frame that saves the frame pointer `fp_place` bytes below it.
+// Returns how far below the CFA the return address lies, in a frame that saves the frame pointer `fp_place` bytes below
+// the CFA.
 ZG_INLINE uint64_t zg_arch_return_place(uint64_t fp_place) {
-    return fp_place - 8; // a frame record: the caller's frame pointer, then the return address
+    return fp_place - 8; // frame record: the caller's frame pointer, then the return address
 }
 
-// Tags of memory (FEAT_MTE; Arm Architecture Reference Manual, D10): each 16 bytes, a granule, may have one, and bits 56 to 59 of a pointer
-// are compared with it at each access. What a pointer leads to, its tag, and an address with a tag. The processor may have none.
+// Memory tags (FEAT_MTE; Arm Architecture Reference Manual, D10): each granule of 16 bytes may have a tag, with which
+// each access compares bits 56 to 59 of the pointer. These functions return a pointer's address, its tag, and an
+// address with a tag. The processor may have no tags.
 #define ZG_ARCH_TAGS 1
 enum { ZG_ARCH_TAG_SHIFT = 56, ZG_ARCH_TAG_MOST = 15 };
 ZG_INLINE uint64_t zg_arch_address(uint64_t pointer) {
@@ -81,14 +84,16 @@ ZG_INLINE uint64_t zg_arch_with_tag(uint64_t address, uint32_t tag) {
     return address | (uint64_t)tag << ZG_ARCH_TAG_SHIFT;
 }
 
-// A frame record lies anywhere in its frame (gcc's at the bottom, clang's under the registers that it saves): the caller's stack
-// pointer is no lower than the record's end. Stack pointers are multiples of 16; what is no such multiple is only a bound.
+// A frame record may lie anywhere in its frame (gcc: at the bottom, clang: below the saved registers), so the caller's
+// stack pointer is at or above the record's end. Exact stack pointers are multiples of 16; any other value is only a
+// bound.
 #define ZG_ARCH_GUESSED_CFA 24
 ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) { return !(sp & 8); }
 ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp & ~UINT64_C(15); }
 
-// What is kept of a published function's frame while the runtime works for it: a copy of its frame record, the caller's stack pointer,
-// which the record does not tell, and the record's place. It lives as long as the block that it stands in.
+// What is kept of a published function's frame while the runtime works for it: a copy of its frame record, the caller's
+// stack pointer, which the record does not contain, and the record's address. It is valid in the block that contains
+// it.
 #if defined(__clang__)
 #define ZG_ARCH_ENTRY_SP() ((uint64_t)__builtin_sponentry())
 #else
@@ -99,9 +104,9 @@ ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp & ~UINT64_C(15); }
                          ((const uint64_t *)__builtin_frame_address(0))[1], ZG_ARCH_ENTRY_SP(),                        \
                          (uint64_t)__builtin_frame_address(0)})
 
-// The stack pointer of the caller of the function that this frame is of.
+// Returns the stack pointer of the caller of the function whose frame this is.
 ZG_INLINE uint64_t zg_arch_caller_sp(const uint64_t *frame) { return frame[2]; }
-// Where the function takes its return address from.
+// Returns the address from which the function loads its return address.
 ZG_INLINE uint64_t *zg_arch_return_word(const uint64_t *frame) { return (uint64_t *)frame[3] + 1; }
 
 #endif

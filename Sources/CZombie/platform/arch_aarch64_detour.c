@@ -1,7 +1,8 @@
-// AArch64: code that is run in front of a function of another image. Its first instruction is moved behind a call of ours, and a
-// branch to that takes its place; where that is farther away than one branch leads (128 MiB), three are moved, for one through x16, which
-// functions do not expect to be kept. A landing pad of branch target identification stays in front. What could not be moved is left as
-// it is. Encodings: the Arm Architecture Reference Manual (DDI 0487), section C4.1.
+// Detours of AArch64: code that runs before a function of another image. The function's first instruction moves behind
+// a call of the observer, and a branch replaces it. If the detour is out of a branch's reach (128 MiB), three
+// instructions move, for a branch through x16, which functions do not expect to be preserved. A landing pad of branch
+// target identification (BTI) stays in front. A function whose instructions cannot be moved is left alone.
+// Encodings: the Arm Architecture Reference Manual (DDI 0487), section C4.1.
 // Start-up; pure, no lock.
 
 #if defined(__aarch64__)
@@ -34,7 +35,8 @@ static void put(struct writer *to, uint32_t word) {
     to->at += sizeof word;
 }
 
-// A field of `count` bits at `from`, of a distance in units of `1 << scale` bytes.
+// Encodes a distance, in units of `1 << scale` bytes, as a field of `count` bits at bit `from`. Clears is_possible if
+// it does not fit.
 static uint32_t field(struct writer *to, int64_t distance, int scale, int from, int count) {
     int64_t units = distance >> scale, most = INT64_C(1) << (count - 1);
     if (distance & ((INT64_C(1) << scale) - 1) || units < -most || units >= most) to->is_possible = false;
@@ -45,7 +47,7 @@ static void put_branch(struct writer *to, uint64_t target) {
     put(to, 0x14000000 | field(to, (int64_t)(target - (uint64_t)to->at), 2, 0, 26));
 }
 
-// adrp and add: an address in a register.
+// Puts an address into a register by adrp and add.
 static void put_address(struct writer *to, uint32_t number, uint64_t target) {
     uint64_t from = (uint64_t)to->at & ~UINT64_C(4095);
     uint32_t pages = field(to, (int64_t)((target & ~UINT64_C(4095)) - from), 12, 0, 21);
@@ -63,7 +65,7 @@ static void put_far_branch(struct writer *to, uint32_t number, uint64_t target) 
     put(to, 0xd61f0000 | number << 5); // br
 }
 
-// Where a branch of the function leads to; 0: it is none.
+// Returns the target of a branch; 0 for other instructions.
 static uint64_t branch_target(uint32_t word, uint64_t pc) {
     int64_t words = 0;
     if (BITS(26, 5) == 5) words = zg_a64_signed(word, 0, 26);
@@ -73,8 +75,9 @@ static uint64_t branch_target(uint32_t word, uint64_t pc) {
     return pc + (uint64_t)(words * 4);
 }
 
-// One that does the same anywhere: arithmetic of registers and vectors, loads and stores of the stack. One that reads what an
-// argument points to is left alone: it may fault, and the fault is to be seen where the function is.
+// Returns true if the instruction works unchanged anywhere: arithmetic of registers and vectors, loads and stores of
+// the stack. Instructions that read memory behind an argument are not moved: they may fault, and the fault must be seen
+// in the function.
 static bool is_movable(uint32_t word) {
     uint32_t group = BITS(25, 4);
     if ((group & 14) == 8) return BITS(24, 5) != 0x10;
@@ -86,14 +89,14 @@ static bool is_movable(uint32_t word) {
     return (word & 0xfffff01f) == 0xd503201f || (word & 0xffffffe0) == 0xd53bd040; // hints, the thread pointer
 }
 
-// The instruction that stands at `pc`, for where it will stand.
+// Writes the instruction at `pc` so that it does the same at its new place.
 static void move(struct writer *to, uint32_t word, uint64_t pc) {
     uint64_t target = branch_target(word, pc);
     if (is_movable(word)) {
         put(to, word);
     } else if (target && BITS(26, 6) == 5) { // b
         put_branch(to, target);
-    } else if (target && !(BITS(26, 5) == 5)) { // conditional: around one that is not
+    } else if (target && !(BITS(26, 5) == 5)) { // conditional: leads to an unconditional branch
         bool is_of_bit = BITS(25, 6) == 0x1b;
         put(to, (word & ~(is_of_bit ? 0x7ffe0u : 0xffffe0u)) | 2 << 5);
         put_branch(to, (uint64_t)to->at + 8);
@@ -110,7 +113,7 @@ static void move(struct writer *to, uint32_t word, uint64_t pc) {
     }
 }
 
-// Into the middle of what is moved.
+// Returns true if the function branches into the middle of the moved instructions.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t function, uint64_t end) {
     for (uint32_t at = 0; at + WORD <= count; at += WORD) {
         uint64_t target = branch_target(word_at(code, at), function + at);
@@ -119,14 +122,15 @@ static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t function
     return false;
 }
 
-// Registers in pairs, at the places of a frame that an observer does not look at.
+// Saves or restores registers in pairs, in the part of the frame that an observer does not read.
 static void put_pairs(struct writer *to, uint32_t word) {
     for (uint32_t i = 0; i < SAVED; i += 2) put(to, word | (SAVED_AT / 8 + i) << 15 | (i + 1) << 10 | SP << 5 | i);
 }
 
 uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *code, uint32_t count,
                               zg_arch_observer *observe, uint32_t number) {
-    // The frame is one as ZG_ARCH_FRAME keeps it: record, stack pointer of the caller, place of the record. Behind it x0 to x18.
+    // The frame is as ZG_ARCH_FRAME keeps it: record, stack pointer of the caller, address of the record. x0 to x18
+    // follow.
     static const uint32_t enter[] = {
         SUB_SP,
         0xa9007bfd, // stp x29, x30, [sp]
@@ -141,7 +145,8 @@ uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *c
     bool near = is_near(function, (uint64_t)room);
     uint32_t moved = (keeps_pad ? WORD : 0) + (near ? 1 : FAR_WORDS) * WORD;
     if (has_branch_to(code, count < LOOKED_AT ? count : LOOKED_AT, function, function + moved)) return 0;
-    // Where such branches are checked, the first page of the function is not any more.
+    // The branch back is indirect and leads to no landing pad. Only the page that was written has lost its BTI
+    // protection, so the branch must not lead to the start of the next page.
     if (!near && !((function + moved) & 4095)) return 0;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(enter); i++) put(&to, enter[i]);
     put_pairs(&to, 0xa9000000);
@@ -175,7 +180,7 @@ uint32_t zg_arch_detour_jump(uint8_t *code, uint64_t function, uint64_t room) {
     uint32_t first = word_at(code, 0);
     bool keeps_pad = is_pad(first);
     struct writer to = {code, true};
-    // What signs the return address is a pad as well; moved, it needs another in its place.
+    // An instruction that signs the return address is a landing pad, too. Since it moves, a plain pad takes its place.
     if (keeps_pad) put(&to, is_bti(first) ? first : BTI_C);
     uint64_t from = function + (uint64_t)(to.at - code);
     if (is_near(function, room)) {

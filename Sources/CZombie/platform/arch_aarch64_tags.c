@@ -1,5 +1,5 @@
-// AArch64: tags of memory (FEAT_MTE). The instructions are none of the processor that the library is compiled for: they are executed
-// only where zg_arch_has_tags.
+// Memory tags of AArch64 (FEAT_MTE). The library is compiled for processors without these instructions, so they are
+// executed only if zg_arch_has_tags.
 // Any context; takes no lock.
 
 #if defined(__aarch64__)
@@ -10,7 +10,7 @@
 #include <sys/auxv.h>
 #include <ucontext.h>
 
-// asm/hwcap.h of newer kernels; PSTATE.TCO (Arm Architecture Reference Manual, C5.2.19) as a context's pstate has it.
+// HWCAP2_MTE of newer asm/hwcap.h; PSTATE.TCO (Arm Architecture Reference Manual, C5.2.19) in a context's pstate.
 enum { HAS_TAGS = 1 << 18, UNCHECKED = 1 << 25, GRANULE = 16 };
 
 bool zg_arch_has_tags(void) { return getauxval(AT_HWCAP2) & HAS_TAGS; }

@@ -1,4 +1,4 @@
-// x86-64 out of line: registers of a signal context and the switch to another stack.
+// The out-of-line part of x86-64: registers of a signal context, and the switch to another stack.
 // Signal context; takes no lock.
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@
 enum { ZG_TRAP_GENERAL_PROTECTION = 13, ZG_TRAP_PAGE_FAULT = 14, ZG_PF_WRITE = 2, ZG_PF_INSTRUCTION = 16 };
 
 uint32_t zg_arch_ticks_stopped;
-// About as many as go by between two questions.
+// Replaces the clock: adds about as many ticks as pass between two calls.
 uint64_t zg_arch_count_ticks(void) {
     static uint64_t counted = UINT64_C(1) << 40;
     return __atomic_add_fetch(&counted, 1000, __ATOMIC_RELAXED);
@@ -82,7 +82,7 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value) {
     return count;
 }
 
-// rbp keeps the old stack pointer and is described as the frame's base, so unwinding through the switch works.
+// rbp holds the old stack pointer, and the CFI names it as the frame's base, so unwinding through the switch works.
 __asm__(".text\n"
         ".hidden zg_arch_call_on_stack\n"
         ".globl zg_arch_call_on_stack\n"
@@ -108,7 +108,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// One load with an address that the handler knows, and another address to go on at.
+// A load at an address that the fault handler knows, and another address at which the handler continues.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"
@@ -134,7 +134,7 @@ bool zg_arch_recover_read(void *ucontext) {
     return true;
 }
 
-// The kernel's frame of a handler: its ucontext, shorter than libc's, then the siginfo.
+// The kernel's signal frame: its ucontext, which is shorter than libc's, then the siginfo.
 enum { KERNEL_CONTEXT_BYTES = 304, SINGLE_STEP = 0x100 };
 
 bool zg_arch_is_fault(const void *ucontext) {
@@ -151,8 +151,8 @@ _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
     __builtin_unreachable();
 }
 
-// glibc keeps rbx, rbp, r12 to r15, rsp and the pc, addresses mixed with the word that the thread has for that at fs:0x30
-// (PTR_MANGLE in its sysdeps).
+// glibc stores rbx, rbp, r12 to r15, rsp, and the pc. Addresses are mangled with the thread's pointer guard at fs:0x30
+// (PTR_MANGLE in glibc's sysdeps).
 void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc) {
     enum { SP_AT = 6, PC_AT = 7, ROTATED = 17 };
     const uint64_t *words = environment;

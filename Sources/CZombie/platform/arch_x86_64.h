@@ -1,35 +1,35 @@
-// x86-64 in line: system calls, DWARF register numbers (System V ABI, figure 3.36), the caller's frame.
+// The inline part of x86-64: system calls, DWARF register numbers (System V ABI, figure 3.36), the caller's frame.
 
 #ifndef ZG_ARCH_X86_64_H
 #define ZG_ARCH_X86_64_H
 
 #define ZG_ARCH_REGISTER_COUNT 17
 #define ZG_ARCH_FP 6
-#define ZG_ARCH_PC 16 // in the order of DWARF
+#define ZG_ARCH_PC 16 // a DWARF number
 #define ZG_ARCH_SP 7
 #define ZG_ARCH_RA 16
-// As ELF files and filters of system calls name it (elf.h, linux/audit.h).
+// The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_X86_64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_X86_64
-#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // the first that had this processor
-#define ZG_ARCH_ADDRESS_BITS 47           // of a program's addresses
-#define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // its frame information says all
+#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // the first version for this processor
+#define ZG_ARCH_ADDRESS_BITS 47           // of user addresses
+#define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // the trampoline is known by its CFI
 #define ZG_ARCH_ARGUMENT_REGISTERS 6
-#define ZG_ARCH_CONTEXT_BYTES 304 // of the kernel's ucontext, which is shorter than libc's
-#define ZG_ARCH_RED_ZONE 256      // the ABI's 128 bytes below the stack pointer, and room
+#define ZG_ARCH_CONTEXT_BYTES 304 // size of the kernel's ucontext, which is shorter than libc's
+#define ZG_ARCH_RED_ZONE 256      // the ABI's 128 bytes below the stack pointer, and a margin
 
-// Bytes of a detour, and how far from the function it may stand: a jump has 32 bits.
+// Size of a detour, and its greatest distance from the function: a jump has 32 bits.
 enum { ZG_ARCH_DETOUR_ROOM = 128, ZG_ARCH_DETOUR_REACH = 1 << 30 };
 
-// The processor's clock: constant rate, not serialising.
-// Where the program or strict mode forbids the instruction (PR_SET_TSC, SECCOMP_MODE_STRICT), ticks are counted by the asking.
+// The time-stamp counter: constant rate, not serializing. If the program or strict mode forbids the instruction
+// (PR_SET_TSC, SECCOMP_MODE_STRICT), each call counts a fixed number of ticks.
 extern uint32_t zg_arch_ticks_stopped;
 uint64_t zg_arch_count_ticks(void);
 ZG_INLINE uint64_t zg_arch_ticks(void) {
     return ZG_UNLIKELY(zg_arch_ticks_stopped) ? zg_arch_count_ticks() : __builtin_ia32_rdtsc();
 }
 
-// Where the stack ends just now.
+// Returns the stack pointer.
 ZG_INLINE uint64_t zg_arch_stack_end(void) {
     uint64_t sp;
     __asm__ volatile("mov %%rsp, %0" : "=r"(sp));
@@ -38,7 +38,7 @@ ZG_INLINE uint64_t zg_arch_stack_end(void) {
 
 ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
 
-// Reads the stack that many bytes further on: a stack that is too short for what follows runs over here.
+// Reads the stack `bytes` below the stack pointer, so that a stack that is too short overflows here.
 #define ZG_ARCH_REACH_STACK(bytes) __asm__ volatile("testb $0, %c0(%%rsp)" : : "i"(-(bytes)) : "cc", "memory")
 
 ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long e, long f) {
@@ -53,17 +53,19 @@ ZG_INLINE long zg_arch_syscall(long number, long a, long b, long c, long d, long
     return result;
 }
 
-// Distance of the return address below the CFA, in a frame that saves the frame pointer `fp_place` bytes below it.
+// Returns how far below the CFA the return address lies, in a frame that saves the frame pointer `fp_place` bytes below
+// the CFA.
 ZG_INLINE uint64_t zg_arch_return_place(uint64_t fp_place) {
-    (void)fp_place; // the call instruction pushes it
+    (void)fp_place; // the call instruction pushes the return address
     return 8;
 }
 
-// A return address as code: nothing is added to it.
+// Returns the code address of a return address, which x86-64 does not sign.
 ZG_INLINE uint64_t zg_arch_strip(uint64_t address) { return address; }
 
-// In a function without unwind information, the CFA's distance from the frame pointer. Where such a CFA is only a bound of the caller's
-// stack pointer, what is taken for that says so, and frames further out count from their frame pointers.
+// Assumed distance of the CFA from the frame pointer in a function without unwind information. If such a CFA is only a
+// bound of the caller's stack pointer, zg_arch_is_sp_exact is false for it, and the frames further out are found by
+// their frame pointers.
 #define ZG_ARCH_GUESSED_CFA 16
 ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) {
     (void)sp;
@@ -71,7 +73,7 @@ ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) {
 }
 ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp; }
 
-// The processor has no tags of memory: a pointer is an address.
+// The processor has no memory tags: a pointer is an address.
 #define ZG_ARCH_TAGS 0
 enum { ZG_ARCH_TAG_MOST = 0 };
 ZG_INLINE uint64_t zg_arch_address(uint64_t pointer) { return pointer; }
@@ -85,7 +87,8 @@ ZG_INLINE uint64_t zg_arch_with_tag(uint64_t address, uint32_t tag) {
 }
 
 #define ZG_ARCH_FRAME() ((const uint64_t *)__builtin_frame_address(0))
-// The stack pointer of the caller of the function whose frame address is `frame` (which keeps a frame pointer).
+// Returns the stack pointer of the caller of the function whose frame address is `frame`. The function keeps a frame
+// pointer.
 ZG_INLINE uint64_t zg_arch_caller_sp(const uint64_t *frame) { return (uint64_t)(frame + 2); }
 ZG_INLINE uint64_t *zg_arch_return_word(const uint64_t *frame) { return (uint64_t *)frame + 1; }
 

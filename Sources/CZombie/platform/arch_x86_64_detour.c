@@ -1,6 +1,7 @@
-// x86-64: code that is run in front of a function of another image. Its first instructions are moved behind a call of ours, and a
-// jump to that takes their place. What could not be moved, or what a branch may lead into the middle of, is left as it is.
-// Opcodes and lengths: volume 2 of Intel's manual (SDM), sections 2.1 and appendix A.
+// Detours of x86-64: code that runs before a function of another image. The function's first instructions move behind a
+// call of the observer, and a jump replaces them. A function whose instructions cannot be moved, or that may branch
+// into the middle of them, is left alone.
+// Opcodes and lengths: volume 2 of Intel's manual (SDM), section 2.1 and appendix A.
 // Start-up; pure, no lock.
 
 #if defined(__x86_64__)
@@ -10,12 +11,12 @@
 enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RIP_RELATIVE = 1, OF_STACK = 2 };
 
 struct moved {
-    uint32_t bytes;        // of the instruction; 0: it is not to be moved
-    uint32_t displacement; // where in it a distance from its end stands; 0: nowhere
+    uint32_t bytes;        // of the instruction; 0: it cannot be moved
+    uint32_t displacement; // offset of its RIP-relative displacement; 0: none
 };
 
-// ModRM, SIB and displacement at `at`: their bytes; `*kind` is what the operand is counted from, 0: registers alone, or a pointer.
-// `is_upper`: bit B of REX, which makes r12 and r13 of rsp and rbp.
+// Returns the length of ModRM, SIB, and displacement at `at`. `*kind` is the base of the operand; 0: registers alone,
+// or a pointer. `is_upper`: bit B of REX, which turns rsp and rbp into r12 and r13.
 static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool *in_memory) {
     uint8_t mod = at[0] >> 6, base = at[0] & 7;
     *kind = 0;
@@ -35,11 +36,11 @@ static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool 
     return bytes;
 }
 
-// The bytes behind an opcode.
+// What follows an opcode.
 struct shape {
     bool is_known;
     bool has_operand;  // a ModRM byte
-    bool only_address; // the operand in memory is not accessed
+    bool only_address; // a memory operand is not accessed
     uint32_t immediate;
 };
 
@@ -81,8 +82,8 @@ static struct shape two_byte_shape(uint8_t opcode) {
     }
 }
 
-// An instruction of the kinds that functions begin with. One that reads what an argument points to is left alone: it may fault, and
-// the fault is to be seen where the function is.
+// Decodes an instruction of the kinds with which functions begin. Instructions that read memory behind an argument are
+// not moved: they may fault, and the fault must be seen in the function.
 static struct moved look_at(const uint8_t *code) {
     const struct moved none = {0, 0};
     const uint8_t *at = code;
@@ -106,8 +107,8 @@ static struct moved look_at(const uint8_t *code) {
     return it;
 }
 
-// A branch of the function leads to an instruction that would be moved, but its first. What stands in the bytes is not decoded: what
-// looks like one counts.
+// Returns true if the function may branch to a moved instruction other than the first. The bytes are not decoded: all
+// that look like a branch count.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
     for (uint32_t at = 0; at + 6 <= count; at++) {
         int64_t target = -1;
@@ -136,7 +137,7 @@ static bool distance_fits(int64_t distance) { return distance == (int32_t)distan
 uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *code, uint32_t count,
                               zg_arch_observer *observe, uint32_t number) {
     static const uint8_t save[] = {
-        0x55, 0x48, 0x89, 0xe5,                   // push rbp; mov rbp, rsp: a frame as the observer wants it
+        0x55, 0x48, 0x89, 0xe5,                   // push rbp; mov rbp, rsp: the frame that the observer gets
         0x50, 0x51, 0x52, 0x56, 0x57,             // push rax rcx rdx rsi rdi
         0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, // push r8 to r11
         0x53, 0x48, 0x83, 0xec, 0x08,             // sub rsp, 8

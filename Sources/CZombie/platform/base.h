@@ -1,4 +1,4 @@
-// Small things that every file of the runtime uses: attributes, integer helpers, memory fences.
+// Basics for every file of the runtime: attributes, integer helpers, memory fences.
 // No state, no libc.
 
 #ifndef ZG_BASE_H
@@ -14,19 +14,19 @@
 #define ZG_INLINE static inline __attribute__((always_inline))
 #define ZG_COLD __attribute__((noinline, cold))
 #define ZG_UNUSED __attribute__((unused))
-// A call that leaves no frame of ours behind: a jump.
+// Forces a tail call, which leaves no frame of the caller.
 #if defined(__clang__)
 #define ZG_MUST_TAIL __attribute__((musttail))
 #else
 #define ZG_MUST_TAIL
 #endif
-// A function that leaves nearly all registers as they are: for the rare turn of a hot path.
+// A function that preserves nearly all registers, for the rare path of a hot function.
 #if defined(__clang__)
 #define ZG_KEEPS_REGISTERS __attribute__((noinline, preserve_most))
 #else
 #define ZG_KEEPS_REGISTERS ZG_NOINLINE
 #endif
-// Keeps a signal handler of the same thread from seeing stores in another order than written.
+// Keeps a signal handler of the same thread from seeing stores out of program order.
 #define ZG_SIGNAL_FENCE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 #define ZG_PAGE_SHIFT 12
@@ -51,7 +51,7 @@ ZG_INLINE uint64_t zg_mix(uint64_t x) {
     return x;
 }
 
-// The next of a sequence of random numbers that threads share.
+// Returns the next number of a random sequence that threads share.
 ZG_INLINE uint64_t zg_random(uint64_t *state) {
     return zg_mix(zg_mix(__atomic_add_fetch(state, UINT64_C(0x9e3779b97f4a7c15), __ATOMIC_RELAXED)));
 }

@@ -1,4 +1,4 @@
-// How fast the processor's clock runs, as measured since the start.
+// Measures the rate of the processor's clock since the start.
 
 #define _GNU_SOURCE
 #include "platform/clock.h"
@@ -9,9 +9,10 @@
 #include "platform/os.h"
 #include "platform/ratio.h"
 
-static uint64_t first_ticks, first_ns; // the processor's clock and CLOCK_MONOTONIC at one time
-static uint64_t forked_ns,
-    inherited_ns; // processor time of the process and those that it was forked from; theirs alone
+// Time of the processor's clock and of CLOCK_MONOTONIC at start-up.
+static uint64_t first_ticks, first_ns;
+// forked_ns: processor time at the last fork, with that of ancestors. inherited_ns: that of ancestors alone.
+static uint64_t forked_ns, inherited_ns;
 
 void zg_clock_init(void) {
     first_ticks = zg_arch_ticks();
@@ -23,7 +24,8 @@ uint64_t zg_clock_process_ns(void) { return inherited_ns + zg_os_clock_ns(CLOCK_
 void zg_clock_before_fork(void) { forked_ns = zg_clock_process_ns(); }
 void zg_clock_after_fork_in_child(void) { inherited_ns = forked_ns; }
 
-// How fast the processor's clock is, as ratios (ratio.h); before the process is old enough to tell, a guess.
+// The rate of the processor's clock as fixed-point ratios (ratio.h). A guess until the process is old enough to measure
+// it.
 struct rate {
     uint64_t ns_for_tick, ticks_for_ns;
 };

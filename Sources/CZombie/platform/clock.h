@@ -1,5 +1,6 @@
-// Clocks: ticks of the processor's (zg_arch_ticks) against nanoseconds, and the processor time of the process.
-// Any context; no lock: counts are approximate where threads meet.
+// Converts ticks of the processor's clock (zg_arch_ticks) to nanoseconds, and returns the processor time of the
+// process.
+// Any context; no lock: results are approximate while threads update the rate.
 
 #ifndef ZG_CLOCK_H
 #define ZG_CLOCK_H
@@ -9,12 +10,14 @@
 // Start-up.
 void zg_clock_init(void);
 
-// A time in ticks in nanoseconds, and back.
+// Converts a time in ticks to nanoseconds.
 uint64_t zg_clock_ns(uint64_t ticks);
+// Converts nanoseconds to ticks.
 uint64_t zg_clock_ticks(uint64_t ns);
 
-// Processor time in nanoseconds, of the process and of those that it was forked from until then: what was spent goes on
-// counting in the child, whose own clock begins at 0, and so does what it was spent of. A system call.
+// Returns the processor time in nanoseconds of the process and, up to the fork, of those that it was forked from. A
+// child's own clock begins at 0, but the costs that the runtime has charged against this time continue. Makes a system
+// call.
 uint64_t zg_clock_process_ns(void);
 void zg_clock_before_fork(void);
 void zg_clock_after_fork_in_child(void);

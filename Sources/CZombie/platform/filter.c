@@ -1,4 +1,4 @@
-// The classic BPF of seccomp, run as the kernel runs it (kernel/seccomp.c, seccomp_check_filter lists its instructions;
+// Runs the classic BPF of seccomp as the kernel does (seccomp_check_filter in kernel/seccomp.c lists its instructions;
 // Documentation/userspace-api/seccomp_filter.rst). Any context; no lock, no system call.
 
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@ uint32_t zg_filter_stands;
 
 static struct {
     const struct zg_filter_instruction *instructions;
-    uint32_t count; // 0: there is none
+    uint32_t count; // 0: no filter
 } filters[ZG_FILTERS_MOST];
 static uint32_t filter_count;
 
@@ -54,7 +54,7 @@ const struct zg_filtered_call zg_filtered_calls[zg_filtered_count] = {
 #undef ZG_X
 };
 
-// Of filters that stood at the start.
+// Filters in effect at the start, as described by the parent.
 static uint32_t inherited;
 static uint64_t inherited_passing = ZG_FILTERED_ALL;
 
@@ -63,7 +63,7 @@ void zg_filter_note_inherited(uint32_t count, uint64_t passing) {
     inherited_passing = passing & ZG_FILTERED_ALL;
 }
 
-// Somebody has said that filters from before the start let this call pass.
+// Returns true if the parent said that filters in effect at the start allow this call or merely refuse it.
 static bool is_told(long number) {
     for (uint64_t i = 0; i < zg_filtered_count; i++)
         if (zg_filtered_calls[i].number == number) return inherited && (inherited_passing >> i & 1);
@@ -77,8 +77,8 @@ struct machine {
     const uint64_t *words; // struct seccomp_data
 };
 
-// struct seccomp_data: number and architecture, instruction pointer, arguments. From where the call will be made is not known
-// beforehand: a filter that looks there is not answered for.
+// Loads a word of struct seccomp_data: number, architecture, instruction pointer, arguments. The address of the coming
+// call is unknown, so a filter that reads the instruction pointer has no answer.
 static bool load(struct machine *machine, uint32_t offset) {
     enum { INSTRUCTION_POINTER = 8, ARGUMENTS = 16, END = 64 };
     if (offset % 4 || offset >= END || (offset >= INSTRUCTION_POINTER && offset < ARGUMENTS)) return false;
@@ -131,7 +131,7 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
     uint64_t words[FILTER_WORDS] = {(uint32_t)number | (uint64_t)ZG_ARCH_AUDIT << 32, 0};
     for (int i = 0; i < 6; i++) words[2 + i] = arguments[i];
     struct machine machine = {.words = words};
-    // Jumps lead forward only: it ends.
+    // Jumps only lead forward, so the loop ends.
     for (uint64_t at = 0; at < count; at++) {
         const struct zg_filter_instruction *now = &instructions[at];
         uint16_t code = now->code;
@@ -161,13 +161,14 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
     return 0;
 }
 
-// What the loader and libc's start have just done, in a process that came through an exec, and what malloc does.
+// Returns true for calls that malloc makes, or that the loader and libc's start-up have just made in any process after
+// an exec.
 static bool is_libcs(long number) {
     static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
                                  SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
         if (calls[i] == number) return true;
-    // The loader looks at each library's file: by newfstatat from glibc 2.33 to 2.38, by fstat before and after.
+    // The loader reads the status of each library's file: by newfstatat from glibc 2.33 to 2.38, otherwise by fstat.
     const char *version = gnu_get_libc_version();
     int minor = 0;
     while (*version && *version != '.') version++;
@@ -190,7 +191,7 @@ bool zg_filter_allows(long number, const uint64_t arguments[6]) {
     return true;
 }
 
-// By numbers alone: what a filter makes of arguments is not known for calls that are yet to come.
+// Runs the filter with call numbers only, because the arguments of future calls are unknown.
 static uint64_t passing_through(const struct zg_filter_instruction *instructions, uint32_t count) {
     static const uint64_t none[6] = {0};
     uint64_t passing = 0;
@@ -206,7 +207,7 @@ uint32_t zg_filter_describe(uint64_t *passing) {
     uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE), found = 0;
     uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
     *passing = inherited_passing;
-    // Unknown ones that somebody has told of are known well enough.
+    // Unseen filters count as known if the parent described them.
     if (stands != zg_filter_known && !(stands == zg_filter_unknown && inherited)) return 0;
     for (uint32_t i = 0; i < all; i++) {
         uint32_t count = __atomic_load_n(&filters[i].count, __ATOMIC_ACQUIRE);

@@ -1,6 +1,6 @@
-// Filters of system calls (seccomp) that the process stands under, and whether one of them lets a call through. A filter that the
-// program installs through libc is read and kept: the runtime asks it before each of its own calls, for a call that it does
-// not allow may end the process. Asked everything with the very arguments of the call, as the kernel asks.
+// Decides whether the seccomp filters of the process allow a system call. The runtime keeps each filter that the
+// program installs through libc and runs it before each of its own calls, because a call that it does not allow may end
+// the process. Filters get the actual arguments of the call, as from the kernel.
 // Any context; no lock, no system call.
 
 #ifndef ZG_FILTER_H
@@ -11,15 +11,16 @@
 
 enum zg_filter_kind {
     zg_filter_none,
-    zg_filter_known,   // the kept filters say what is allowed
-    zg_filter_unknown, // not seen: nothing is allowed but what libc itself has to do at a start and in malloc
-    zg_filter_strict   // SECCOMP_MODE_STRICT: read, write and the like
+    zg_filter_known, // the kept filters decide
+    // There is an unseen filter: only calls that libc itself makes at start-up and in malloc are allowed.
+    zg_filter_unknown,
+    zg_filter_strict // SECCOMP_MODE_STRICT: only read, write, and a few more
 };
 
-// The strictest that was told; not 0: zg_filter_allows is to be asked.
+// The strictest kind in effect. If not 0, every call needs zg_filter_allows.
 extern uint32_t zg_filter_stands;
 
-// An instruction as the kernel takes it (struct sock_filter).
+// A BPF instruction, as in the kernel's struct sock_filter.
 struct zg_filter_instruction {
     uint16_t code;
     uint8_t if_true, if_false;
@@ -27,25 +28,27 @@ struct zg_filter_instruction {
 };
 enum { ZG_FILTER_LONGEST = 4096, ZG_FILTERS_MOST = 64 };
 
-// From now on the filter counts; it is not copied. Its number, negative where there are too many.
+// Puts a filter into effect, without copying it. Returns its number; negative if there are too many.
 int zg_filter_add(const struct zg_filter_instruction *instructions, uint32_t count);
-// The kernel has not taken it.
+// Removes a filter that the kernel has refused.
 void zg_filter_drop(int number);
-// Nothing more is known than that there is one.
+// Records that a filter of unknown contents is in effect.
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
-// So many stood at the start, and do nothing worse than refuse the calls of these bits (zg_filtered.h). / So many stand now, and the bits of the
-// calls that none of them does worse to than refuse them, for a program that is executed to try. 0 where that is not known, or there is none.
+// The parent process said that `count` filters are in effect at the start, and that they allow or merely refuse the
+// calls of the bits `passing` (zg_filtered.h).
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
+// Returns the number of filters in effect, for a program that is executed. `*passing` has the bits of the calls that
+// all filters allow or merely refuse. 0 if that is unknown, or there are no filters.
 uint32_t zg_filter_describe(uint64_t *passing);
-// Filters stood at the start of which nobody has said anything.
+// Returns true if filters were in effect at the start that the parent did not describe.
 bool zg_filter_is_undescribed(void);
 
-// The call may be made: no filter does anything about it but let it pass.
+// Returns true if all filters allow the call.
 bool zg_filter_allows(long number, const uint64_t arguments[6]);
-// What one filter answers (SECCOMP_RET_…), 0 (kill) where it is no filter. For instructions that the kernel takes, and any others.
+// Returns the answer of one filter (SECCOMP_RET_…); 0 (kill) if the instructions are invalid. Accepts any instructions.
 uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_t count, long number,
                        const uint64_t arguments[6]);
 

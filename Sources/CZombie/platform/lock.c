@@ -1,4 +1,4 @@
-// The slow half of the futex mutex (the three-state mutex of Drepper, "Futexes Are Tricky", 2011).
+// The slow part of the futex mutex (the three-state mutex of Drepper, "Futexes Are Tricky", 2011).
 // Slow path only; takes no other lock.
 
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 #include "platform/os.h"
 
 enum { ZG_SPINS = 100 };
-// A sleep is no longer than this: where a filter of system calls refuses to wake, the lock is still found free.
+// Longest sleep: if a seccomp filter refuses the wake-up call, the waiter still finds the lock free.
 #define LONGEST_SLEEP_NS 100000000
 
 void zg_lock_wait(struct zg_lock *lock) {

@@ -1,5 +1,5 @@
-// Every system call of the runtime outside signal set-up goes through here, so that tests can make each of them fail, and none is
-// made that a filter of system calls would answer otherwise than by letting it pass (filter.h).
+// Makes every system call of the runtime except those that set up signals. Tests can make each call fail here, and a
+// call that a seccomp filter would answer in any way but by allowing it is not made (filter.h).
 // Results: 0 or a count on success, a negated errno on failure; errno itself is never touched. Any context.
 
 #ifndef ZG_OS_H
@@ -7,237 +7,254 @@
 
 #include "platform/base.h"
 
-// Address space without memory behind it (PROT_NONE, no swap reserved), left out of core files. NULL where refused.
+// Reserves address space without memory (PROT_NONE, no swap reserved), excluded from core files. NULL if refused.
 void *zg_os_reserve(uint64_t bytes);
+// Unmaps memory of zg_os_map and similar functions.
 void zg_os_release(void *start, uint64_t bytes);
-// The same for a whole reservation.
+// Unmaps a whole reservation.
 void zg_os_unreserve(void *start, uint64_t bytes);
-// Address space that was reserved since the start. / What else the runtime has mapped. / What of its private memory RLIMIT_DATA does not
-// count: the kernel has it among the stacks instead.
+// Returns the size of all reservations.
 uint64_t zg_os_reserved_bytes(void);
+// Returns the size of the runtime's other mappings.
 uint64_t zg_os_mapped_bytes(void);
+// Returns the size of private memory that RLIMIT_DATA does not count, because the kernel counts it as stack.
 uint64_t zg_os_uncounted_bytes(void);
-// This part of a reservation, of which there is one, is for memory that is shared. Before it is used.
+// Declares the one part of a reservation that holds shared mappings. Call before the part is used.
 void zg_os_will_share(void *start, uint64_t bytes);
-// Makes part of a reservation readable and writable, and a part of core files; fresh pages read as zero.
+// Makes part of a reservation readable and writable and includes it in core files. Fresh pages read as zero.
 int zg_os_commit(void *start, uint64_t bytes);
-// Core files are to be written without this range.
+// Excludes the range from core files.
 void zg_os_leave_out_of_core(void *start, uint64_t bytes);
-// Accesses of this thread, and of those that it makes, are checked for tags at the instruction (arch.h). False where the kernel cannot.
+// Turns on synchronous tag checks of this thread and the threads that it creates (arch.h). False if the kernel cannot.
 bool zg_os_start_tags(void);
-// The memory of this part of a reservation, once, has tags, all 0 where it is fresh.
+// Gives the memory of one part of a reservation tags; fresh memory has tag 0. Call once.
 bool zg_os_tag_range(void *start, uint64_t bytes);
-// Gives the pages back; they read as zero afterwards.
+// Releases the pages; they read as zero afterwards.
 int zg_os_discard(void *start, uint64_t bytes);
-// Gives the pages back and makes the range inaccessible until it is committed again.
+// Releases the pages and makes the range inaccessible until it is committed again.
 int zg_os_retire(void *start, uint64_t bytes);
-// The same without the advice that a reservation has: it merges with its like alone, and cannot be committed.
+// Like zg_os_retire, but without the advice against huge pages: the range merges only with blank ranges and must not be
+// committed.
 int zg_os_blank(void *start, uint64_t bytes);
-// Makes the range inaccessible, and keeps its pages.
+// Makes the range inaccessible and keeps its pages.
 int zg_os_protect(void *start, uint64_t bytes);
-// Makes pages of an accessible mapping inaccessible, and gives their memory back, without a mapping of their own; and back.
-// -EINVAL where the kernel does not know it (before Linux 6.13) or the pages are locked.
+// Makes pages of an accessible mapping inaccessible and releases their memory without splitting the mapping (guard
+// pages). zg_os_unguard undoes that. -EINVAL if the kernel has none (before Linux 6.13) or the pages are locked.
 int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
-// Memory for the runtime's own tables, zeroed. NULL where refused.
+// Maps zeroed memory for the runtime's own tables. NULL if refused.
 void *zg_os_map(uint64_t bytes);
-// The same for as long as the process lives, of any size: RLIMIT_DATA does not count it.
+// Maps zeroed memory of any size for the life of the process. RLIMIT_DATA does not count it.
 void *zg_os_map_for_good(uint64_t bytes);
-// The `index`-th piece of address space that is the runtime's: reservations, and what zg_os_map gave of 64 KiB and more. False
-// where there are no more; an empty range where one has gone.
+// Returns the `index`-th range of the runtime's address space: reservations, and memory of zg_os_map of 64 KiB and
+// more. False past the last one. A range that was unmapped is empty.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
-// The program has asked for all that is mapped later to be locked (mlockall): the runtime's own mappings are not to count, nor
-// to be backed. Called with `on` before that takes effect, which sets address space aside.
+// Call with `on` before mlockall(MCL_FUTURE) takes effect. Sets address space aside, so that the runtime's later
+// mappings are neither backed at once nor counted against the limit.
 void zg_os_lock_later(bool on);
-// Memory of blocks is to be locked as it comes into use.
+// Locks memory of blocks whenever it is committed.
 void zg_os_lock_blocks_later(bool on);
-// Locks what of the range comes into use, as far as the process may. / Locks all of it. / Unlocks it.
+// Locks pages of the range when they are first used. -errno if the limit forbids it.
 int zg_os_lock_on_fault(void *start, uint64_t bytes);
+// Locks all pages of the range.
 int zg_os_lock(void *start, uint64_t bytes);
+// Unlocks the range.
 void zg_os_unlock(void *start, uint64_t bytes);
-// The same for tables that are read at random: in huge pages, where the system lets programs ask for them. A power of two.
+// Like zg_os_map_for_good, for tables that are read at random: uses huge pages if the system allows MADV_HUGEPAGE.
+// `bytes` is a power of two.
 void *zg_os_map_table(uint64_t bytes);
-// Which pages have memory: bit 0 of `present`, a byte for each page. The range begins at a page.
+// Finds the pages that have memory: bit 0 of each byte of `present`, one byte per page. The range begins at a page.
 int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present);
-// Whether the kernel would give this much memory now: its overcommit rules are asked, nothing is kept.
+// Returns whether the kernel would grant this much memory now by its overcommit rules. Keeps nothing.
 bool zg_os_would_give(uint64_t bytes);
-// Moves the pages of [from, from+bytes), parts of one reservation, to [to, to+bytes); `from` stays mapped and reads as zero. Where
-// that fails (the kernel does not know it, or the range is several mappings) `from` is as it was, and `to` is as it was, reads as
-// zero, or is not mapped any more: -EFAULT.
+// Moves the pages of [from, from+bytes), part of one reservation, to [to, to+bytes). `from` stays mapped and reads as
+// zero. On failure (not supported, or the range is several mappings), `from` is unchanged, and `to` is unchanged, reads
+// as zero, or, if the result is -EFAULT, is unmapped.
 int zg_os_move(void *from, void *to, uint64_t bytes);
-// Whether all of it is private memory of no file. Dead memory only: a child that is forked meanwhile may find zeros.
+// Returns true if the range is private anonymous memory. Only for freed memory, because a child forked meanwhile may
+// find zeros.
 bool zg_os_is_private(void *start, uint64_t bytes);
-// Moves a range of several mappings like zg_os_move, one after the other; `*moved` bytes from `from` on have moved, also where it
-// fails.
+// Moves a range of several mappings by zg_os_move, one after the other. `*moved` bytes from `from` on were moved, even
+// on failure.
 int zg_os_move_several(void *from, void *to, uint64_t bytes, uint64_t *moved);
 
-// Children inherit the range, with what is in it: undoes advice for fork.
+// Undoes fork advice (madvise), so that children inherit the range with its contents.
 void zg_os_inherit(void *start, uint64_t bytes);
-// All of the range is mapped.
+// Returns true if all of the range is mapped.
 bool zg_os_is_mapped(void *start, uint64_t bytes);
-// Maps an inaccessible range where nothing is mapped; false where something is.
+// Maps an inaccessible range if nothing is mapped there; otherwise returns false.
 bool zg_os_map_hole(void *start, uint64_t bytes);
-// Makes code writable, and it stays executable; and back, or what was written code.
+// Makes code writable while it stays executable. zg_os_close_code makes it, or newly written code, executable and
+// read-only.
 int zg_os_open_code(void *start, uint64_t bytes);
 int zg_os_close_code(void *start, uint64_t bytes);
 
-// Makes constants writable, and constants again.
+// Makes constants writable. zg_os_close_constants makes them read-only again.
 int zg_os_open_constants(void *start, uint64_t bytes);
 int zg_os_close_constants(void *start, uint64_t bytes);
 
-// Copies from an address that may not be mapped. Returns the bytes copied, 0 where nothing could be read.
+// Copies from an address that may be unmapped. Returns the bytes copied; 0 if nothing could be read.
 uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
-// The same, and why nothing could be read: -EFAULT where nothing is mapped, anything else says nothing about the address.
+// Like zg_os_read_memory, but if nothing could be read, returns why: -EFAULT if nothing is mapped; other errors say
+// nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
-// Copies several pieces, one behind the other, by one call. Returns as zg_os_try_read_memory does, where a piece that cannot be read in
-// full ends it. ZG_OS_PIECES at the most.
+// Copies up to ZG_OS_PIECES ranges behind each other by one call, and stops at a range that cannot be read in full.
+// Returns as zg_os_try_read_memory.
 struct zg_os_piece {
     uint64_t from, bytes;
 };
 enum { ZG_OS_PIECES = 4 };
 int64_t zg_os_try_read_pieces(void *to, const struct zg_os_piece *pieces, int count);
-// Copies all of it from another process. False where the kernel does not let us, or it is gone.
+// Copies from another process. False unless everything was copied: the kernel denies access, or the process is gone.
 bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes);
-// Every page of [low, high) can be read.
+// Returns true if every page of [low, high) is readable.
 bool zg_os_is_readable(uint64_t low, uint64_t high);
-// process_vm_readv works in this process (a sandbox may refuse it).
+// Returns true if process_vm_readv works in this process; a sandbox may refuse it.
 bool zg_os_can_read_memory(void);
-// What was refused as such, not for its arguments, once at least: bits of zg_os_refusal.
+// Kinds of calls that were refused at least once regardless of their arguments: bits of zg_os_refusal.
 enum zg_os_refusal { zg_os_refused_reads = 1, zg_os_refused_advice = 2 };
 extern uint32_t zg_os_refused;
 
 int zg_os_write(int descriptor, const void *bytes, uint64_t count);
-// For appending; made where it is not there, for the owner only. Follows no link, waits for nobody who reads a FIFO, and takes no file
-// of another user's but root's, nor one with several names.
+// Opens a file for appending, and creates it for its owner if needed. Does not follow links, does not wait for a FIFO's
+// reader, and refuses files that have several names or belong to a user other than this one and root.
 int zg_os_open_append(const char *path);
-// The same for a file that exists in a directory, where links may be followed. / For a new file.
+// Opens an existing file in a directory for appending; follows links.
 int zg_os_open_append_in(int directory, const char *name);
+// Creates a new file in a directory for appending.
 int zg_os_create_append(int directory, const char *name);
-// Opens a directory (O_PATH, no link) of this user's or of root's, in which nobody else can rename or remove files. -EPERM otherwise.
+// Opens a directory (O_PATH, no link) that belongs to this user or root, and in which no other user can rename or
+// remove files. -EPERM otherwise.
 int zg_os_open_own_directory(const char *path);
-// Sends one packet to the Unix socket (SOCK_SEQPACKET) that listens at the path, without waiting. -ECONNREFUSED or -ENOENT where nobody
-// listens.
+// Sends one packet to the Unix socket (SOCK_SEQPACKET) that listens at the path, without waiting. -ECONNREFUSED or
+// -ENOENT if no socket listens.
 int zg_os_send(const char *path, const void *bytes, uint64_t count);
-// A pipe or a socket, where writing may wait for whoever reads.
+// Returns true for a pipe or socket, where a write may wait for the reader.
 bool zg_os_may_block(int descriptor);
-// Waits until something can be written. True also where the kernel does not say.
+// Waits until the descriptor is writable. Also true if the kernel does not answer.
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
-// Makes a file that exists, under one name alone, a byte shorter; within every limit, and on a full disk.
-// Processes that do it at the same time wait for each other, but not for long.
+// Shortens an existing file with a single name by one byte, which works within every limit and on a full disk.
+// Processes that do so at the same time wait for each other for a limited time.
 void zg_os_shorten(int directory, const char *name);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
-// The same from the file's beginning; the descriptor's position stays.
+// Reads from the beginning of the file; the descriptor's position does not change.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
 int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
-// For a look at a program before it is executed: regular files only. Nothing is waited for. Negative where there is none.
+// Opens a program that is about to be executed, for a look at it: regular files only, without waiting. Negative on
+// failure.
 int zg_os_open_program(int directory, const char *path);
-// There is a regular file that the process may execute.
+// Returns true if there is a regular file that the process may execute.
 bool zg_os_is_executable(const char *path);
-// The kernel's files (/proc, control groups), for reading. They lie below zg_os_root, which tests set: "" is the real ones.
+// Opens a kernel file (/proc, control groups) for reading. Tests put a directory's path into zg_os_root in front of it.
 extern const char *zg_os_root;
 int zg_os_open_system(const char *path);
 int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
-// Which file the descriptor leads to. False where it is closed.
+// Identifies the file of a descriptor. False if it is closed.
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
-// Moves a descriptor out of the range that programs use, close-on-exec. Returns the new one, or a negative errno where there
-// is none; the old one is closed in any case, for the program's next one is to have its number.
+// Moves a descriptor out of the range that programs use, close-on-exec. Returns the new descriptor or a negative errno.
+// Always closes the old one, because its number must be free for the program.
 int zg_os_hide_descriptor(int descriptor);
-// A second descriptor for the same file, out of the way, close-on-exec. Negative where there is none, or numbers are scarce: those are the
-// program's.
+// Duplicates a descriptor out of the program's range, close-on-exec. Negative if that fails or if descriptors are
+// scarce, because the program needs them.
 int zg_os_duplicate_hidden(int descriptor);
-// Hidden descriptors have numbers that the program cannot get, where its hard limit leaves room: they are none of its own fewer. From the
-// first to the second call all others, too, are not counted against its limit. For the start, and the child of a fork.
+// Hidden descriptors have numbers that the program cannot get, if its hard limit leaves room, so that the program loses
+// none. Between these two calls, no new descriptor counts against its limit. For start-up and the child of a fork.
 void zg_os_lift_descriptor_limit(void);
 void zg_os_restore_descriptor_limit(void);
-// The calling thread goes on with a descriptor table of its own, in which only these are open; others' tables stay as they
-// are. `kept` is sorted upwards. False where the kernel cannot (before 5.9): nothing has changed then.
+// Gives the calling thread a descriptor table of its own that keeps only these descriptors; other threads' tables do
+// not change. `kept` is sorted upwards. False, without effect, if the kernel cannot (before Linux 5.9).
 bool zg_os_leave_descriptors(const int *kept, int count);
-// A file in memory that only its owner may open, sealed where the kernel lets it be: its size stays what it is. Negative where there is
-// none.
+// Creates a memory file that only its owner may open, sealed to a fixed size if the kernel allows it. Negative on
+// failure.
 int zg_os_memfd(const char *name, uint64_t bytes);
-// Makes another user the owner of the file, which takes the rights of root; otherwise nothing happens.
+// Makes `user` the owner of the file, if the process has root's rights. Otherwise does nothing.
 void zg_os_give_file(int descriptor, uint32_t user);
-// Replaces what is mapped at `at` by private zeros.
+// Replaces the mapping at `at` by private zeros.
 void *zg_os_map_private(uint64_t bytes, void *at);
-// What is mapped shared is mapped once more, elsewhere. NULL where that is refused.
+// Maps a shared mapping once more at another address. NULL if refused.
 void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
-// Memory that can be mapped several times, zeroed, that children do not inherit. NULL where refused.
+// Maps zeroed memory that can be mapped several times and that children do not inherit. NULL if refused.
 void *zg_os_map_common(uint64_t bytes);
-// Maps such memory once more, at `at`, in place of what is mapped there.
+// Maps such memory once more at `at`, replacing what is mapped there.
 int zg_os_map_window(void *common, uint64_t bytes, void *at);
-// Children inherit such memory, as memory that they share; or they do not.
+// Makes children inherit such memory as shared memory, or not.
 int zg_os_share_with_children(void *common, uint64_t bytes, bool share);
-// Makes the pages of a mapping be there, so that the first access to each is no fault.
+// Maps the pages in advance, so that the first access to each does not fault.
 int zg_os_populate(void *start, uint64_t bytes);
-// Gives pages of such memory back, wherever they are mapped; they read as zero afterwards.
+// Releases pages of such memory in all its mappings; they read as zero afterwards.
 int zg_os_remove(void *common, uint64_t bytes);
-// A file in memory of at least so many bytes that nobody can make smaller (what is mapped of it stays there), for mapping it.
-// Negative where there is none at the path.
+// Opens a memory file of at least `bytes` bytes that is sealed against shrinking, so that a mapping of it stays valid.
+// Negative on failure.
 int zg_os_open_sealed(int directory, const char *name, uint64_t bytes);
 
-// At the start and in the child of a fork: asks what is not to be asked again under a filter of system calls (filter.h).
+// Asks the kernel now for values that a seccomp filter may hide later (filter.h). Start-up and the child of a fork.
 void zg_os_remember(void);
-// Before a filter counts: what the thread and the clocks say now is what they go on from.
+// Call before a filter takes effect: saves the thread's id and the clocks, which continue from these values.
 void zg_os_before_filter(void);
-// A filter lets this call through (where its arguments are 0). / It lets memory be made accessible. / It lets everything through that
-// the runtime cannot do without losing something.
+// Returns true if the filters allow this call (with arguments 0).
 bool zg_os_may_call(long number);
+// Returns true if the filters allow memory to be made accessible.
 bool zg_os_may_commit(void);
+// Returns true if the filters allow every call without which the runtime loses a feature.
 bool zg_os_may_all(void);
-// The caller is this process; otherwise it is a child that shares its memory (vfork).
+// Returns true in this process, and false in a child that shares its memory (vfork).
 bool zg_os_is_own_process(void);
-// The thread of this number is still there.
+// Returns true if the thread still exists.
 bool zg_os_has_thread(int tid);
-// There is no process of this number, as far as one may ask. / It may trace this one, where the kernel lets only ancestors (Yama).
+// Returns true if the kernel says that no process has this id.
 bool zg_os_is_gone(int pid);
+// Lets a process trace this one even if the kernel allows only ancestors (Yama).
 void zg_os_let_trace(int pid);
-// The limit on the size of files, as high as it may be; `*before` is what it was. / As it was.
+// Raises RLIMIT_FSIZE to the hard limit. `*before` receives the former limit.
 bool zg_os_lift_file_limit(uint64_t before[2]);
+// Sets RLIMIT_FSIZE to a limit that zg_os_lift_file_limit returned.
 void zg_os_limit_files(const uint64_t limit[2]);
-// The main thread's stack is as large as it may become, 8 MiB at the most, as far as the kernel lets it: later it may not grow any more.
+// Grows the main thread's stack to its limit, at most 8 MiB, or as far as the kernel allows: it may not be able to grow
+// later.
 void zg_os_grow_stack(void);
-// The end of libc's own heap, 0 where it cannot be asked for.
+// Returns the end of libc's own heap (brk); 0 if unknown.
 uint64_t zg_os_break(void);
-// As sigaltstack (stack_t), for the runtime's own use.
+// Like sigaltstack (stack_t), for the runtime's own use.
 int zg_os_alternate_stack(const void *stack, void *old);
 
-// The real, the effective or the saved user is root, or that is not known.
+// Returns true if the real, effective, or saved user is root, or unknown.
 bool zg_os_may_become_root(void);
 int zg_os_pid(void);
 int zg_os_tid(void);
-// It is the kernel's number, of now or as told before a filter; otherwise one of our own, because a filter refuses to tell.
+// Returns true if the id is the kernel's, from now or before a filter. False if the runtime made it up because a filter
+// hides it.
 bool zg_os_tid_is_from_kernel(int tid);
 void zg_os_thread_name(char name[16]);
-// What /proc says of the process, for where a filter refuses to tell. Start-up.
+// Records the identity of the process according to /proc, for when a filter hides it. Start-up.
 void zg_os_note_identity(int pid, const char *name);
 void zg_os_after_fork_in_child(void);
 void zg_os_set_thread_name(const char *name);
 void zg_os_kill_self(int signal);
-// The calling thread gets this signal once more, `info` being a siginfo_t as the kernel made it.
+// Sends the calling thread a signal again; `info` is a siginfo_t as made by the kernel.
 void zg_os_raise_again(int signal, const void *info);
-// Changes the calling thread's mask of blocked signals (bit signal - 1) as sigprocmask does; `*before`, unless NULL, becomes what it
-// was. False where a filter of system calls refuses it: then nothing has changed.
+// Changes the calling thread's signal mask (bit signal - 1) like sigprocmask. `*before`, unless NULL, receives the old
+// mask. False, without effect, if a filter refuses the call.
 bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before);
-// Signals that wait for this thread or the process. False where the kernel does not say.
+// Returns the signals pending for this thread or the process. False if the kernel does not answer.
 bool zg_os_pending_signals(uint64_t *pending);
-// The mask as it was. Tried again where it is refused: no program can go on without.
+// Restores the mask. Retries if refused, because no program can run with a wrong mask.
 void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);
-// How much address space the process may have: its limit, or all that the kernel lays out where that is little (39 or 42 bits instead of
-// 47 and more). RLIM_INFINITY: more than the runtime wants.
+// Returns how much address space the process may have: its limit, or all that the kernel lays out if that is little (39
+// or 42 bits instead of 47 and more). RLIM_INFINITY: more than the runtime needs.
 uint64_t zg_os_address_space(void);
-// The kernel's pages are those that the runtime is made for.
+// Returns true if the kernel's page size is ZG_PAGE_BYTES.
 bool zg_os_has_expected_pages(void);
-// Bytes of memory that the machine has; 0 where the kernel does not say.
+// Returns the bytes of memory of the machine; 0 if unknown.
 uint64_t zg_os_physical_memory(void);
 void zg_os_yield(void);
 
-// timeout_ns < 0: for ever. `private_` is false for memory that other processes share.
+// timeout_ns < 0: wait forever. `private_` is false for memory shared with other processes.
 int zg_os_futex_wait(uint32_t *word, uint32_t expected, bool private_, int64_t timeout_ns);
 int zg_os_futex_wake(uint32_t *word, int count, bool private_);
 

@@ -1,4 +1,4 @@
-// The system calls of the runtime, made directly: no errno, no cancellation points, usable before libc is initialised.
+// Makes the runtime's system calls directly: no errno, no cancellation points, usable before libc is initialized.
 // Any context; takes no lock.
 
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@
 #include "platform/ratio.h"
 #include "platform/text.h"
 
-// A call that a filter of system calls does not let through is not made (filter.h): it fails as if the kernel had refused it.
+// Checks the call against seccomp filters (filter.h). A call that is not allowed fails as if the kernel had refused it.
 static bool may_call(long number, long a, long b, long c, long d, long e, long f) {
     const uint64_t arguments[] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)d, (uint64_t)e, (uint64_t)f};
     return zg_filter_allows(number, arguments);
@@ -40,7 +40,7 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
     system_call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-// What ends the process anyway is not asked for.
+// The call ends the process anyway, so no filter is checked.
 #define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
@@ -53,7 +53,7 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 #endif
 
 #ifndef PROT_MTE
-#define PROT_MTE 0x20 // of AArch64
+#define PROT_MTE 0x20 // AArch64 only
 #endif
 #ifndef PR_SET_TAGGED_ADDR_CTRL
 #define PR_SET_TAGGED_ADDR_CTRL 55
@@ -68,7 +68,7 @@ extern void *__libc_stack_end;
 
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
-// After so many tries a call that says "again" has failed.
+// Number of tries after which a call that returns EINTR or EAGAIN has failed.
 enum { TRIES_MOST = 1000 };
 
 uint32_t zg_os_refused;
@@ -78,7 +78,7 @@ static void note_refusal(enum zg_os_refusal refusal) {
         __atomic_fetch_or(&zg_os_refused, refusal, __ATOMIC_RELAXED);
 }
 
-// Advice that the kernel need not follow.
+// Gives advice that the kernel may ignore.
 static void hint(void *start, uint64_t bytes, int advice) {
     if (is_error(ZG_CALL(SYS_madvise, start, bytes, advice, 0, 0, 0))) note_refusal(zg_os_refused_advice);
 }
@@ -88,14 +88,15 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
-// The runtime's own address space, for limits that are the program's: reservations, and what is mapped besides.
+// Sizes of the runtime's own address space, which limits of the program must allow for: reservations, and other
+// mappings.
 static uint64_t reserved_bytes, mapped_bytes;
 
-// RLIMIT_DATA counts private memory that can be written to, unless it may grow downwards as a stack does. So reservations have that flag,
-// and the limit is the program's alone (limits/allowance.h does the heap's part of it). They never do grow: below each stands a page
-// that lacks the flag. 0 where the kernel refuses it.
+// RLIMIT_DATA counts private writable memory unless it may grow downwards like a stack. Reservations have that flag, so
+// the whole limit is left to the program (limits/allowance.h applies it to blocks). They never grow, because a page
+// without the flag lies below each. 0 if the kernel refuses the flag.
 static int uncounted = MAP_GROWSDOWN;
-// The one part of a reservation that is mapped shared, where the flag does not exist.
+// The one part of a reservation that holds shared mappings, which cannot have the flag.
 static uint64_t shared_start, shared_bytes;
 
 static int uncounted_at(const void *start) { return (uint64_t)start - shared_start < shared_bytes ? 0 : uncounted; }
@@ -105,20 +106,20 @@ void zg_os_will_share(void *start, uint64_t bytes) {
     shared_bytes = bytes;
 }
 
-// What nobody writes to is left out of core files, or they would have the size of all that is reserved: debuggers write
-// it out as zeros. Neighbours that differ in this are mappings of their own.
+// Excludes reserved memory from core files. Debuggers write it as zeros, so core files would be as large as all
+// reservations. Adjacent mappings with different advice do not merge.
 static void advise_reserved(void *start, uint64_t bytes) {
-    // Huge pages would back sparse tables and slabs with 2 MiB a touch where the system's default is "always".
-    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // a kernel without huge pages refuses it
+    // If the system's default is "always", huge pages would back sparse tables and slabs with 2 MiB per touched page.
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // fails in kernels without huge pages
     hint(start, bytes, MADV_DONTDUMP);
 }
 
-// What is ours. A place that has become free is taken by setting its `end` to TAKEN.
+// Address ranges of the runtime. A free entry has `end` 0; setting `end` to TAKEN claims it.
 enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
 static struct { uint64_t start, end; } own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
-// Behind the others as long as there is room; then where something has gone.
+// Appends the range while there is room, and then reuses entries of unmapped ranges.
 static void note_own(const void *start, uint64_t bytes) {
     if (!start || bytes < OWN_LEAST) return;
     uint64_t i = zg_load(&own_ranges_used), none;
@@ -148,15 +149,16 @@ bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
 }
 
 static bool map_where_free(void *start, uint64_t bytes) {
-    // An older kernel does not know the flag, and takes the address for a wish.
+    // Kernels that do not know MAP_FIXED_NOREPLACE treat the address as a hint.
     void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
     if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
     return at == start;
 }
 
-// A page that lies below a reservation, which does not grow into it. Where something else lies there now, it may be gone later.
+// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. Anything else mapped there now may be
+// unmapped later.
 static char *map_above_hole(uint64_t bytes) {
-    enum { APART = 2 << 20 }; // what the kernel aligns large mappings to
+    enum { APART = 2 << 20 }; // alignment that the kernel gives large mappings
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | uncounted;
     char *start = map(NULL, bytes, PROT_NONE, flags, -1);
     if (!start || !uncounted || map_where_free(start - ZG_PAGE_BYTES, ZG_PAGE_BYTES)) return start;
@@ -171,8 +173,8 @@ static char *map_above_hole(uint64_t bytes) {
     return NULL;
 }
 
-// Where everything that is mapped from now on is locked: address space from before that, which is handed out once. A mapping
-// of our own would be backed at once, and would take from RLIMIT_MEMLOCK what is the program's.
+// Address space reserved before mlockall(MCL_FUTURE) and handed out once. A new mapping of the runtime would be backed
+// at once, and would count against the program's RLIMIT_MEMLOCK.
 #define POOL_BYTES ((uint64_t)64 << 30)
 static uint64_t pool_at, pool_end;
 static bool locks_later, locks_blocks_later;
@@ -217,7 +219,7 @@ void *zg_os_reserve(uint64_t bytes) {
     if (start) return start;
     start = map_above_hole(bytes);
     if (!start && uncounted && zg_load(&reserved_bytes) == 0) {
-        uncounted = 0; // an emulator, or a filter that knows fewer flags
+        uncounted = 0; // an emulator, or a filter that allows fewer flags
         start = map_above_hole(bytes);
         if (!start) uncounted = MAP_GROWSDOWN;
     }
@@ -227,14 +229,14 @@ void *zg_os_reserve(uint64_t bytes) {
     return start;
 }
 
-// Of the one range whose memory has tags: a new mapping there is to have them, too.
+// The one range whose memory has tags. New mappings there must have them, too.
 static uint64_t tagged_start, tagged_bytes;
 static int tags_at(const void *start) {
     return ZG_ARCH_TAGS && (uint64_t)start - tagged_start < tagged_bytes ? PROT_MTE : 0;
 }
 
 bool zg_os_start_tags(void) {
-    // Tags that the instruction IRG may choose: the program's business, which has none of that. All but 0.
+    // Tags that the instruction IRG may choose: all but 0. Only the program uses IRG.
     long wanted = PR_TAGGED_ADDR_ENABLE | PR_MTE_TCF_SYNC | 0xfffeL << PR_MTE_TAG_SHIFT;
     return ZG_CALL(SYS_prctl, PR_SET_TAGGED_ADDR_CTRL, wanted, 0, 0, 0, 0) == 0;
 }
@@ -249,7 +251,8 @@ bool zg_os_tag_range(void *start, uint64_t bytes) {
 static bool is_cut(const void *start);
 
 void zg_os_release(void *start, uint64_t bytes) {
-    if (is_cut(start)) { // a hole in a reservation could be grown into
+    // A hole would let the reservation above it grow.
+    if (is_cut(start)) {
         zg_os_discard(start, bytes);
         return;
     }
@@ -282,7 +285,8 @@ int zg_os_discard(void *start, uint64_t bytes) {
 }
 
 int zg_os_blank(void *start, uint64_t bytes) {
-    // A fresh reservation over the old mapping, which merges with its inaccessible neighbours once the advice is the same: see advise_reserved.
+    // Map a fresh reservation over the old mapping. It merges with inaccessible neighbors once the advice is the same
+    // (advise_reserved).
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(start), -1, 0);
     if (is_error(result)) return (int)result;
@@ -293,12 +297,13 @@ int zg_os_blank(void *start, uint64_t bytes) {
 
 int zg_os_retire(void *start, uint64_t bytes) {
     int result = zg_os_blank(start, bytes);
-    // As zg_os_reserve: else it never merges with what is around it, not even when it is accessible again.
+    // As in zg_os_reserve: without this advice the range would never merge with its neighbors, not even when accessible
+    // again.
     if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
     return result;
 }
 
-// A call that a signal may interrupt before it has done anything.
+// Repeats a call that a signal interrupted before it had an effect.
 static long call_uninterrupted(long number, long a, long b, long c, long d) {
     long result;
     int tries = 0;
@@ -307,7 +312,7 @@ static long call_uninterrupted(long number, long a, long b, long c, long d) {
     return result;
 }
 
-// -EINTR and -EAGAIN: the kernel lost a race and wants to be asked again.
+// Repeats the call for -EINTR and -EAGAIN, which mean that the kernel lost a race.
 static int advise(void *start, uint64_t bytes, int advice) {
     long result;
     int tries = 0;
@@ -320,8 +325,8 @@ int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present) {
     return (int)ZG_CALL(SYS_mincore, start, bytes, present, 0, 0, 0);
 }
 
-// Set where process_vm_readv does not exist. That may be an emulator of user mode (qemu's has none): advice that it does not know it takes
-// and forgets, and of a mapping whose pages were moved away it believes that there is none any more, as it later says of what lies there.
+// Set if process_vm_readv does not exist. The process may then run in a user-mode emulator (qemu's has none), which
+// accepts and ignores unknown advice, and which treats a range whose pages were moved away as unmapped.
 static bool may_be_emulated;
 static long ask_for_word(uint64_t address);
 
@@ -335,7 +340,8 @@ static void *map_unnoted(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
     if (start) return start;
     start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    if (!start) return zg_os_map_for_good(bytes); // a limit of the program's: what was reserved before counts already
+    // Under a limit of the program, use a reservation, which already counts.
+    if (!start) return zg_os_map_for_good(bytes);
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return start;
 }
@@ -346,10 +352,10 @@ void *zg_os_map(uint64_t bytes) {
     return start;
 }
 
-// Such memory is cut from one reservation after the other, since each costs half a dozen calls and two mappings. Whoever finds another
-// thread, or what it has interrupted, at this gets a reservation of its own.
+// Memory of zg_os_map_for_good is cut from shared reservations, because each reservation costs half a dozen calls and
+// two mappings. If another thread, or the interrupted code, is cutting, the caller gets a reservation of its own.
 static uint64_t cut_at, cut_end;
-static uint64_t first_cut_start, first_cut_end; // of the reservation that is there when none can be made any more
+static uint64_t first_cut_start, first_cut_end; // of the first such reservation
 static bool is_cutting;
 
 static bool is_cut(const void *start) {
@@ -402,8 +408,8 @@ bool zg_os_would_give(uint64_t bytes) {
     return true;
 }
 
-// Since Linux 6.17 several mappings are moved together, each with what the program has made of it. Growing them in place never is
-// done, and here there never is room for it.
+// Returns true if the range is one mapping: mremap then does not fail with EFAULT. It never grows the mapping, because
+// there is no room. Since Linux 6.17, mremap moves several mappings together, each with the program's changes.
 static bool is_one_mapping(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_mremap, start, bytes, bytes + ZG_PAGE_BYTES, 0, 0, 0) != -EFAULT;
 }
@@ -412,15 +418,15 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
     if (ZG_UNLIKELY(may_be_emulated) || !is_one_mapping(from, bytes)) return -EINVAL;
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
     if (!is_error(result)) {
-        zg_os_inherit(to, bytes); // the mapping has moved, with the advice that the program gave for it
+        zg_os_inherit(to, bytes); // the mapping keeps the program's fork advice
         return 0;
     }
-    // The kernel may have unmapped the target before it gave up.
+    // The kernel may have unmapped the target before it failed.
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(to);
     return map(to, bytes, PROT_READ | PROT_WRITE, flags, -1) ? -EINVAL : -EFAULT;
 }
 
-// Bytes from `start` on that are one mapping, found by halving.
+// Returns how many bytes from `start` on are one mapping, by bisection.
 static uint64_t one_mapping_bytes(void *start, uint64_t bytes) {
     if (is_one_mapping(start, bytes)) return bytes;
     uint64_t one = ZG_PAGE_BYTES, several = bytes;
@@ -446,13 +452,13 @@ void zg_os_inherit(void *start, uint64_t bytes) {
     ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
 }
 
-// The kernel gives this advice to no other memory.
+// The kernel accepts this advice only for private anonymous memory.
 bool zg_os_is_private(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_madvise, start, bytes, MADV_WIPEONFORK, 0, 0, 0) == 0 &&
            ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0) == 0;
 }
 
-// The advice changes nothing here: what is not to be inherited is not there.
+// Uses advice that has no effect here: memory excluded from fork does not exist in a child.
 bool zg_os_is_mapped(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0) == 0;
 }
@@ -478,22 +484,25 @@ int zg_os_close_constants(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ, 0, 0, 0);
 }
 
-// By the thread's own id: the process's is that of the main thread, which has no memory any more once it has ended. Never by one
-// that was told earlier: in the child of a fork it would be another process's. Where nobody may ask, no process has number 0.
+// Returns the thread's own id as the target of process_vm_readv. The process id is that of the main thread, which has
+// no memory once it has exited. A saved id could be another process's in the child of a fork. Returns 0, which is no
+// process, if the kernel does not tell.
 static int self_as_target(void) {
     long thread = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     if (thread <= 0) thread = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
     return thread > 0 ? (int)thread : 0;
 }
 
-// Where process_vm_readv does not exist (kernels without CONFIG_CROSS_MEMORY_ATTACH, emulators of user mode): the kernel copies a mask
-// of signals before it finds that it is not told what to do with it (EINVAL), and says where it cannot (EFAULT). 0: there is a word.
+// Probes a word if process_vm_readv does not exist (kernels without CONFIG_CROSS_MEMORY_ATTACH, user-mode emulators):
+// the kernel copies a signal mask before it rejects the invalid operation (EINVAL), and reports an unreadable address
+// (EFAULT). 0: readable.
 static long ask_for_word(uint64_t address) {
     long result = ZG_CALL(SYS_rt_sigprocmask, ~0, address & ~UINT64_C(7), NULL, sizeof(uint64_t), 0, 0);
     return result == -EINVAL ? 0 : result == -EFAULT ? -EFAULT : -ENOSYS;
 }
 
-// Another thread may unmap a page between the question and the copy, which is not met where the kernel copies.
+// Another thread may unmap a page between the probe and the copy, and the copy then faults. process_vm_readv has no
+// such race.
 __attribute__((no_sanitize("address"))) static int64_t read_by_asking(char *to, uint64_t from, uint64_t bytes) {
     uint64_t done = 0;
     long answer = 0;
@@ -569,8 +578,8 @@ bool zg_os_can_read_memory(void) {
     return zg_os_read_memory(&copy, (uint64_t)&word, sizeof word) == sizeof word && copy == word;
 }
 
-// Writing to a pipe without a reader, or beyond the limit on the size of files, raises a signal that ends programs. It is
-// held back meanwhile and taken back, unless the program has it blocked: then it may be the program's own.
+// A write to a pipe without a reader, or beyond RLIMIT_FSIZE, raises a signal that ends programs. It is blocked during
+// the write and consumed afterwards, unless the program blocks it: a pending signal may then be the program's own.
 struct held_signals {
     uint64_t before;
     bool are_held;
@@ -583,7 +592,7 @@ static struct held_signals hold_signals(void) {
     return held;
 }
 
-// `result` is that of the call that was made meanwhile.
+// `result` is the result of the call made while the signals were blocked.
 static void release_signals(struct held_signals held, long result) {
     if (!held.are_held) return;
     const struct timespec at_once = {0};
@@ -612,22 +621,24 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
-// Under a filter that knows only one of the two calls: libc's own fstat is now the one, now the other.
+// Reads a file's status. A filter may allow only one of the two calls, because libc's fstat uses either, depending on
+// its version.
 static bool look_at(int descriptor, struct stat *status) {
     if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
     return ZG_UNLIKELY(zg_filter_stands) &&
            !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
 }
 
-// Root or this process's user.
+// Returns true for root and this process's user.
 static bool is_trusted_owner(uid_t owner) {
     if (owner == 0) return true;
     long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-    if (is_error(user)) user = (long)getauxval(AT_EUID); // under a filter: as it was at the start
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // if a filter hides it: as of the start
     return owner == (uid_t)user;
 }
 
-// Another user may have put the file there: a hard link to a file that is not meant, or a file that this user can read.
+// Returns true if another user may have planted the file: a hard link to an unrelated file, or a file readable by that
+// user.
 static bool may_be_planted(int descriptor) {
     struct stat status;
     if (!look_at(descriptor, &status)) return true;
@@ -635,7 +646,7 @@ static bool may_be_planted(int descriptor) {
 }
 
 static int open_append(int directory, const char *path, int more) {
-    // A FIFO that nobody reads is refused (ENXIO) and not waited for.
+    // A FIFO without a reader fails with ENXIO instead of waiting.
     int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | more;
     int descriptor = (int)ZG_CALL(SYS_openat, directory, path, flags, 0600, 0, 0);
     if (descriptor < 0) return descriptor;
@@ -727,7 +738,7 @@ static bool is_regular(int directory, const char *path) {
 }
 
 int zg_os_open_program(int directory, const char *path) {
-    // Asked before: opening a device can do things.
+    // Check before opening, because opening a device can have side effects.
     if (!is_regular(directory, path)) return -EACCES;
     return (int)ZG_CALL(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0);
 }
@@ -756,13 +767,15 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
 
 void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
 
-// Hidden descriptors begin at 1000 where there are so many: shells and daemons look at the low numbers. Up to 256 are all the program's. A limit
-// beyond 4096 is never used up, and the kernel would copy a table of that size with each fork.
+// Hidden descriptors begin at 1000 if the limit allows it, because shells and daemons use low numbers. With a limit of
+// up to 256, all are left to the program. Limits over 4096 are never used up and not raised: the kernel would copy a
+// table of that size at each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
-    uint32_t busy;  // one thread changes the limit
-    bool is_lifted; // or is about to be: a child that is forked meanwhile restores it
-    uint64_t from;  // the first number that the program cannot have
+    uint32_t busy; // a thread is changing the limit
+    // The limit is raised, or is about to be: a child that is forked meanwhile restores it.
+    bool is_lifted;
+    uint64_t from; // the first number that the program cannot get
     uint64_t before[2], lifted[2];
 } descriptors;
 
@@ -784,7 +797,7 @@ static bool lift_descriptor_limit(void) {
 }
 
 void zg_os_lift_descriptor_limit(void) {
-    if (descriptors.is_lifted) return; // by another thread when this process was forked
+    if (descriptors.is_lifted) return; // raised by another thread when this process was forked
     descriptors.busy = 0;
     lift_descriptor_limit();
 }
@@ -793,7 +806,7 @@ void zg_os_restore_descriptor_limit(void) {
     if (!descriptors.is_lifted) return;
     uint64_t found[2] = {descriptors.lifted[0], descriptors.lifted[1]};
     ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, descriptors.before, found, 0, 0);
-    // Another thread has set one of the program's meanwhile.
+    // Another thread has set a limit of the program meanwhile: set it again.
     if (found[0] != descriptors.lifted[0] || found[1] != descriptors.lifted[1])
         ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, found, NULL, 0, 0);
     __atomic_store_n(&descriptors.is_lifted, false, __ATOMIC_SEQ_CST);
@@ -830,7 +843,7 @@ int zg_os_hide_descriptor(int descriptor) {
 #endif
 
 bool zg_os_leave_descriptors(const int *kept, int count) {
-    // The first call copies the table and leaves its range out of the copy (CLOSE_RANGE_UNSHARE).
+    // The first call copies the descriptor table without the call's range (CLOSE_RANGE_UNSHARE).
     unsigned from = 0, flags = 2;
     for (int i = 0; i <= count; i++) {
         unsigned to = i < count ? (unsigned)kept[i] : ~0u;
@@ -845,7 +858,7 @@ bool zg_os_leave_descriptors(const int *kept, int count) {
 }
 
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u // Linux 6.3: the one way where vm.memfd_noexec is 2
+#define MFD_NOEXEC_SEAL 8u // Linux 6.3; required if vm.memfd_noexec is 2
 #endif
 
 int zg_os_memfd(const char *name, uint64_t bytes) {
@@ -854,11 +867,11 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     if (descriptor == -EINVAL) descriptor = ZG_CALL(SYS_memfd_create, name, flags, 0, 0, 0, 0);
     if (descriptor < 0) return (int)descriptor;
     ZG_CALL(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
-    struct held_signals held = hold_signals(); // files in memory have the limit of files
+    struct held_signals held = hold_signals(); // RLIMIT_FSIZE applies to memory files
     long result = ZG_CALL(SYS_ftruncate, descriptor, bytes, 0, 0, 0, 0);
     release_signals(held, result);
-    // A reader that has mapped the file would die of SIGBUS if it could shrink. Where the kernel refuses it (qemu-user) the file serves core files
-    // alone: zguard takes no page of a process that is not sealed.
+    // A reader that has mapped the file would die of SIGBUS if the file shrank. If the kernel refuses the seal
+    // (qemu-user), the file serves only core files: zguard maps no page of a process that is not sealed.
     ZG_CALL(SYS_fcntl, descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, 0, 0);
     if (result == 0) return (int)descriptor;
     zg_os_close((int)descriptor);
@@ -874,7 +887,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
     int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return descriptor;
     struct stat status;
-    // Where a filter forbids to ask it is taken as it is: it lies in the directory of the run.
+    // If a filter forbids the question, trust the file, because it lies in the directory of the run.
     long seals = zg_os_may_call(SYS_fcntl) ? ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0) : F_SEAL_SHRINK;
     if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
         seals & F_SEAL_SHRINK)
@@ -884,7 +897,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
 }
 
 void *zg_os_map_again(void *shared, uint64_t bytes) {
-    // An old length of 0 asks for the same pages once more (mremap(2)).
+    // An old length of 0 maps the same pages once more (mremap(2)).
     long result = ZG_CALL(SYS_mremap, shared, 0, bytes, MREMAP_MAYMOVE, 0, 0);
     if (!is_error(result)) __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return is_error(result) ? NULL : (void *)result;
@@ -893,16 +906,16 @@ void *zg_os_map_again(void *shared, uint64_t bytes) {
 void *zg_os_map_common(uint64_t bytes) {
     void *start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1);
     if (!start) return NULL;
-    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // a kernel without huge pages refuses it
+    ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // fails in kernels without huge pages
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
-    // What is mapped from it again inherits both.
+    // Further mappings of it inherit both kinds of advice.
     if (zg_os_share_with_children(start, bytes, false) == 0) return start;
     zg_os_release(start, bytes);
     return NULL;
 }
 
 int zg_os_map_window(void *common, uint64_t bytes, void *at) {
-    // As zg_os_map_again.
+    // An old length of 0, as in zg_os_map_again.
     long result = ZG_CALL(SYS_mremap, common, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at, 0);
     return is_error(result) ? (int)result : 0;
 }
@@ -927,13 +940,14 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
     return map(at, bytes, PROT_READ | PROT_WRITE | tags_at(at), MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 }
 
-// What was told last, for where a filter refuses to tell later. In the child of a fork it is the parent's, in all places alike.
+// The kernel's last answers, used when a filter hides them later. In the child of a fork, all are the parent's at
+// first.
 static int noted_pid;
 static __thread int noted_tid __attribute__((tls_model("initial-exec")));
 static uint64_t kept_limits[RLIM_NLIMITS], kept_memory;
 static bool limit_is_kept[RLIM_NLIMITS];
 
-static char noted_name[16]; // of the main thread
+static char noted_name[16]; // the main thread's
 
 void zg_os_note_identity(int pid, const char *name) {
     noted_pid = pid;
@@ -945,8 +959,8 @@ int zg_os_pid(void) {
     return result > 0 ? (int)result : noted_pid;
 }
 
-// libc keeps the thread's number, and writes it into a mutex that the thread takes. 0 where threads are no part of libc (before glibc 2.34) and
-// the program has none.
+// Returns the thread id that libc keeps, which it writes into a mutex that the thread locks. 0 if the program has no
+// thread library (before glibc 2.34).
 static int libcs_tid(void) {
     pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     if (pthread_mutex_lock(&mutex) != 0) return 0;
@@ -954,7 +968,7 @@ static int libcs_tid(void) {
     pthread_mutex_unlock(&mutex);
     return tid;
 }
-// Where nobody has ever told, a number of the thread's own that no thread can have.
+// If the id was never known, a number that is unique to the thread and that no thread id can have.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -994,7 +1008,7 @@ void zg_os_exit(int status) {
     for (;;) ZG_LAST_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-// Where a filter stands, clocks that it does not allow go on from their last reading, by the processor's clock.
+// Under a filter, clocks that it hides continue from their last reading by the processor's clock.
 enum { TOLD_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
 static struct { uint64_t ns, ticks; } told_clocks[TOLD_CLOCKS];
 static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
@@ -1006,7 +1020,7 @@ static uint64_t went_on(int clock) {
     return told_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
 }
 
-// What the kernel has mapped for reading the coarse clocks makes no system call: libc goes there where there is such a mapping.
+// Reads a coarse clock through the vDSO, which makes no system call. libc does so if the vDSO is mapped.
 static bool read_mapped_clock(int clock, struct timespec *now) {
     int coarse = clock == CLOCK_REALTIME    ? CLOCK_REALTIME_COARSE
                  : clock == CLOCK_MONOTONIC ? CLOCK_MONOTONIC_COARSE
@@ -1033,7 +1047,7 @@ uint64_t zg_os_limit(int resource) {
     return limit.rlim_cur;
 }
 
-// The stack lies at the upper end, but for a random distance that is small beside the whole.
+// The stack lies at the upper end of the address space, except for a random distance that is small in comparison.
 uint64_t zg_os_address_space(void) {
     enum { ENOUGH_BITS = 46 };
     uint64_t limit = zg_os_limit(RLIMIT_AS), place = getauxval(AT_RANDOM);
@@ -1054,7 +1068,7 @@ uint64_t zg_os_physical_memory(void) {
 }
 
 void zg_os_after_fork_in_child(void) {
-    // The thread that has forked is the child's main thread.
+    // The thread that forked is the child's main thread.
     noted_tid = 0;
     if (!zg_os_may_call(SYS_getpid)) noted_pid = libcs_tid();
     zg_os_remember();
@@ -1093,17 +1107,17 @@ bool zg_os_may_all(void) {
 bool zg_os_is_own_process(void) { return zg_os_pid() == noted_pid; }
 bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, noted_pid, tid, 0, 0, 0, 0) != -ESRCH; }
 void zg_os_grow_stack(void) {
-    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // arguments and environment lie above
+    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // for arguments and environment
     uint64_t end = (uint64_t)__libc_stack_end & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
     uint64_t bytes = zg_min(limit, STACK_MOST), mapped = 0, missing;
     for (bytes -= zg_min(bytes, ABOVE_END); bytes >= STACK_LEAST; bytes /= 2) {
         bytes &= ~(ZG_PAGE_BYTES - 1);
-        // How much of it there is, by halving.
+        // Find the mapped size by bisection.
         for (missing = bytes; missing - mapped > ZG_PAGE_BYTES;) {
             uint64_t middle = mapped + ((missing - mapped) / 2 & ~(ZG_PAGE_BYTES - 1));
             *(zg_os_is_mapped((char *)end - middle, middle) ? &mapped : &missing) = middle;
         }
-        // The kernel writes there, and lets the stack grow for that as for an access of the program's; or refuses, and nothing faults.
+        // Let the kernel write there: it grows the stack as for an access of the program, or fails without a fault.
         if (is_error(ZG_CALL(SYS_clock_gettime, CLOCK_MONOTONIC, end - bytes, 0, 0, 0, 0))) continue;
         if (bytes > mapped) __atomic_fetch_add(&mapped_bytes, bytes - mapped, __ATOMIC_RELAXED);
         return;

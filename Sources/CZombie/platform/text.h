@@ -1,4 +1,4 @@
-// A bounded text buffer: what printf would do, without libc, locale or allocation. Also small string helpers.
+// A bounded text buffer that formats like printf, without libc, locale, or allocation. Also small string helpers.
 // Any context.
 
 #ifndef ZG_TEXT_H
@@ -20,9 +20,9 @@ void zg_text_decimal(struct zg_text *text, uint64_t value);
 void zg_text_signed(struct zg_text *text, int64_t value);
 void zg_text_padded(struct zg_text *text, uint64_t value, int digits);
 void zg_text_hex(struct zg_text *text, uint64_t value); // "0x1f"
-// A JSON string with its quotes; control characters and quotes escaped, bytes over 0x7f passed on.
+// Appends a quoted JSON string: escapes control characters and quotes, and keeps bytes over 0x7f.
 void zg_text_json_string(struct zg_text *text, const char *string);
-// As it is, on one line: a control character is a blank.
+// Appends a string on one line: replaces control characters by blanks.
 void zg_text_visible(struct zg_text *text, const char *string);
 void zg_text_json_hex(struct zg_text *text, uint64_t value); // "\"0x1f\""
 

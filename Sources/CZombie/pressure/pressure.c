@@ -1,4 +1,5 @@
-// Short memory, the pure part: the texts of /proc and of control groups, the level, the steps. Any context; no state.
+// Memory pressure, the pure part: parses texts of /proc and of control groups, rates the pressure, and chooses the next
+// step. Any context; no state.
 
 #include "pressure/pressure.h"
 
@@ -8,7 +9,8 @@ uint64_t zg_pressure_failures, zg_pressure_taken;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The digits at `at`, of which the text has to show the end. NULL where there are none.
+// Parses the number at `at` (too large: UINT64_MAX). Returns its end. NULL if there is no digit, or if the text ends
+// with the digits and may be cut off.
 static const char *parse_digits(const char *at, const char *end, uint64_t *value) {
     const char *start = at;
     uint64_t number = 0;
@@ -38,7 +40,7 @@ static const char *line_end(const char *at, const char *end) {
     return at;
 }
 
-// Behind the word at the line's beginning, where it is `name`; NULL otherwise.
+// Returns what follows the line's first word and its separators if that word is `name`; otherwise NULL.
 static const char *after_name(const char *at, const char *end, const char *name) {
     while (at < end && *name && *at == *name) at++, name++;
     if (*name || at == end || (*at != ' ' && *at != ':' && *at != '\t')) return NULL;
@@ -61,7 +63,7 @@ bool zg_pressure_parse_field(const char *text, uint64_t bytes, const char *name,
     return false;
 }
 
-// "NAME=12.34" or "NAME=12" in a line; as a number of hundredths, or whole.
+// Parses "NAME=12.34", in hundredths, or "NAME=12" in a line.
 static bool parse_assignment(const char *at, const char *end, const char *name, bool hundredths, uint64_t *value) {
     for (; at < end; at++) {
         const char *in = at, *letter = name;
@@ -93,7 +95,7 @@ bool zg_pressure_parse_stall(const char *text, uint64_t bytes, struct zg_stall *
     return some;
 }
 
-// Copies [from, to), octal escapes resolved ("\040" is a space). False where it does not fit.
+// Copies [from, to) and resolves octal escapes ("\040" is a space). False if it does not fit.
 static bool copy_path(const char *from, const char *to, char *path, uint64_t capacity) {
     uint64_t count = 0;
     while (from < to && count + 1 < capacity) {
@@ -108,7 +110,7 @@ static bool copy_path(const char *from, const char *to, char *path, uint64_t cap
     return from == to;
 }
 
-// One of the words between commas is this.
+// Whether a comma-separated list contains this word.
 static bool has_word(const char *at, const char *end, const char *word) {
     while (at < end) {
         const char *letter = word;
@@ -160,7 +162,7 @@ bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char
 
 // --- the level -------------------------------------------------------------------------------------------------------
 
-// used / limit in thousandths, 0 where there is no limit.
+// used / limit in thousandths, 0 if there is no limit.
 static uint64_t share(struct zg_bound bound) {
     if (!bound.limit) return 0;
     uint64_t thousandfold;
@@ -174,24 +176,27 @@ struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b) {
 
 enum {
     LOW_PERMILLE = 800,
-    SHORT_PERMILLE = 920, // of a limit, used
+    SHORT_PERMILLE = 920, // used part of a limit, in thousandths
     LOW_AVAILABLE = 100,
-    SHORT_AVAILABLE = 40, // of the system's memory, in thousandths
-    LOW_STALL = 1000,     // hundredths of a percent of the last ten seconds
+    SHORT_AVAILABLE = 40, // available part of the system's memory, in thousandths
+    LOW_STALL = 1000,     // part of the last ten seconds, in hundredths of a percent
+    // Parts of the time since the last reading, in thousandths. LOW: some tasks waited for memory. SHORT: all did.
     LOW_STALL_NOW = 100,
-    SHORT_STALL_NOW = 20, // thousandths of the time since the last look: some, all
-    // Of a group's limit: a heap of windows that is churned grows by up to half (Tests/Robustness/groups.py), and 600 * 3 / 2 < SHORT.
+    SHORT_STALL_NOW = 20,
+    // Used part of a group's limit. A heap in windows grows by up to half under churn (Tests/Robustness/groups.py), and
+    // 600 * 3 / 2 < SHORT_PERMILLE.
     NARROW_PERMILLE = 600,
-    STRIDE_SHIFT = 4, // sixteen processes that take memory at the same time do not use up what is left
+    STRIDE_SHIFT = 4, // sixteen processes that grow at the same time do not use up what is left
 };
-// A look takes up to 0.15 ms. As many bytes as it takes the kernel some 0.1 ms to hand out (64 faults) are the least between two of them
-// that pays, and behind as many as it takes 20 ms for no look shows in the time. A limit may be set at any time.
+// New memory between two readings. A reading takes up to 0.15 ms. The kernel hands out STRIDE_LEAST in about 0.1 ms (64
+// faults): more frequent readings do not pay. It hands out STRIDE_MOST in about 20 ms: less frequent readings save
+// nothing that is noticeable, and a limit may be set at any time.
 #define STRIDE_LEAST ((uint64_t)256 << 10)
 #define STRIDE_MOST ((uint64_t)64 << 20)
 
 int zg_pressure_level(const struct zg_readings *readings) {
     uint64_t most = zg_max(share(readings->group), zg_max(share(readings->address_space), share(readings->data)));
-    struct zg_bound system = {readings->available, readings->total}; // what is left, not what is used
+    struct zg_bound system = {readings->available, readings->total}; // `used` is the available part here
     struct zg_bound some = {readings->some_us, readings->elapsed_us}, all = {readings->full_us, readings->elapsed_us};
     if (most > SHORT_PERMILLE || (system.limit && share(system) < SHORT_AVAILABLE) || share(all) > SHORT_STALL_NOW ||
         readings->killed || readings->failures)
@@ -219,7 +224,7 @@ uint64_t zg_pressure_stride(const struct zg_readings *readings) {
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// A step that was taken is taken again once there is so much to give back: a quarter of what is left, which is four strides.
+// A step is repeated once this much can be given back: a quarter of what is left, which is four strides.
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 
@@ -242,7 +247,7 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const 
     }
     uint64_t least = is_short ? 0 : cap / 8;
     if (course->cap > least) {
-        // Half of what is held: a cap far over that would be halved many times without effect.
+        // Halve what is held: halving a cap that is far above that would have no effect many times.
         uint64_t half = zg_min(course->cap, zg_max(state->quarantined, cap / 8)) / 2;
         course->cap = zg_max(half < cap / 32 ? 0 : half, least);
         course->changed_ns = now_ns;

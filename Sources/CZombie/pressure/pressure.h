@@ -1,76 +1,81 @@
-// Short memory: what the kernel's files say about it, whether that is much, and what follows from it.
-// All pure but zg_pressure_note_… and zg_pressure_read (pressure_linux.c), which a caller at a time may enter; no lock.
+// Memory pressure: parses the kernel's files about it, rates it, and chooses how to respond. Pure, except
+// zg_pressure_note_… and the functions of pressure_linux.c, which one caller at a time may use; no lock.
 
 #ifndef ZG_PRESSURE_H
 #define ZG_PRESSURE_H
 
 #include "platform/base.h"
 
-// -- texts: false or nothing where the text does not say it, or was cut off in the middle of it --
+// -- parsing: false if the text lacks the value, or was cut off in the middle of it --
 
-// A file that is one number, or "max" (then UINT64_MAX).
+// Parses a file that is one number, or "max" (UINT64_MAX).
 bool zg_pressure_parse_number(const char *text, uint64_t bytes, uint64_t *value);
-// A line "NAME 12", "NAME: 12 kB": the number, in bytes. Too large a one is UINT64_MAX.
+// Parses a line "NAME 12" or "NAME: 12 kB", in bytes. UINT64_MAX if the number is too large.
 bool zg_pressure_parse_field(const char *text, uint64_t bytes, const char *name, uint64_t *value);
 
-// A file memory.pressure: shares in hundredths of a percent, times in microseconds.
+// Contents of a file memory.pressure (PSI): shares in hundredths of a percent, times in microseconds.
 struct zg_stall {
     uint64_t some_average, some_total, full_total;
 };
 bool zg_pressure_parse_stall(const char *text, uint64_t bytes, struct zg_stall *stall);
 
-// The process's path in the hierarchy of version 1 or 2 that controls memory, from /proc/self/cgroup.
+// Finds the process's path in the control group hierarchy of version 1 or 2 that controls memory, from
+// /proc/self/cgroup.
 bool zg_pressure_parse_group(const char *text, uint64_t bytes, int version, char *path, uint64_t capacity);
-// A line of /proc/self/mountinfo that mounts that hierarchy: the path in it that is mounted, and where.
+// Parses a line of /proc/self/mountinfo that mounts that hierarchy. `root`: the mounted path in it; `place`: mount
+// point.
 bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char *root, char *place, uint64_t capacity);
 
-// -- what was read, and what it means --
+// -- readings, and their rating --
 
-// 0 as the limit: there is none, or nothing is known.
+// A limit of 0 means none or unknown.
 struct zg_bound {
     uint64_t used, limit;
 };
 
 struct zg_readings {
-    struct zg_bound group;         // the control group, or the ancestor whose limit is nearest
+    struct zg_bound group;         // the control group, or its ancestor that is nearest to its limit
     struct zg_bound address_space; // RLIMIT_AS
     struct zg_bound data;          // RLIMIT_DATA
-    uint64_t available, total;     // of the system; total 0: unknown
-    uint64_t stall_average; // largest share of time in which something waited for memory, in hundredths of a percent
-    uint64_t some_us, full_us, elapsed_us; // the same since the reading before; all: nothing ran meanwhile
-    uint64_t throttled, killed;            // events of the control group since then: its limit was met, it was short
-    uint64_t failures;                     // the kernel refused memory to the heap since then
+    uint64_t available, total;     // of the system; total is 0 if unknown
+    // Largest share of time in which some task waited for memory, in hundredths of a percent.
+    uint64_t stall_average;
+    // Time since the last reading in which some tasks, and all tasks, waited for memory; and that whole time.
+    uint64_t some_us, full_us, elapsed_us;
+    // Events of the control group since the last reading: limit reached (throttled), out of memory (killed).
+    uint64_t throttled, killed;
+    uint64_t failures; // since the last reading: requests for memory that the kernel refused to the heap
 };
 
 enum { zg_pressure_suffices, zg_pressure_low, zg_pressure_short };
 int zg_pressure_level(const struct zg_readings *readings);
-// The bound that is nearest to its limit.
+// Returns the bound that is nearer to its limit.
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b);
-// The group has too little left for a page for each block: dead blocks between living ones keep their pages, and what is left has to
-// do for that.
+// Whether the control group has too little memory left for a page for each block. Pages of freed blocks between live
+// ones then stay in memory, and what is left must suffice for that.
 bool zg_pressure_is_narrow(const struct zg_readings *readings);
-// How much new memory the process may take before the next look.
+// Returns how much new memory the process may take before the next reading.
 uint64_t zg_pressure_stride(const struct zg_readings *readings);
 
-// -- the answer, a step at each look --
+// -- the response: one step per reading --
 
 enum zg_pressure_step {
     zg_pressure_wait,
-    zg_pressure_relieve, // pages of dead blocks and free pages go back; the dead stay dead
-    zg_pressure_shrink,  // the quarantine's cap falls to `cap`
-    zg_pressure_release, // what the quarantine holds is reused
-    zg_pressure_raise,   // the cap rises to `cap`
+    zg_pressure_relieve, // give back free pages and memory of freed blocks, whose addresses stay retired
+    zg_pressure_shrink,  // lower the quarantine's cap to `cap`
+    zg_pressure_release, // relieve once more, after the cap has fallen to 0
+    zg_pressure_raise,   // raise the cap to `cap`
 };
 
 struct zg_pressure_course {
-    uint64_t cap;        // what the quarantine may hold
-    uint64_t changed_ns; // when that was changed
-    uint32_t calm;       // looks in a row that found no pressure
+    uint64_t cap;        // bytes that the quarantine may hold
+    uint64_t changed_ns; // time of the last change of `cap`
+    uint32_t calm;       // consecutive readings without pressure
     bool relieved, released;
 };
 // Input of zg_pressure_next.
 struct zg_pressure_state {
-    int level;            // enum zg_pressure_level
+    int level;            // zg_pressure_level of the same reading
     uint64_t cap;         // bytes that the quarantine may hold when memory suffices
     uint64_t quarantined; // bytes that it holds
     uint64_t backed;      // bytes that a relief would give back, estimated
@@ -79,48 +84,52 @@ struct zg_pressure_state {
 };
 enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const struct zg_pressure_state *state);
 
-// -- the heap's own word. Any context. --
+// -- notes from the heap. Any context. --
 
 extern uint64_t zg_pressure_failures, zg_pressure_taken;
-// The kernel refused memory.
+// The kernel has refused memory to the heap.
 ZG_INLINE void zg_pressure_note_failure(void) { __atomic_fetch_add(&zg_pressure_failures, 1, __ATOMIC_RELAXED); }
-// This much address space, which has no memory behind it, is about to be used.
+// The heap is about to use this much address space that has no memory yet.
 ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
     __atomic_fetch_add(&zg_pressure_taken, bytes, __ATOMIC_RELAXED);
 }
 // -- reading (pressure_linux.c). Slow path; system calls only; one caller at a time --
 
-// How far a reading may go.
+// Which files a reading may open.
 enum zg_pressure_reach {
-    zg_pressure_kept,  // no file is opened: other threads use the descriptor table, and may count on the lowest number
-    zg_pressure_open,  // the calling thread is the only one; what is to be kept is opened as well
-    zg_pressure_apart, // the calling thread has a table of its own
+    // None: other threads use the descriptor table, and may rely on the lowest free number.
+    zg_pressure_kept,
+    // All, because the calling thread is the only one. Also opens the files to be kept.
+    zg_pressure_open,
+    // All, because the calling thread has a descriptor table of its own.
+    zg_pressure_apart,
 };
 
-// Opens the one file that says which system calls may be made later. Start-up, and child of a fork.
-// The very first thing: a filter of system calls that the process has inherited through exec is noticed, and from then on nothing
-// is called that a filter for this program need not know. One that the first process has as well is a container's: those refuse and
-// do not kill, and the calls are tried as ever.
+// Detects seccomp filters that the process has inherited through exec. Call first of all: under an unknown filter the
+// runtime makes only system calls that any filter for this program must know. If process 1 has the same filters, they
+// are a container's: those refuse calls and do not kill, so all calls are tried.
 void zg_pressure_find_filters(void);
+// Opens /proc/self/status, which later tells whether system calls may be made. Start-up, and child of a fork.
 void zg_pressure_start(void);
 void zg_pressure_after_fork_in_child(bool from_main_thread);
-// All that is to be had without opening what may not be opened.
+// Reads all that `reach` permits.
 void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach);
-// The files that are kept open for zg_pressure_kept have been looked for.
+// Whether the files for zg_pressure_kept have been opened, as far as they exist.
 bool zg_pressure_is_prepared(void);
 
-// Address space of the process, what of it RLIMIT_DATA counts, and what are stacks, as the kept file says. False where it cannot be read.
+// Sizes of the process's address space, of its part that RLIMIT_DATA counts, and of stacks, from the kept status file.
+// False if it is unreadable.
 bool zg_pressure_mapped(uint64_t *space, uint64_t *data, uint64_t *stacks);
 
-// The process as its kept file shows it. False where that cannot be read (any more).
+// State of the process, from the kept status file. False if it is unreadable.
 struct zg_process_state {
-    bool filtered;    // some filter of system calls is in force
-    bool as_at_start; // and it is the one of the start, or none
+    bool filtered;    // a seccomp filter is in force
+    bool as_at_start; // the filters are those of the start, or none
     bool main_ended;  // the main thread has left by pthread_exit
     uint64_t threads;
 };
 bool zg_pressure_process(struct zg_process_state *state);
-// The descriptors that are kept, in no order. Returns how many.
+// Stores the descriptors of the kept files, in no order. Returns their number.
 enum { ZG_PRESSURE_KEPT = 6 };
 int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]);
 

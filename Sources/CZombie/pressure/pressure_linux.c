@@ -1,11 +1,11 @@
-// Short memory, as Linux tells it: /proc, control groups of both versions, limits.
-// Slow path; system calls only, no allocation, no lock: the caller sees to it that it is the only one.
+// Reads memory pressure on Linux: /proc, control groups of both versions, resource limits. Slow path; system calls
+// only, no allocation, no lock: the caller ensures that it is the only one.
 //
-// Which calls may be made? A filter that the program installs may end it for a call that it does not make itself. So one
-// file is opened at the start and kept, /proc/self/status, and read again (pread64) before anything else: while it shows
-// the filters of the start, whatever worked then works now. And an open at any time could take the lowest free number
-// from a thread that counts on it, so files are opened only by the one thread of a process, or in a table of one's own
-// (zg_os_leave_descriptors). Otherwise the kept ones are what is read.
+// System calls are restricted. A seccomp filter that the program installs may kill it for a call that it does not make
+// itself. So /proc/self/status is opened at the start, kept, and read again (pread64) before anything else: while it
+// shows the filters of the start, all calls that worked then are allowed. And opening a file could take the lowest free
+// descriptor from a thread that relies on it. So files are opened only if the process has one thread, or in a
+// descriptor table of the thread's own (zg_os_leave_descriptors). Otherwise only the kept files are read.
 
 #define _GNU_SOURCE
 #include "pressure/pressure.h"
@@ -22,31 +22,32 @@
 enum { kept_status, kept_system, kept_usage, kept_parts, kept_most, kept_high };
 enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048 };
 
-// What was opened, and as which file: the program may have closed it and given the number away.
+// Open files and their identities: the program may have closed one, and its number may be another file's.
 static struct kept {
     bool open;
     int descriptor;
     uint64_t device, inode;
 } kept[ZG_PRESSURE_KEPT];
 
-// The process's control group in one hierarchy: a directory, and how much of its path is the mount point.
+// The process's control group in one hierarchy: its directory, and the length of the mount point in that path.
 struct group {
     char path[PATH_BYTES];
     uint64_t mount_bytes;
     struct zg_stall stall;
-    uint64_t throttled, killed; // of the last reading
+    uint64_t throttled, killed; // counters at the last reading
     bool stall_known, events_known;
 };
 
-static struct group groups[2]; // by version - 1; an empty path: there is none
+static struct group groups[2]; // index: version - 1; an empty path: none
 static bool prepared, groups_known;
-static uint64_t kept_swap_limit; // of memory and swap, which kept_usage is compared with as well
+// Limit of memory plus swap (version 1), which kept_usage is compared with as well.
+static uint64_t kept_swap_limit;
 static struct zg_stall system_stall;
 static bool system_stall_known;
 static uint64_t failures_seen, read_ns;
 static bool filter_known;
-static uint64_t filter_mode, filter_count; // of the start
-// Buffers: the stack may be a coroutine's.
+static uint64_t filter_mode, filter_count; // at the start
+// Static buffers: the stack may be a coroutine's.
 static char text[TEXT_BYTES], whole[PATH_BYTES + 64];
 
 // --- files -----------------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ static bool is_same(const struct kept *file) {
            inode == file->inode;
 }
 
-// Into `text`. Returns the bytes, 0 where the file says nothing.
+// Reads into `text`. Returns the number of bytes; 0 if the file is gone or empty.
 static uint64_t read_kept(int which) {
     if (!is_same(&kept[which])) return 0;
     int got = zg_os_read_again(kept[which].descriptor, text, sizeof text);
@@ -84,7 +85,7 @@ static uint64_t read_path(const char *path) {
     return bytes;
 }
 
-// A file in a group's directory, or in one above it: the first `bytes` of the path.
+// Makes the path of a file in a group's directory, or in an ancestor: the first `bytes` of the group's path.
 static void file_path(struct zg_text *path, const struct group *group, uint64_t bytes, const char *name) {
     for (uint64_t i = 0; i < bytes; i++) zg_text_char(path, group->path[i]);
     zg_text_char(path, '/');
@@ -112,7 +113,7 @@ static bool begins_with(const char *path, const char *with) {
     return !path[i] || path[i] == '/' || (i && with[i - 1] == '/');
 }
 
-// `inside` is the group's path in the hierarchy, of which `root` is mounted at `place`.
+// Sets the group's directory. `inside`: its path in the hierarchy, of which `root` is mounted at `place`.
 static void set_group(struct group *group, const char *inside, const char *root, const char *place) {
     static char before[PATH_BYTES];
     struct zg_text path;
@@ -120,7 +121,7 @@ static void set_group(struct group *group, const char *inside, const char *root,
     zg_text_init(&path, group->path, sizeof group->path);
     zg_text_string(&path, place);
     group->mount_bytes = path.count;
-    // A group outside of what is mounted (a container's view of it): what is mounted is all that can be seen.
+    // The group may be outside of the mounted part (in a container): then only the mounted part can be seen.
     if (begins_with(inside, root)) {
         inside += zg_string_equal(root, "/") ? 0 : zg_string_length(root);
         if (!zg_string_equal(inside, "/")) zg_text_string(&path, inside);
@@ -168,14 +169,14 @@ static void find_groups(void) {
 
 // --- control groups --------------------------------------------------------------------------------------------------
 
-// What version 1 says of a group without a limit: the largest number of pages.
+// Limits from here on mean none: version 1 reports the largest number of pages.
 #define UNLIMITED (UINT64_C(1) << 60)
 
 static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
 static const char *const limit_name[] = {"memory.limit_in_bytes", "memory.max"};
 static const char *const cache_name[] = {"total_inactive_file", "inactive_file"};
 
-// The page cache that goes first is memory that is free, in fact.
+// Subtracts the inactive page cache, which the kernel reclaims first: that memory is in effect free.
 static uint64_t without_cache(uint64_t used, uint64_t parts_bytes, int version) {
     uint64_t cache;
     if (!zg_pressure_parse_field(text, parts_bytes, cache_name[version - 1], &cache)) return used;
@@ -187,12 +188,12 @@ static uint64_t limit_at(const struct group *group, uint64_t bytes, int version)
     return version == 1 ? most : zg_min(most, read_group_number(group, bytes, "memory.high", UINT64_MAX));
 }
 
-// A limit of 0 is one: the group may have nothing.
+// A limit of 0 is a limit: the group may use no memory.
 static struct zg_bound bound(uint64_t used, uint64_t limit) {
     return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
 }
 
-// The group or the ancestor that is nearest to its limit. `nearest` becomes the length of its path.
+// Returns the bound of the group or the ancestor that is nearest to its limit. `*nearest`: the length of its path.
 static struct zg_bound read_bounds(const struct group *group, int version, uint64_t *nearest) {
     struct zg_bound worst = {0, 0};
     uint64_t bytes = zg_string_length(group->path);
@@ -226,13 +227,13 @@ static void add_stall(struct zg_readings *readings, struct zg_stall *before, boo
     *known = true;
 }
 
-// Not in line: two of these side by side become a saturating subtraction of vectors, which sets a flag of the FPSR's (arm64).
+// Not inlined: two adjacent calls would become a saturating vector subtraction, which sets a flag of the FPSR (arm64).
 static ZG_NOINLINE uint64_t growth(uint64_t now, uint64_t before) { return now - zg_min(now, before); }
 
 static void read_events(struct group *group, struct zg_readings *readings) {
     uint64_t bytes = read_group(group, zg_string_length(group->path), "memory.events");
     if (!bytes) return;
-    uint64_t high = 0, most = 0, out = 0, killed = 0; // as they stay where a line is missing
+    uint64_t high = 0, most = 0, out = 0, killed = 0; // defaults, if a line is missing
     zg_pressure_parse_field(text, bytes, "high", &high);
     zg_pressure_parse_field(text, bytes, "max", &most);
     zg_pressure_parse_field(text, bytes, "oom", &out);
@@ -246,7 +247,8 @@ static void read_events(struct group *group, struct zg_readings *readings) {
     group->events_known = true;
 }
 
-// Keeps what the group that is nearest to its limit uses, and its limits, which may change, for when nothing may be opened.
+// Keeps the files of usage and limits (which may change) of the group that is nearest to its limit open, for readings
+// that may open no file.
 static void keep_group(const struct group *group, int version, uint64_t bytes) {
     const char *const names[] = {usage_name[version - 1], "memory.stat", limit_name[version - 1], "memory.high"};
     for (int i = 0; i < (version == 1 ? 3 : 4); i++) {
@@ -263,7 +265,7 @@ static void read_groups(struct zg_readings *readings, bool prepare) {
     for (int version = 1; version <= 2; version++) {
         struct group *group = &groups[version - 1];
         if (!group->path[0]) continue;
-        uint64_t nearest = zg_string_length(group->path); // its own, where none has a limit yet
+        uint64_t nearest = zg_string_length(group->path); // the group itself, if no limit is set yet
         struct zg_bound worst = read_bounds(group, version, &nearest);
         readings->group = zg_pressure_tighter(readings->group, worst);
         if (prepare && (worst.limit || !kept[kept_usage].open)) keep_group(group, version, nearest);
@@ -282,7 +284,8 @@ static void read_kept_group(struct zg_readings *readings) {
         if (zg_pressure_parse_number(text, read_kept(i), &value)) limit = zg_min(limit, value);
     if (limit >= UNLIMITED || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
     uint64_t parts = read_kept(kept_parts), cache;
-    // Which version it is shows in the names; "total_" first, for the other one is also in version 1, without the children.
+    // The names tell the version. Look for "total_" first: version 1 also has the other field, which excludes child
+    // groups.
     if (zg_pressure_parse_field(text, parts, cache_name[0], &cache) ||
         zg_pressure_parse_field(text, parts, cache_name[1], &cache))
         used -= zg_min(used, cache);
@@ -291,8 +294,8 @@ static void read_kept_group(struct zg_readings *readings) {
 
 // --- the process and the system --------------------------------------------------------------------------------------
 
-// The limits, against what the process's status in `text` says. Address space that we reserved and do not use yet is not
-// used: the heap still serves from it.
+// Compares the limits with the process's status in `text`. Address space that the runtime has reserved and does not use
+// yet does not count as used: the heap still allocates from it.
 static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_ask) {
     static uint64_t space_limit = RLIM_INFINITY, data_limit = RLIM_INFINITY;
     if (may_ask) {
@@ -300,7 +303,7 @@ static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_a
         data_limit = zg_os_limit(RLIMIT_DATA);
     }
     uint64_t size, data;
-    // Within limits that the heap keeps itself nothing that is dead counts (limits/allowance.h).
+    // If the heap keeps to the limit itself (limits/allowance.h), only live blocks count.
     bool keeps = space_limit < zg_os_reserved_bytes() || zg_os_uncounted_bytes();
     int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
     uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
@@ -325,8 +328,8 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
-    // The lines stand near the end, and looking for them byte by byte is what costs most of all at a start: "Seccomp" has no letter
-    // twice in a distance of seven, so that every seventh byte is enough to see where it may be.
+    // The lines are near the end of the text, and a search byte by byte would be the most expensive part of the start.
+    // So the search goes backwards and looks at every seventh byte: one of these is within "Seccomp", wherever that is.
     static const char word[] = "\nSeccomp:";
     enum { LENGTH = sizeof word - 1, STEP = 7 };
     uint64_t at = 0;
@@ -344,7 +347,7 @@ static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     }
     const char *lines = text + at;
     bytes -= at;
-    // A kernel without filters does not have the line; one before 5.9 does not count them.
+    // A kernel without seccomp does not have the line; a kernel before 5.9 does not count the filters.
     if (!zg_pressure_parse_field(lines, bytes, "Seccomp", mode)) *mode = 0;
     if (!zg_pressure_parse_field(lines, bytes, "Seccomp_filters", count)) *count = UINT64_MAX;
     return true;
@@ -381,7 +384,7 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
     return count;
 }
 
-// "Name:" is the first line of the status that was just read.
+// Notes the process's id and name from the status that was just read. "Name:" is its first line.
 static void tell_of_process(uint64_t bytes) {
     static const char key[] = "Name:\t";
     char name[16];
@@ -392,7 +395,8 @@ static void tell_of_process(uint64_t bytes) {
     zg_os_note_identity((int)pid, name);
 }
 
-// Who has executed this program has read the filters, or tried them (entry/children.c, zguard run). 0: nobody, or there are others by now.
+// Returns the calls that the filters allow or merely refuse, as told by the process that has executed this program and
+// has read or tried the filters (entry/children.c, zguard run). 0 if not told, or if there are other filters by now.
 static uint64_t told_passing(uint64_t count) {
     char scratch[64];
     const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
@@ -440,13 +444,13 @@ void zg_pressure_start(void) {
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
-    // The parent's status, which the kept file still is, tells whether another one may be opened. It describes the parent's
-    // main thread: a filter of another thread's own would not show.
+    // The kept file still shows the parent's status, which tells whether the child may open its own. It describes the
+    // parent's main thread: a filter that another thread has installed for itself would not show.
     struct zg_process_state parent;
     bool may_open = from_main_thread && zg_pressure_process(&parent) && parent.as_at_start;
     if (is_same(&kept[kept_status])) zg_os_close(kept[kept_status].descriptor);
     kept[kept_status].open = false;
-    filter_known = filter_known && may_open; // a child has its parent's filters
+    filter_known = filter_known && may_open; // a child inherits its parent's filters
     if (!may_open) return;
     keep(kept_status, zg_os_open_system("/proc/self/status"));
     if (!kept[kept_status].open) zg_stats_degrade(zg_degradation_no_status);
@@ -469,7 +473,7 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
     readings->elapsed_us = read_ns ? (now - read_ns) / 1000 : 0;
     read_ns = now;
-    // A process may be moved to another group; that is rare.
+    // Look now and then whether the process was moved to another group; that is rare.
     static uint32_t looked;
     if (!groups_known || looked++ % 16 == 0) find_groups();
     bool prepare = !prepared && reach == zg_pressure_open;

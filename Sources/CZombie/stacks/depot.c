@@ -1,15 +1,17 @@
-// The stack depot. Two parts:
-//   nodes   the tree, append-only in one reservation: frame, depth, parent, the low half of the hash. What is new of a stack is added as
-//           one run of nodes, each the parent of the next: so a node's successor is often the only child that it will ever have
-//   stacks  table of {tag, settled, node} of all stacks that were captured, and of the nodes that begin a run: whatever is
-//           not its predecessor's child is found there. A stack's home is the cache line that the hash of its outer frames names,
-//           which it shares with its family; where that line is full, a place that its own hash names
-// So a new stack is looked up frame by frame only as far as it is known, and its new frames cost their nodes and one or two entries.
-// The table is read without a lock, written under it, replaced by a larger one when it fills up. Old ones stay mapped,
-// emptied: a reader may still be in them, finds nothing, and looks again under the lock.
-// The tag stands for the stack: a new one is compared with about three others by 37 bits each, so that among 2^26 stacks one
-// is taken for another with a probability below 2^-9 over the process's whole life.
-// Hot path. Rank of the lock: stands in ARCHITECTURE.md.
+// Stores distinct stacks as a tree of frames. Two parts:
+//   nodes   The tree, append-only in one reservation: frame, depth, parent, low half of the hash. New frames of a stack
+//           are added as one run of nodes, each the parent of the next, so a node's successor is often its only child.
+//   stacks  Hash table of {tag, context-done flag, node}: all captured stacks, and the first node of each run. Children
+//           that do not follow their parent are found here. An entry's home is the cache line given by the hash of the
+//           outer frames, which it shares with its family; if that line is full, a place given by its own hash.
+//
+// A lookup of a new stack goes frame by frame through its known part. Its new frames cost their nodes and one or two
+// entries.
+// The table is read without a lock, written under the lock, and replaced by a larger one when it fills up. Old tables
+// stay mapped but empty: a reader that still uses one finds nothing and looks again under the lock.
+// The tag stands for the stack. A new stack is compared with about three others by 37 bits each, so among 2^26 stacks
+// one is mistaken for another with a probability below 2^-9 over the process's whole life.
+// Hot path. Rank of the lock: see ARCHITECTURE.md.
 
 #include "stacks/depot.h"
 
@@ -25,24 +27,24 @@ enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 _Static_assert(ZG_DEPOT_CONTEXT_DONE == NODE_MOST, "the flag lies above the node's number");
 #define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 #define PC_MASK ((UINT64_C(1) << 48) - 1)
-// The hash of what a shortened stack lacks further out, and the flag of its nodes, which the inner ones inherit.
+// Hash that stands for the missing outer frames of a shortened stack, and flag of all nodes of such a stack.
 #define LACKING UINT64_C(0x2545f4914f6cdd1d)
 #define SHORTENED (UINT64_C(1) << 63)
 
 static struct zg_lock depot_lock;
 static struct zg_depot_node *nodes;
-static uint64_t node_count = 1; // node 0 means unknown; its hash is 0, as that of no frames
+static uint64_t node_count = 1; // node 0 means unknown; its hash is 0, the hash of no frames
 static uint64_t node_committed, node_limit;
 
 struct table {
-    uint64_t *entries; // the hash's high bits, ZG_DEPOT_CONTEXT_DONE, the node; 0: empty
+    uint64_t *entries; // tag (high bits of the hash), ZG_DEPOT_CONTEXT_DONE, node; 0: empty
     uint64_t mask;
 };
-// Each of twice the size of the one before it.
+// Each table has twice the size of the one before.
 static struct table sizes[NODE_BITS + 2 - FIRST_TABLE_BITS];
 static struct table *stacks = sizes;
 static uint64_t entry_count;
-// The tag and the node's half of the hash are the whole of it, and the half alone says where in a table its entry is.
+// The tag and the node's half make up the whole hash. The node's half alone gives an entry's place in a table.
 _Static_assert(NODE_BITS + 1 <= 32, "no bit of the hash is in neither");
 _Static_assert(NODE_BITS + 2 + 3 <= 32, "a place that the hash names is made of its low half");
 
@@ -74,8 +76,8 @@ ZG_INLINE uint64_t *line_of(const struct table *table, uint64_t outer) {
     return &table->entries[outer & table->mask & ~(uint64_t)(LINE - 1)];
 }
 
-// The entry that is empty or agrees with `looked_for` in the bits of `mask`. A family's line is searched from a place that differs from
-// member to member. Outermost frames are no family, they may be many.
+// Returns an entry that is empty or matches `looked_for` in the bits of `mask`. The search in a family's line begins at
+// a place that depends on the stack's own hash. Stacks of one frame (`outer` 0) have no family: there may be many.
 ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t hash, uint64_t outer, uint64_t looked_for,
                              uint64_t mask) {
     uint64_t *line = line_of(table, outer);
@@ -95,7 +97,7 @@ ZG_INLINE uint64_t *entry_with(const struct table *table, uint64_t hash, uint64_
 
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer) {
     const struct table *table = __atomic_load_n(&stacks, __ATOMIC_ACQUIRE);
-    // A place that was empty a moment ago may hold another stack now.
+    // Check the tag: an entry that was empty a moment ago may hold another stack now.
     uint64_t entry = __atomic_load_n(entry_with(table, hash, outer), __ATOMIC_ACQUIRE);
     return (entry ^ hash) & TAG_MASK ? 0 : (uint32_t)(entry & ~TAG_MASK);
 }
@@ -104,7 +106,7 @@ void zg_depot_expect(uint64_t outer) { __builtin_prefetch(line_of(__atomic_load_
 
 static uint64_t outer_half_of(uint32_t node) { return nodes[nodes[node].parent].hash; }
 
-// What the depot may take.
+// Upper limit of the depot's size.
 static uint64_t most_bytes(void) {
     return zg_max(zg_config.stack_bytes, zg_stats_get(zg_counter_live_bytes_peak) / 10);
 }
@@ -113,9 +115,10 @@ static uint64_t bytes_with(uint64_t count, uint64_t more_entries) {
     return count * sizeof *nodes + (stacks->mask + 1 + more_entries) * sizeof *stacks->entries;
 }
 
-// Every program may fill an eighth of stack_bytes at once, and adds one node more for so many captures: what new stacks take
-// is a bounded part of what the program has done. Half of the bound is for whole stacks, half for the shorter ones that
-// follow. Where those do not repeat either, ever shorter ones do.
+// Limits new nodes, so that new stacks take a bounded part of what the program has done. Every program may fill an
+// eighth of stack_bytes at once. From then on, one more node is allowed for every CAPTURES_PER_NODE captures. Whole
+// stacks take at most half of the bound, and shortened stacks the other half. If those do not repeat either, they are
+// shortened further.
 bool zg_depot_is_scarce;
 enum { FREE_SHARE = 8, CAPTURES_PER_NODE = 64, BYTES_PER_NODE = 64, HYSTERESIS = 1 << 13 };
 
@@ -126,7 +129,7 @@ int zg_depot_depth(uint64_t captures, int depth) {
     uint64_t used = __atomic_load_n(&node_count, __ATOMIC_RELAXED), most = most_bytes() / BYTES_PER_NODE;
     uint64_t allowed = zg_min(free_nodes() + captures / CAPTURES_PER_NODE, most / 2);
     bool before = __atomic_load_n(&shortens, __ATOMIC_RELAXED);
-    // Not to and fro: one stack would become many of different lengths.
+    // Hysteresis: otherwise one stack would be recorded in many different lengths.
     bool now = used + (before ? HYSTERESIS : 0) > allowed;
     if (ZG_UNLIKELY(now != before)) __atomic_store_n(&shortens, now, __ATOMIC_RELAXED);
     if (ZG_LIKELY(!now)) return depth;
@@ -135,8 +138,8 @@ int zg_depot_depth(uint64_t captures, int depth) {
     return frames < depth ? frames : depth;
 }
 
-// Under the lock: for so many more entries. The table is kept half empty, so that most families find room at home; what memory there
-// may be decides where it becomes fuller.
+// Makes room for `more` entries, under the lock. The table is kept half empty, so that most stacks fit in their
+// family's line. It becomes fuller only if the depot's limit forbids a larger table.
 static bool make_room(uint64_t more) {
     struct table *old = stacks, *larger = old + 1;
     uint64_t size = old->mask + 1, count = entry_count + more;
@@ -154,7 +157,7 @@ static bool make_room(uint64_t more) {
     return true;
 }
 
-// Under the lock, where there is room. Stacks that are there already stay as they are.
+// Adds an entry, under the lock. There must be room. A stack that has an entry keeps it.
 static void insert(uint32_t node, uint64_t hash, uint64_t outer_hash) {
     uint64_t *entry = entry_with(stacks, hash, outer_hash);
     if (*entry) return;
@@ -171,27 +174,28 @@ static bool commit_nodes(uint64_t count) {
     return true;
 }
 
-// The flag of frames that nothing is known outside of.
+// SHORTENED for the outermost frame of a shortened stack, otherwise 0.
 ZG_INLINE uint64_t flag_of(uint64_t outer_hash) { return outer_hash == LACKING ? SHORTENED : 0; }
 
-// By what a node's family is found, of which outermost frames have none.
+// Returns the hash that selects the family's line. Outermost frames have no family.
 ZG_INLINE uint64_t home_of(uint32_t parent, uint64_t outer_hash) { return parent ? outer_hash : 0; }
 
-// Under the lock: the node's child with this frame. 0 where there is none.
+// Returns the node's child with this frame, 0 if there is none. Under the lock.
 ZG_INLINE uint32_t child_of(uint32_t parent, uint64_t pc, uint64_t hash, uint64_t outer_hash) {
-    const struct zg_depot_node *next = &nodes[parent + 1]; // there is one behind the last, all 0
+    // The node behind the last one is committed and all 0
+    const struct zg_depot_node *next = &nodes[parent + 1];
     if (next->parent == parent && parent && !((next->pc_and_depth ^ pc) << 16)) return parent + 1;
     return node_of(*entry_with(stacks, hash, home_of(parent, outer_hash)));
 }
 
-// Before anybody has the id of a new node. Under the lock.
+// Publishes the size before any thread has the id of a new node. Under the lock.
 static void tell_size(void) {
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
     zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, 0));
     zg_store(&zg_stats->layout.nodes_used, node_count);
 }
 
-// The hash of the next frame inwards.
+// Returns the hash of the stack that ends with the next inner frame.
 ZG_INLINE uint64_t hash_of(const struct zg_depot_frames *frames, uint64_t outer_hash, bool knows_hashes) {
     return knows_hashes ? *frames->hashes : zg_depot_hash(outer_hash, *frames->pcs);
 }
@@ -200,10 +204,11 @@ ZG_INLINE void go_on(struct zg_depot_frames *frames, bool knows_hashes) {
     if (knows_hashes) frames->hashes += frames->hash_step;
 }
 
-// Under the lock: a run of nodes inside `parent`, which has no child like the first. The id of the last; 0 where the depot is full.
+// Adds a run of nodes as descendants of `parent`, which has no child with the first frame. Returns the id of the last
+// one; 0 if the depot is full. Under the lock.
 ZG_INLINE uint32_t append(uint32_t parent, uint64_t outer_hash, struct zg_depot_frames frames, bool knows_hashes) {
     uint64_t end = node_count + frames.count;
-    // Past the bound only the shortest stacks are added.
+    // Beyond the limit only stacks of one frame are added.
     if (bytes_with(end, 0) > most_bytes() && (parent || frames.count != 1)) return 0;
     if (!commit_nodes(end + 1) || !make_room(2)) return 0;
     uint64_t depth = parent ? nodes[parent].pc_and_depth & ~PC_MASK : flag_of(outer_hash), hash = outer_hash;
@@ -239,7 +244,8 @@ ZG_INLINE uint32_t add(uint32_t outer, uint64_t outer_hash, struct zg_depot_fram
             break;
         }
         if (frames.ids) *frames.ids++ = child;
-        if (!--frames.count) { // a stack now, or as another thread has added it meanwhile
+        if (!--frames.count) {
+            // All frames are known: make the last one a captured stack, unless another thread has done so meanwhile.
             uint64_t home = home_of(id, hash);
             id = make_room(1) ? child : 0;
             if (id) insert(id, inner_hash, home);
@@ -257,7 +263,7 @@ uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot
     return frames->hashes ? add(outer, outer_hash, *frames, true) : add(outer, outer_hash, *frames, false);
 }
 
-// No copy the other way round: the program's stack may be small.
+// Reads the frames backwards instead of reversing a copy: the program's stack may be small.
 static uint32_t put(const uint64_t *frames, int count, uint64_t lacking) {
     uint64_t hash = lacking, outer = 0;
     if (count <= 0) return 0;

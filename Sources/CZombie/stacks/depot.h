@@ -1,12 +1,12 @@
-// The stack depot: every distinct stack once, as a tree of frames; a stack is a 32-bit id (its innermost node).
-// A stack is recognised by a 64-bit hash over its frames from the outermost inwards, so that the hash of a longer stack
-// follows from a shorter one's. Hot path; lock-free where the stack is known, otherwise under the depot's lock.
+// The stack depot: stores every distinct stack once, as a tree of frames. A stack is a 32-bit id, which is its
+// innermost node. A 64-bit hash over its frames, from the outermost inwards, identifies a stack: the hash of a longer
+// stack follows from a shorter one's. Hot path; lock-free if the stack is known, otherwise under the depot's lock.
 //
-// Stacks that differ in the innermost frame only are a family, and found side by side: what a function allocates and frees
-// lies in one or two cache lines.
+// Stacks that differ only in the innermost frame are a family and are stored side by side: the stacks in which a
+// function allocates and frees are in one or two cache lines.
 //
-// The depot is bounded, and in a program whose stacks do not repeat it has to last: zg_depot_depth says how many frames of a
-// new stack it can keep.
+// The depot has a limited size, which must last even if a program's stacks do not repeat: zg_depot_depth returns how
+// many frames of a new stack to keep.
 
 #ifndef ZG_DEPOT_H
 #define ZG_DEPOT_H
@@ -14,49 +14,51 @@
 #include "include/zg_block.h"
 #include "platform/base.h"
 
-// Reserves room for `bytes` of nodes at the most. False where the address space does not allow it.
+// Reserves room for at most `bytes` of nodes. False if the address space does not allow it.
 bool zg_depot_init(uint64_t bytes);
 
-// False as long as the depot takes whole stacks without conditions.
+// False while the depot accepts whole stacks without a limit.
 extern bool zg_depot_is_scarce;
-// How many frames of a stack that is captured now should be looked up and added where it is scarce: `depth`, or fewer where too many
-// of late were new. `captures`: how many there have been so far.
+// Returns how many frames of a new stack to look up and add if the depot is scarce: `depth`, or fewer if too many
+// recent stacks were new. `captures`: captures so far.
 int zg_depot_depth(uint64_t captures, int depth);
 
-// The hash of the stack that a call from the stack with hash `outer` (0: none) makes.
+// Returns the hash of the stack with hash `outer` (0: no frames) after a call to a further frame.
 ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
     uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
     return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
 }
-// Tables that hold a byte or a word for each stack have so many places; those beyond share. Untouched pages cost nothing.
+// Size of tables with a byte or a word for each stack; stacks with higher ids share entries. Untouched pages cost
+// nothing.
 #define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
-// With an id: zg_depot_mark_context_done was called for the stack.
+// Flag in ids from zg_depot_find: zg_depot_mark_context_done was called for the stack.
 #define ZG_DEPOT_CONTEXT_DONE (UINT32_C(1) << 26)
-// The id of the stack with this hash; `outer` is the hash of all frames but the innermost. 0 where it was not captured before.
+// Returns the id of the stack with this hash, 0 if it was not captured before. `outer`: hash of all frames but the
+// innermost.
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
-// zg_depot_find will be called for a stack with this outer hash: asks the memory for what it reads.
+// Prefetches what zg_depot_find reads for a stack with this outer hash.
 void zg_depot_expect(uint64_t outer);
-// The id of a stack, innermost frame first, added where it is new. 0 where the depot is full or count is 0. Past its bound the
-// depot still takes stacks of one frame, which are few.
+// Returns the id of a stack, innermost frame first. Adds a new stack. 0 if the depot is full or count is 0. Beyond its
+// limit the depot still accepts stacks of one frame, of which there are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
-// The same of the innermost frames of a stack that has more: another stack than the whole one of these frames.
+// Like zg_depot_put, for the innermost frames of a longer stack. The whole stack of the same frames has another id.
 uint32_t zg_depot_put_shortened(const uint64_t *frames, int count);
-// The stack was added so.
+// Whether the stack was added by zg_depot_put_shortened.
 bool zg_depot_is_shortened(uint32_t stack);
-// Frames from the outermost inwards.
+// Frames, from the outermost inwards.
 struct zg_depot_frames {
     const uint64_t *pcs;
-    const uint64_t *hashes;     // of the stack up to each of them; NULL: not known yet
-    uint32_t *ids;              // where the id of the stack up to each of them is written; NULL: nowhere
-    int64_t pc_step, hash_step; // words from one frame's to the next one's
+    const uint64_t *hashes;     // of the stack up to each frame; NULL if not known yet
+    uint32_t *ids;              // receives the id of the stack up to each frame; NULL if not wanted
+    int64_t pc_step, hash_step; // distance from one frame's value to the next, in words
     uint32_t count;             // 1 or more
 };
-// The id of the stack that these frames make inside the one with id and hash `outer` (0: none), added where it is new. 0 where the
-// depot is full: then not all ids were written.
+// Extends the stack with id `outer` and hash `outer_hash` (0: no frames) inwards by these frames. Returns the id, and
+// adds a new stack. 0 if the depot is full: then not all ids were written.
 uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot_frames *frames);
-// The next zg_depot_find of this stack says so.
+// From now on zg_depot_find returns this stack with ZG_DEPOT_CONTEXT_DONE.
 void zg_depot_mark_context_done(uint32_t stack);
-// Writes at most `depth` frames, innermost first; returns how many.
+// Writes at most `depth` frames, innermost first. Returns their number.
 int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count);
 void zg_depot_lock(void);

@@ -1,4 +1,4 @@
-// The cache of known stacks: 4-way, the last hit first. Hot path; no lock.
+// Cache of known stacks: 4-way set associative, with the last hit first. Hot path; no lock.
 
 #include "stacks/stack_cache.h"
 
@@ -15,7 +15,7 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, places[way]);
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
         set->resistance = ZG_CACHE_RESISTANCE;
-        // The same caller with another past: the last one seen is the likeliest next.
+        // The same caller is cached with other outer frames, too: the last hit is the most likely next one.
         uint32_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
         keys[0] = key, places[0] = place;
@@ -39,15 +39,15 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
 
 static uint64_t place_of(uint64_t word) { return word >> 48; }
 
-#define NO_KEY 1 // no more likely than any other key
+#define NO_KEY 1 // marks an unused way; as unlikely as any other key
 
-// The words in the entry's order. False where it has no room for them.
+// Stores the walk's words in the entry's order. False if the entry has no room for them.
 static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_walk *walk) {
     struct zg_cached_pairs *pairs = (void *)entry->groups;
     uint32_t count = 0, single = 0, most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups);
     uint64_t paired[(ZG_WALK_WORDS + 63) / 64] = {0};
     for (uint32_t i = 0; i < walk->word_count; i++) {
-        // A saved frame pointer and the return address above it come one after the other, in either order.
+        // A saved frame pointer and the return address above it follow each other in the walk, in either order.
         uint64_t one = walk->words[i], other = i + 1 < walk->word_count ? walk->words[i + 1] : one;
         if (place_of(one) > place_of(other)) one = other, other = walk->words[i];
         if (place_of(one) + 1 != place_of(other)) continue;
@@ -55,7 +55,7 @@ static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_
         paired[i / 64] |= UINT64_C(1) << i % 64, i++, paired[i / 64] |= UINT64_C(1) << i % 64;
         struct zg_cached_pairs *group = &pairs[count / ZG_CACHE_GROUP];
         uint32_t at = count++ % ZG_CACHE_GROUP;
-        // The last is repeated.
+        // Repeat the last pair up to the group's end.
         for (; at < ZG_CACHE_GROUP; at++) {
             group->places[at] = (uint16_t)place_of(one);
             group->words[2 * at] = (uint32_t)one, group->words[2 * at + 1] = (uint32_t)other;
@@ -77,7 +77,8 @@ static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_
     return true;
 }
 
-// Longer walks than by default come with a larger depth: there are fewer entries then. UINT32_MAX where none is left.
+// Takes a new entry. A larger stack_depth means longer walks, larger entries, and so fewer of them. UINT32_MAX if none
+// is left.
 static uint32_t take_entry(struct zg_stack_cache *cache, uint32_t bytes) {
     uint32_t place = cache->used;
     if (place + bytes > ZG_CACHE_BYTES) return UINT32_MAX;
@@ -93,7 +94,7 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, c
     uint32_t bytes = zg_config.stack_depth > ZG_CACHE_DEPTH ? ZG_CACHE_ENTRY_MOST : ZG_CACHE_ENTRY_BYTES;
     uint64_t *keys = set->keys;
     uint32_t *places = set->places;
-    int last = 0; // way whose entry is used
+    int last = 0; // way whose entry is replaced
     while (last < ZG_CACHE_WAYS - 1 && keys[last]) last++;
     uint32_t place = keys[last] ? places[last] : take_entry(cache, bytes);
     if (ZG_UNLIKELY(place == UINT32_MAX)) {
@@ -119,5 +120,6 @@ void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller,
         if (set->keys[way] == key) zg_stack_cache_entry(cache, set->places[way])->stack &= ~bits;
 }
 
-// By 16 times an odd number: no life comes back, and the bits that choose sets stay spread as the stack's are.
+// Advances by 16 times an odd number: no value returns, and the bits that select sets stay spread like those of stack
+// pointers.
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(0xd6e8feb86659fd90); }

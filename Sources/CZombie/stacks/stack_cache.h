@@ -1,11 +1,11 @@
-// Known stacks by where they begin: a capture that repeats costs a few comparisons instead of a walk.
+// Cache of known stacks, by caller: a repeated capture costs a few comparisons instead of a walk.
 //
-// A walk depends on nothing but the caller's pc, stack pointer and (where a frame counts from it) frame pointer, and on
-// the words that it reads: return addresses, and saved frame pointers that a later frame counts from. An entry keeps just
-// these. Where all of them are unchanged the walk would go the same way, so its stack id is the answer. 32 bits of each word
-// are kept, since what an entry takes of the processor's cache is what a hit costs: return addresses that agree in them lie a
-// multiple of 4 GiB apart, and a stack is smaller.
-// Hot path; one cache for each thread, no lock.
+// A walk depends only on the caller's pc, stack pointer and (if a frame's CFA is computed from it) frame pointer, and
+// on the words that it reads: return addresses, and saved frame pointers from which a later CFA is computed. An entry
+// holds exactly these words. If all are unchanged, the walk would take the same path, so the entry's stack id is the
+// answer. Only the low 32 bits of each word are kept, because a hit costs what the entry occupies of the processor's
+// cache. Return addresses with equal low halves are a multiple of 4 GiB apart, and a stack is smaller than that. Hot
+// path; one cache per thread, no lock.
 
 #ifndef ZG_STACK_CACHE_H
 #define ZG_STACK_CACHE_H
@@ -15,20 +15,20 @@
 
 enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 
-// Words are compared in groups of four pairs (two neighbours: where a frame pointer is saved the return address lies above
-// it) and then of four single words, the inner frames' first; the last of each kind is repeated to fill its group. Each group has its
-// places with it, so that most entries are read from one or two cache lines.
+// Words are compared in groups: first groups of four pairs of neighbouring words (a return address is above a saved
+// frame pointer), then groups of four single words. Words of inner frames come first, and the last element is repeated
+// to fill a group. Each group holds its places, so that most entries are read from one or two cache lines.
 enum { ZG_CACHE_GROUP = 4 };
 struct zg_cached_pairs {
-    uint16_t places[ZG_CACHE_GROUP];    // distance from the caller's sp / 8
-    uint32_t words[2 * ZG_CACHE_GROUP]; // the low half of what is expected there
+    uint16_t places[ZG_CACHE_GROUP];    // distance from the caller's sp, divided by 8
+    uint32_t words[2 * ZG_CACHE_GROUP]; // low half of the expected word
 };
 struct zg_cached_words {
     uint16_t places[ZG_CACHE_GROUP];
     uint32_t words[ZG_CACHE_GROUP];
 };
 
-// What an entry takes: room for two words a frame down to the depth that is kept by default; with a larger one for ZG_WALK_WORDS.
+// Size of an entry: room for two words per frame at the default stack_depth, or for ZG_WALK_WORDS at a larger one.
 enum {
     ZG_CACHE_DEPTH = 32,
     ZG_CACHE_ENTRY_BYTES = 384,
@@ -37,57 +37,58 @@ enum {
 };
 
 struct __attribute__((aligned(64))) zg_cached_stack {
-    uint32_t stack;      // id in the depot, and the caller's bits
-    uint16_t word_bytes; // of the groups of single words
-    // Both 0 where no frame counts from a frame pointer:
-    uint8_t pair_groups, uses_fp; // the caller's frame pointer takes part
+    uint32_t stack;      // depot id, with flag bits of the caller of zg_stack_cache_add
+    uint16_t word_bytes; // size of the groups of single words
+    // Both are 0 if no CFA is computed from a frame pointer.
+    uint8_t pair_groups, uses_fp; // uses_fp: compare the caller's frame pointer
     uint64_t fp;
     uint8_t groups[]; // struct zg_cached_pairs, then struct zg_cached_words
 };
 
 struct __attribute__((aligned(64))) zg_cache_set {
     uint64_t keys[ZG_CACHE_WAYS];   // 0: empty
-    uint32_t places[ZG_CACHE_WAYS]; // way -> entry: bytes from the first; hits move to way 0
-    uint8_t resistance;             // additions that the set still turns down; raised by hits
+    uint32_t places[ZG_CACHE_WAYS]; // offset of each way's entry; hits move to way 0
+    uint8_t resistance;             // additions that the set still rejects; reset by hits
 };
 
 struct zg_stack_cache {
-    uint64_t life;       // takes part in the keys: another one makes every entry unknown
-    uint64_t missed;     // the key that was looked for last, in vain
-    uint32_t used;       // bytes of entries, from the first
-    uint32_t seen[1024]; // stacks that were captured lately, by their id
+    uint64_t life;       // part of every key: a new value invalidates all entries
+    uint64_t missed;     // key of the last miss
+    uint32_t used;       // bytes of `entries` in use
+    uint32_t seen[1024]; // recently captured stacks, by id
     struct zg_cache_set sets[ZG_CACHE_SETS];
     uint8_t entries[ZG_CACHE_BYTES] __attribute__((aligned(64)));
 };
 
-// The stack id, 0 where the stack is not known: which is noted, so that zg_stack_cache_was_looked_for says it once. Callers that have
-// looked at the set's first entry themselves come with its key; it is looked at again.
+// Returns the stack id; 0 if the stack is not known, and notes that for zg_stack_cache_was_looked_for. `key`:
+// zg_stack_cache_key of the caller. Inline fast paths compare the set's first entry before; it is compared again here.
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key);
+// Whether the last zg_stack_cache_find missed this key. True once only.
 ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint64_t key);
-// Whether this stack, captured just now without the cache's help, should be added: it was captured not long ago, and the
-// entries of its set have not proved more useful lately. Notes it otherwise.
+// Whether to add a stack that was just captured without the cache's help: it was captured recently, and the set's
+// entries had no recent hits. Otherwise notes the capture.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
-// Keeps a walk, unless it cannot be compared later.
+// Adds a walk, unless it cannot be compared later.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
                         uint32_t stack);
-// Takes bits out of the ids of the stacks that begin here.
+// Clears these bits in the ids of the stacks of this caller.
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits);
-// For a thread with another stack. The old entries are not found any more, and driven out by new ones.
+// Invalidates all entries, for a thread with another stack. New entries replace them gradually.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
 
 // -- inline part --
 
-// A set of which entries are found stays as it is until this many others asked for a place: with more stacks than entries
-// each newcomer would otherwise drive out one that is needed again sooner.
+// After a hit a set rejects this many new stacks. If there are more stacks than entries, each new stack would otherwise
+// evict one that is needed sooner.
 enum { ZG_CACHE_RESISTANCE = 8 };
 
-// Of the rules that the walks followed, too: with others every entry is unknown. Whoever finds a key finds a walk of the thread's own
-// stack: there is no other kind, so that the words may be read.
+// The key contains the epoch of the unwind rules, too: other rules invalidate every entry. All cached walks are of the
+// thread's own stack, so after a matching key the entry's words may be read.
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
     uint64_t life = cache->life + __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
     return (caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ (caller.sp + life);
 }
-// By bits in which callers differ and the places of recursive calls do.
+// Selects a set by bits in which callers differ, and also the stack pointers of recursive calls.
 ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) {
     return (struct zg_cache_set *)((char *)cache->sets + (key << 2 & (ZG_CACHE_SETS - 1) * sizeof cache->sets[0]));
 }
@@ -105,7 +106,7 @@ ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint6
 
 typedef uint32_t zg_half_words __attribute__((vector_size(16), aligned(4), may_alias));
 
-// The low halves of two neighbouring words and two others.
+// Returns the low halves of two pairs of neighbouring words.
 ZG_INLINE zg_half_words zg_low_halves(uint64_t sp, const uint16_t *places) {
     zg_half_words one = *(const zg_half_words *)(sp + places[0] * UINT64_C(8));
     zg_half_words other = *(const zg_half_words *)(sp + places[1] * UINT64_C(8));

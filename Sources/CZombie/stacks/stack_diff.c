@@ -1,15 +1,17 @@
-// The trail of a thread. Hot path on a miss of the stack cache; no lock of its own.
+// Captures a stack by its difference from the thread's previous one. Hot path on a miss of the stack cache; no lock of
+// its own.
 
 #include "stacks/stack_diff.h"
 
 #include "stacks/depot.h"
 
-// A stack deeper than `depth` + ZG_STACK_DIFF_STEP frames is cut. Its chain begins at an anchor that the next ZG_STACK_DIFF_STEP frames
-// further in share, so that they share its nodes, too.
+// Returns the anchor of frame `at`: the outermost frame that is kept of its stack. Stacks of at least
+// `depth` + ZG_STACK_DIFF_STEP frames are cut there. ZG_STACK_DIFF_STEP successive frames have the same anchor, so that
+// they share nodes of the depot.
 ZG_INLINE uint32_t anchor_of(uint32_t at, uint32_t depth) {
     return ZG_LIKELY(at < depth + ZG_STACK_DIFF_STEP) ? 0 : (at - depth) / ZG_STACK_DIFF_STEP * ZG_STACK_DIFF_STEP;
 }
-// The outermost of the frames with this anchor.
+// Returns the index of the outermost frame that has this anchor.
 ZG_INLINE uint32_t first_with(uint32_t anchor, uint32_t depth) { return anchor ? anchor + depth : 0; }
 
 static uint32_t last_anchor(const struct zg_stack_diff_cache *stack_diff) {
@@ -30,7 +32,7 @@ ZG_INLINE uint32_t uses_before(const struct zg_stack_diff_cache *stack_diff, uin
     return at ? stack_diff->use_counts[at - 1] : 0;
 }
 
-// How many frames, from the outermost, were found by words that are as they were. Where a word is not.
+// Returns how many frames, from the outermost, have unchanged words. Called if some frame has not.
 static ZG_NOINLINE uint32_t unchanged_count(const struct zg_stack_diff_cache *stack_diff, uint32_t first,
                                             uint32_t count) {
     uint32_t last = count - 1, use = uses_before(stack_diff, first);
@@ -43,7 +45,8 @@ static ZG_NOINLINE uint32_t unchanged_count(const struct zg_stack_diff_cache *st
     return count;
 }
 
-// All `count`. Frames before `first`, the innermost one's anchor, do not count for its stack and are not looked at.
+// Whether all of the first `count` frames have unchanged words. Ignores frames before `first`, the innermost frame's
+// anchor, which are not part of its stack.
 ZG_INLINE bool all_unchanged(const struct zg_stack_diff_cache *stack_diff, uint32_t first, uint32_t count) {
     enum { GROUP = 8 };
     const struct zg_stack_diff_word *at = &stack_diff->returns[first], *last = &stack_diff->returns[count - 1];
@@ -60,7 +63,7 @@ ZG_INLINE bool all_unchanged(const struct zg_stack_diff_cache *stack_diff, uint3
     return true;
 }
 
-// The known innermost frame was reached another way: frame pointers that passed through it come from elsewhere now.
+// The innermost known frame was reached by another path: frame pointers that passed through it are saved elsewhere now.
 static ZG_NOINLINE void move_fp(struct zg_stack_diff_cache *stack_diff, uint32_t count, uint64_t place) {
     uint64_t old = stack_diff->frames[count - 1].fp_place;
     for (uint32_t i = stack_diff->use_counts[count - 1]; i-- && stack_diff->uses[i].place == old;)
@@ -68,21 +71,22 @@ static ZG_NOINLINE void move_fp(struct zg_stack_diff_cache *stack_diff, uint32_t
     for (uint32_t i = count; i-- && stack_diff->frames[i].fp_place == old;) stack_diff->frames[i].fp_place = place;
 }
 
-// The hash of a chain: the frames from its anchor up to, and without, this one.
+// Returns the hash of the frames from `anchor` to the one before `end`.
 static ZG_NOINLINE uint64_t hash_between(const struct zg_stack_diff_cache *stack_diff, uint32_t anchor, uint32_t end) {
     uint64_t hash = 0;
     for (uint32_t i = anchor; i < end; i++) hash = zg_depot_hash(hash, stack_diff->returns[i].word);
     return hash;
 }
 
-// The hash of a frame's chain without the frame.
+// Returns the hash of a frame's stack, from its anchor, without the frame itself.
 ZG_INLINE uint64_t outer_hash(const struct zg_stack_diff_cache *stack_diff, uint32_t at) {
     uint32_t anchor = anchor_of(at, stack_diff->depth);
     if (ZG_LIKELY(at > first_with(anchor, stack_diff->depth))) return stack_diff->frames[at - 1].hash;
     return hash_between(stack_diff, anchor, at);
 }
 
-// What makes a new frame more than an ordinary one: its caller was found from fp, or its stack is cut. Its hash without it.
+// Handles a new frame whose caller was found from fp, or whose stack is cut. Returns the hash of its stack without the
+// frame itself.
 static ZG_NOINLINE uint64_t note_rare(struct zg_stack_diff_cache *stack_diff, uint32_t at,
                                       const struct zg_rule_frame *new_frame, uint64_t outer) {
     if (new_frame->fp_place & 1)
@@ -90,7 +94,7 @@ static ZG_NOINLINE uint64_t note_rare(struct zg_stack_diff_cache *stack_diff, ui
     return at >= stack_diff->depth ? outer_hash(stack_diff, at) : outer;
 }
 
-// The walk's new frames, from the outermost, become the innermost ones behind `at` others. Returns the hash of all but the last.
+// Appends the walk's new frames, outermost first, to `at` known ones. Returns the hash of all but the last frame.
 ZG_INLINE uint64_t append(struct zg_stack_diff_cache *stack_diff, uint32_t at, const struct zg_rule_frame *new_frame) {
     const struct zg_rule_frame *end = &stack_diff->new_frames[ZG_STACK_DIFF_NEW];
     uint64_t hash = at ? stack_diff->frames[at - 1].hash : 0, outer;
@@ -113,7 +117,7 @@ ZG_INLINE uint64_t append(struct zg_stack_diff_cache *stack_diff, uint32_t at, c
     return outer;
 }
 
-// Adds the frames that the depot does not have under this chain.
+// Adds the frames of the current stack that the depot does not have. Returns the stack's id, 0 if the depot is full.
 static ZG_NOINLINE uint32_t put(struct zg_stack_diff_cache *stack_diff) {
     uint32_t last = stack_diff->count - 1, anchor = last_anchor(stack_diff),
              begin = first_with(anchor, stack_diff->depth);
@@ -124,7 +128,7 @@ static ZG_NOINLINE uint32_t put(struct zg_stack_diff_cache *stack_diff) {
                                      .hash_step = sizeof *stack_diff->frames / 8};
     if (first > begin) {
         outer = stack_diff->nodes[first - 1];
-    } else if (first > anchor) { // frames that have nodes and hashes of an older chain
+    } else if (first > anchor) { // nodes and hashes of these frames are of an older anchor
         frames.pcs = &stack_diff->returns[anchor].word;
         frames.count = first - anchor;
         if (!(outer = zg_depot_add(0, 0, &frames))) return 0;
@@ -146,7 +150,7 @@ static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t w
     walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
 }
 
-// What the kept frames depend on, from the inside out: where another stack differs, its inner words differ first.
+// Lists the words that the cached frames depend on, innermost first: another stack differs in inner words first.
 void zg_stack_diff_describe(const struct zg_stack_diff_cache *stack_diff, uint64_t sp, struct zg_walk *walk) {
     uint32_t last = stack_diff->count - 1, first = last_anchor(stack_diff);
     uint64_t noted = 1;
@@ -166,7 +170,7 @@ void zg_stack_diff_describe(const struct zg_stack_diff_cache *stack_diff, uint64
         depend(walk, sp, stack_diff->end_place, stack_diff->end_word);
 }
 
-// The innermost frame, and with it the stack, is new or found again.
+// Returns the stack's id: finds the innermost frame in the depot, or adds it if `adds`.
 ZG_INLINE uint32_t stack_of(struct zg_stack_diff_cache *stack_diff, uint64_t outer, bool adds) {
     uint32_t last = stack_diff->count - 1, stack = zg_depot_find(stack_diff->frames[last].hash, outer);
     if (ZG_UNLIKELY(!stack)) return adds ? put(stack_diff) : 0;
@@ -177,9 +181,9 @@ ZG_INLINE uint32_t stack_of(struct zg_stack_diff_cache *stack_diff, uint64_t out
 
 enum { NOT_JOINED = -1 };
 
-// Walked to the innermost of `count` known frames, by the words at these places. The stack, as zg_stack_diff_capture gives it; NOT_JOINED
-// where what that frame's own stack depended on has changed: the frames that are left may still be joined.
-// Not a part of the walk, which needs the registers.
+// The walk has reached the innermost of `count` known frames. `place` and `fp_place` are where it read pc and fp.
+// Returns the stack, as zg_stack_diff_capture does. NOT_JOINED if a word has changed that the frame's own stack depends
+// on: the walk may still join the frames that are left. Not inlined into the walk, which needs the registers.
 static ZG_NOINLINE int64_t join(struct zg_stack_diff_cache *stack_diff, uint32_t count,
                                 const struct zg_rule_frame *first, uint64_t place, uint64_t fp_place, bool adds) {
     uint32_t depth = stack_diff->depth, anchor = anchor_of(count - 1, depth);
@@ -191,7 +195,7 @@ static ZG_NOINLINE int64_t join(struct zg_stack_diff_cache *stack_diff, uint32_t
     stack_diff->returns[count - 1].place = place;
     if (stack_diff->frames[count - 1].fp_place != fp_place) move_fp(stack_diff, count, fp_place);
     uint64_t outer = append(stack_diff, count, first);
-    zg_depot_expect(outer); // while all is compared
+    zg_depot_expect(outer); // prefetches while words are compared
     if (ZG_UNLIKELY(anchor < stack_diff->compared && !all_unchanged(stack_diff, anchor, count))) {
         stack_diff->count = unchanged_count(stack_diff, anchor, count);
         stack_diff->compared = anchor;
@@ -220,7 +224,7 @@ uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg
     if (ZG_UNLIKELY(frame.sp & 7)) goto lost;
     for (uint64_t known_sp = last_sp(stack_diff, count);;) {
         if (known_sp <= frame.sp) {
-            while (known_sp < frame.sp) known_sp = last_sp(stack_diff, --count); // they have returned
+            while (known_sp < frame.sp) known_sp = last_sp(stack_diff, --count); // these frames have returned
             if (known_sp == frame.sp) {
                 if (stack_diff->returns[count - 1].word == frame.pc && stack_diff->frames[count - 1].fp == frame.fp) {
                     int64_t stack = join(stack_diff, count, first, frame.place, frame.fp_place, adds);
@@ -240,7 +244,8 @@ uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg
             end_place = frame.place;
             break;
         }
-        struct zg_rule_frame next = frame; // what has an address is not in registers
+        // A copy, because what has its address taken is not kept in registers
+        struct zg_rule_frame next = frame;
         bool used_fp;
         enum zg_step_result result = zg_unwind_step(&next, high, &used_fp, &end_place);
         first->fp_place += used_fp;

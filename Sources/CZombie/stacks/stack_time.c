@@ -1,33 +1,35 @@
-// The budget of processor time for new stacks. Slow path; no lock.
+// Limits the processor time that recording new stacks takes. Slow path; no lock.
 
 #include "stacks/stack_time.h"
 
 #include "platform/clock.h"
 
-#define START_NS INT64_C(10000000)  // before any share counts
-#define KEPT_NS INT64_C(64000000)   // of income that nobody spent, at the most
-#define PERIOD_NS INT64_C(4000000)  // of processor time between two steps
-#define RETURN_NS INT64_C(10000000) // what must be left over for a step back, the first time
+#define START_NS INT64_C(10000000)  // free time before the share counts
+#define KEPT_NS INT64_C(64000000)   // unspent time that is kept, at most
+#define PERIOD_NS INT64_C(4000000)  // processor time between two steps
+#define RETURN_NS INT64_C(10000000) // time that must be left over for a step back, the first time
 #define WANTED_MOST_NS INT64_C(10000000000)
-#define TRY_NS INT64_C(256000000)      // a step back that does not last so long proves wrong
-#define REFRESH_NS UINT64_C(1000000)   // between two looks at the process's clock
-#define CLOCK_NS UINT64_C(20)          // what looking at the clock takes of what it tells
-#define STACK_MOST_NS UINT64_C(10000)  // of one: a thread that was put aside meanwhile did not spend the time
-#define LOOK_MOST_NS UINT64_C(1000000) // the same of a look at the clock
-// In a process with thousands of threads a look adds up the times of them all: it may take one part in so many.
+#define TRY_NS INT64_C(256000000)      // a step back that lasts less than this has failed
+#define REFRESH_NS UINT64_C(1000000)   // between two reads of the process's clock
+#define CLOCK_NS UINT64_C(20)          // part of a measured time that reading the clock takes
+#define STACK_MOST_NS UINT64_C(10000)  // limit for one stack: a thread that was preempted did not spend the time
+#define LOOK_MOST_NS UINT64_C(1000000) // limit for one read of the process's clock
+// Reading the process's clock adds up the times of all threads, which may be thousands. It may take one part in
+// LOOKS_SHARE of the time.
 enum { LOOKS_SHARE = 256 };
 
 uint64_t zg_stack_time_step;
-// What stacks must take before a step is left for the next one, as multiples of the share: a few frames say much more than one.
+// Cost of stacks, as a multiple of the share, above which each step is followed by the next. The last steps need more,
+// because a few frames say much more than one.
 static const uint8_t excess[ZG_STACK_TIME_STEPS] = {1, 1, 1, 2, 3, 4};
 static uint64_t spent_ns, refreshed_ticks, look_ticks;
 
-// As of the last period's end. Only who has moved refreshed_ticks writes these.
+// State at the end of the last period. Written only by the thread that has advanced refreshed_ticks.
 static struct {
     int64_t processor_ns, spent_ns;
-    int64_t left_ns;     // income less what was spent
-    int64_t wanted_ns;   // of that, for a step back
-    int64_t returned_ns; // when that was last done; 0: never, or it has proved wrong
+    int64_t left_ns;     // allowed time minus spent time
+    int64_t wanted_ns;   // part of `left_ns` that a step back requires
+    int64_t returned_ns; // processor time at the last step back; 0: none, or it has failed
 } period = {.left_ns = START_NS, .wanted_ns = RETURN_NS};
 
 static void end_period(int64_t processor_ns) {

@@ -1,4 +1,4 @@
-// The stack walker, and what fills the cache of compact rules.
+// The stack unwinder, and the code that fills the cache of compact rules.
 
 #include "stacks/unwind.h"
 
@@ -12,7 +12,8 @@ static struct zg_unwind_rules tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS + 
 struct zg_unwind_rules *zg_unwind_rules = tables;
 static uint32_t misses_in_table;
 
-// A bigger table once the present one misses more often than it has entries. Losing the race costs one unused mapping.
+// Replaces the table by a larger one once it has had as many misses as entries. A thread that loses the race unmaps its
+// table.
 static ZG_COLD void grow(void) {
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
@@ -49,18 +50,18 @@ static zg_rule compact(const struct zg_cfi_row *row) {
         fp_back >= 8 << ZG_RULE_FP_BITS)
         return zg_rule_complex;
     if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return zg_rule_complex;
-    if (back > cfa || fp_back > cfa) return zg_rule_complex; // below where the CFA counts from
+    if (back > cfa || fp_back > cfa) return zg_rule_complex; // below the base register
     return zg_rule_simple | (zg_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (zg_rule)(cfa / 8) << 3 |
            (zg_rule)(fp_back / 8) << (3 + ZG_RULE_CFA_BITS);
 }
 
-// A third of the functions in Swift's libraries have no unwind information, most of them a frame pointer: then the CFA lies
-// two words above where it points. Where what it points to is no frame, the walk ends.
+// A third of the functions in Swift's libraries have no unwind information. Most of them have a frame pointer: the CFA
+// is GUESSED_CFA (x86-64: two words) above the address in it. If it points to no frame record, the walk ends.
 enum { rule_guess = zg_rule_end | 1 << 2, GUESSED_CFA = ZG_ARCH_GUESSED_CFA };
 static const zg_rule guessed_rule =
     zg_rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (zg_rule)(GUESSED_CFA / 8) << (3 + ZG_RULE_CFA_BITS);
 
-// A handler of a signal returns to this address.
+// Whether signal handlers return to this address (signal trampoline).
 static bool is_signal_return(uint64_t pc) {
     uint8_t code[ZG_ARCH_SIGNAL_RETURN_BYTES + 1];
     return ZG_ARCH_SIGNAL_RETURN_BYTES && !(pc & 3) &&
@@ -72,7 +73,7 @@ static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
     zg_rule rule;
-    // Generated code is not cached: it may change.
+    // Rules of generated code are not cached: the code may change.
     if (!zg_module_find_unwind(pc, &module)) return is_signal_return(pc + 1) ? zg_rule_complex : zg_rule_none;
     if (zg_cfi_find_row(&module, pc, &row)) rule = compact(&row);
     else rule = is_signal_return(pc + 1) ? zg_rule_complex : (zg_rule)rule_guess;
@@ -90,8 +91,8 @@ ZG_INLINE zg_rule rule_for(const struct zg_unwind_rules *table, uint64_t pc) {
     return find_rule(pc);
 }
 
-// What the frame pointer leads to looks like a frame: within [low, high), and with a return address into an image.
-// `place` is where that address was read; 0 where the frame pointer alone decided.
+// Whether the frame pointer points to a frame: within [low, high), with a return address in an image. `*place`: where
+// that address was read; 0 if the frame pointer alone decided.
 ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64_t low, uint64_t high,
                         uint64_t *place) {
     *place = 0;
@@ -101,15 +102,15 @@ ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64
     return pc && rule_for(table, pc - 1) != zg_rule_none; // every pc in an image has a rule
 }
 
-// Pages outside of the threads' own stacks that walks have read, 16 to an entry: the address of the first, and a bit for
-// each. A program with thousands of coroutines would otherwise probe the same pages at every call. They may be gone by
-// now: what an entry promises is tried, not taken for granted. Written without a lock; a bit that is lost costs one probe.
+// Pages outside of the threads' own stacks that walks have read, 16 per entry: the address of the first, and a bit for
+// each. Otherwise a program with thousands of coroutines would probe the same pages at every call. A page may be
+// unmapped by now, so reads of these pages must be recoverable. Written without a lock; a lost bit costs one probe.
 enum { OTHER_BITS = 14, OTHER_PAGES = 16 };
 #define OTHER_BYTES (OTHER_PAGES * ZG_PAGE_BYTES)
 static uint64_t other_stacks[1 << OTHER_BITS];
 bool zg_unwind_recovers;
 
-// The entry's place, and what it holds of this address's pages.
+// Finds the entry of an address. `*entry`: its value, without bits if it is for other pages. `*bit`: the page's bit.
 ZG_INLINE uint64_t *other_stack(uint64_t address, uint64_t *entry, uint64_t *bit) {
     uint64_t first = address & ~(OTHER_BYTES - 1);
     uint64_t *place = &other_stacks[(first * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - OTHER_BITS)];
@@ -131,8 +132,8 @@ static void note_page(uint64_t address, bool readable) {
 }
 
 struct reader {
-    uint64_t low, high; // readable without asking
-    bool other_stack;   // that a walk on the fast path follows
+    uint64_t low, high; // can be read directly
+    bool other_stack;   // zg_unwind_fast is on a stack that is not the thread's own
 };
 
 static bool probe(const struct reader *reader, uint64_t address, uint64_t *word) {
@@ -143,15 +144,16 @@ static bool probe(const struct reader *reader, uint64_t address, uint64_t *word)
     return done;
 }
 
-// Anything that can be read may be read, what AddressSanitizer guards in a fuzzer as well.
+// Reads any readable word, also one that AddressSanitizer has poisoned in a fuzzer.
 __attribute__((no_sanitize("address"))) static bool read_word(void *context, uint64_t address, uint64_t *word) {
     struct reader *reader = context;
     if (address & 7) return false;
-    // A frame pointer may hold anything: the last word of all is at no distance from 0.
+    // Do not add to the address before the comparison: a frame pointer may hold anything, and the sum could wrap
+    // around.
     if (address < reader->low || address >= reader->high) {
         if (!probe(reader, address, word)) return false;
         uint64_t page = address & ~(ZG_PAGE_BYTES - 1);
-        // The walk goes upwards: the page just probed and what was known before it join where they touch.
+        // The walk goes upwards: join the probed page with the readable range if they touch.
         if (page == reader->high) reader->high = page + ZG_PAGE_BYTES;
         else reader->low = page, reader->high = page + ZG_PAGE_BYTES;
         return true;
@@ -162,12 +164,12 @@ __attribute__((no_sanitize("address"))) static bool read_word(void *context, uin
 
 static struct reader reader_for(uint64_t sp, const struct zg_stack_bounds *bounds) {
     if (sp >= bounds->low && sp < bounds->high) return (struct reader){sp, bounds->high, false};
-    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1); // the one that we are running on
+    uint64_t page = sp & ~(ZG_PAGE_BYTES - 1); // the page that the thread runs on
     if (!zg_unwind_has_read(page)) note_page(page, true);
     return (struct reader){page, page + ZG_PAGE_BYTES, true};
 }
 
-// Without unwind information, as rule_guess.
+// Steps by the frame pointer in a function without unwind information, like rule_guess.
 static bool step_by_frame_pointer(struct zg_registers *registers, struct reader *reader, bool *exact) {
     uint64_t fp = registers->value[ZG_ARCH_FP], pc, next;
     uint64_t return_at = fp + GUESSED_CFA - zg_arch_return_place(GUESSED_CFA);
@@ -188,7 +190,8 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
     struct zg_module module;
     struct zg_cfi_row row;
     bool has_module = zg_module_find_unwind(pc, &module), has_row = has_module && zg_cfi_find_row(&module, pc, &row);
-    // A kernel may describe its trampoline by a row that leads elsewhere: it comes behind the instructions.
+    // The trampoline's instructions take precedence over its row: a kernel may describe it by a row that leads
+    // elsewhere.
     if ((!has_row || row.signal_frame) && !*exact && is_signal_return(registers->pc)) {
         *exact = true;
         return zg_arch_return_from_signal(registers, read_word, reader);
@@ -198,8 +201,8 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
     return zg_cfi_step(&row, registers, read_word, reader);
 }
 
-// One step by the full rules. Only the stack and the frame pointer are known, and for the function that a signal interrupted (`*exact`)
-// the link register, where that is not 0; a rule that needs more ends the walk.
+// Steps by the full rules. Known are only the stack and frame pointers and, in the function that a signal interrupted
+// (`*exact`), the link register unless it is 0. A rule that needs more ends the walk.
 static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, uint64_t *link, struct reader *reader,
                                      bool *exact) {
     struct zg_registers registers;
@@ -211,7 +214,7 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, u
     if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
     *link = registers.known >> ZG_ARCH_RA & 1 ? registers.value[ZG_ARCH_RA] : 0;
     uint64_t next = registers.value[ZG_ARCH_SP];
-    // Through a signal frame the stack may change: back from an alternate one.
+    // A signal frame may lead to another stack: back from an alternate one.
     if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1, false};
     *pc = registers.pc;
     *sp = next;
@@ -258,7 +261,7 @@ int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *b
     }
 }
 
-// The walk depends on this word.
+// Records that the walk depends on this word.
 ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, uint64_t word) {
     uint64_t distance = (address - sp) / 8;
     if (ZG_UNLIKELY(distance >> 16 || walk->word_count == ZG_WALK_WORDS)) {
@@ -271,18 +274,19 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
 // The frame that a walk has reached.
 struct walked {
     uint64_t pc, sp, fp;
-    uint64_t fp_place; // where fp was read from; 1: it is the caller's own, 0: the walk depends on it already
-    bool exact;        // pc is an instruction, not a return address
+    // Where fp was read from; 1: it is still the caller's; 0: the dependency is recorded already
+    uint64_t fp_place;
+    bool exact; // pc is an instruction, not a return address
 };
 
-// The walk depends on the frame pointer of this frame.
+// Records that the walk depends on this frame's frame pointer.
 ZG_INLINE void depend_on_fp(struct zg_walk *walk, uint64_t sp, struct walked *frame) {
     if (frame->fp_place == 1) walk->uses_fp = true;
     else if (frame->fp_place) depend_on(walk, sp, frame->fp_place, frame->fp);
     frame->fp_place = frame->fp_place == 1;
 }
 
-// Steps by a rule of the simple form. False at the end of the stack. `at` is where the return address was read.
+// Steps by a simple rule. False at the end of the stack. `*at`: where the return address was read.
 ZG_INLINE bool step_simple(zg_rule rule, struct walked *frame, struct reader *reader, struct zg_walk *walk,
                            uint64_t *at) {
     uint64_t base = zg_rule_uses_fp(rule, frame->sp) ? frame->fp : frame->sp;
@@ -340,7 +344,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
 }
 
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {
-    struct reader reader = {1, 1, false}; // nothing is trusted
+    struct reader reader = {1, 1, false}; // every page is probed
     int count = 0;
     while (count < depth && registers->pc) {
         uint64_t pc = registers->pc;
@@ -350,7 +354,7 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
     return count;
 }
 
-// The outermost function of a program, of a thread or of a context says that nothing called it.
+// Whether this is the outermost function of a program, a thread or a context: its rules say that nothing has called it.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -374,7 +378,7 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
     for (; i < MOST_FRAMES && registers.pc; i++) {
         inner = pc, pc = registers.pc;
         uint64_t context = registers.value[ZG_ARCH_SP];
-        // Beyond the call that was interrupted.
+        // The walk is beyond the interrupted call.
         if (interruption->context && is_met && context >= high && context - high < high - low) break;
         bool was_exact = exact;
         if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) {

@@ -1,5 +1,5 @@
-// Reader of .eh_frame: finds the entry by the binary search table, runs its program up to a pc, applies the row.
-// No lock, no allocation, no state. Hot path on a miss of the rule cache, and signal context.
+// Reads .eh_frame: finds the entry by the binary search table, runs its program up to a pc, applies the row. No lock,
+// no allocation, no state. Hot path on a miss of the rule cache, and signal context.
 
 #include "stacks/unwind_cfi.h"
 
@@ -10,9 +10,10 @@ enum { // pointer encodings
 };
 // clang-format on
 
-enum { ZG_REMEMBERED_ROWS = 2 }; // compilers need one
+enum { ZG_REMEMBERED_ROWS = 2 }; // compilers use one
 
-// The bits of a LEB128 number of either kind; how many they are, and whether the highest one is set.
+// Reads a LEB128 number, signed or unsigned. `*bits`: how many bits it has. `*is_high_set`: whether the highest one is
+// set.
 static uint64_t read_leb(const uint8_t **at, int *bits, bool *is_high_set) {
     uint64_t value = 0;
     uint8_t byte;
@@ -111,17 +112,17 @@ static bool read_cie(const uint8_t *at, struct cie *cie) {
         }
         at = behind;
     } else if (*augmentation) {
-        return false; // an old augmentation without its length
+        return false; // an old augmentation, which lacks its length
     }
     cie->program = at;
     return cie->return_register < ZG_ARCH_REGISTER_COUNT;
 }
 
-// Finds the FDE for `pc` through the sorted table of .eh_frame_hdr. NULL where there is none.
+// Finds the FDE for `pc` through the sorted table of .eh_frame_hdr. NULL if there is none.
 static const uint8_t *find_fde(const uint8_t *header, uint64_t pc) {
     const uint8_t *at = header + 4;
     if (header[0] != 1 || header[3] != (ZG_PE_datarel | ZG_PE_s4)) return NULL;
-    read_encoded(&at, header[1], (uint64_t)header); // eh_frame
+    read_encoded(&at, header[1], (uint64_t)header); // skips the pointer to .eh_frame
     uint64_t count = read_encoded(&at, header[2], (uint64_t)header);
     if (!count) return NULL;
     struct entry {
@@ -141,7 +142,7 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc) {
 
 static struct zg_cfi_rule rule_of(enum zg_cfi_how how, int64_t value) {
     struct zg_cfi_rule rule = {.how = (uint8_t)how};
-    rule.value = (int32_t)((uint32_t)value << 3) >> 3; // of a broken program only the low part
+    rule.value = (int32_t)((uint32_t)value << 3) >> 3; // keeps only the low part of a malformed program's value
     return rule;
 }
 
@@ -160,27 +161,27 @@ static const uint8_t *expression_of(const struct zg_cfi_row *row, const struct z
     return row->table + rule->value;
 }
 
-// Factored offsets of a broken program wrap around.
+// Multiplies by the data alignment factor. Offsets of a malformed program wrap around.
 static int64_t scaled(uint64_t factored, const struct cie *cie) {
     return (int64_t)(factored * (uint64_t)cie->data_factor);
 }
 
-// A call frame program (DWARF 5, 6.4.2) that is being run.
+// State of a running call frame program (DWARF 5, 6.4.2).
 struct program {
     const struct cie *cie;
     const uint8_t *at, *end;
-    uint64_t location;                // address that the rows from here on are for
-    const struct zg_cfi_row *initial; // row after the CIE's own program
+    uint64_t location;                // address from which the following rows apply
+    const struct zg_cfi_row *initial; // row after the CIE's program
     struct zg_cfi_row *row;
     struct zg_cfi_row remembered[ZG_REMEMBERED_ROWS];
-    int depth; // of `remembered`
+    int depth; // number of remembered rows
 };
 
 static void restore(struct program *program, uint64_t reg) {
     if (reg < ZG_ARCH_REGISTER_COUNT) program->row->registers[reg] = program->initial->registers[reg];
 }
 
-// Operations that advance the location. False for another one.
+// Runs an operation that advances the location. False for any other operation.
 static bool advance(struct program *program, uint8_t op) {
     const struct cie *cie = program->cie;
     switch (op) {
@@ -195,7 +196,7 @@ static bool advance(struct program *program, uint8_t op) {
     }
 }
 
-// Operations that define the canonical frame address. False for another one.
+// Runs an operation that defines the canonical frame address. False for any other operation.
 static bool define_cfa(struct program *program, uint8_t op) {
     struct zg_cfi_row *row = program->row;
     const uint8_t **at = &program->at;
@@ -217,7 +218,7 @@ static bool define_cfa(struct program *program, uint8_t op) {
     }
 }
 
-// Operations that set the rule of one register, whose number follows the opcode. False for another one.
+// Runs an operation that sets the rule of one register, whose number follows the opcode. False for any other operation.
 static bool define_register(struct program *program, uint8_t op) {
     struct zg_cfi_row *row = program->row;
     const struct cie *cie = program->cie;
@@ -239,7 +240,7 @@ static bool define_register(struct program *program, uint8_t op) {
     return true;
 }
 
-// The other operations. False for an unknown one: no frame is better than a wrong one.
+// Runs the remaining operations. False for an unknown one: no frame is better than a wrong one.
 static bool run_other(struct program *program, uint8_t op) {
     switch (op) {
     case 0x00: return true; // nop
@@ -251,7 +252,7 @@ static bool run_other(struct program *program, uint8_t op) {
         if (program->depth == 0) return false;
         *program->row = program->remembered[--program->depth];
         return true;
-    // AArch64: return address signing is toggled, in one of two ways. Signatures are stripped anyway.
+    // AArch64 toggles return address signing, in two variants. Signatures are stripped anyway.
     case 0x2c:
     case 0x2d: return true;
     case 0x2e: read_uleb(&program->at); return true; // GNU_args_size
@@ -316,7 +317,7 @@ static bool is_known(const struct zg_registers *registers, uint64_t reg, uint64_
     return true;
 }
 
-// A DWARF expression that is being evaluated.
+// State of a DWARF expression's evaluation.
 struct expression {
     const uint8_t *at;
     const struct zg_registers *registers;
@@ -332,7 +333,7 @@ static bool push(struct expression *expression, uint64_t word) {
     return true;
 }
 
-// Operations that push a constant or a register. `known` is false for another one.
+// Runs an operation that pushes a constant or a register. `*known` becomes false for any other operation.
 static bool push_operand(struct expression *expression, uint8_t op, bool *known) {
     const uint8_t **at = &expression->at;
     uint64_t word;
@@ -354,7 +355,7 @@ static bool push_operand(struct expression *expression, uint8_t op, bool *known)
     }
 }
 
-// Operations on the topmost word.
+// Runs an operation on the topmost word. `*known` becomes false for any other operation.
 static bool apply_unary(struct expression *expression, uint8_t op, bool *known) {
     if (op != 0x06 && op != 0x12 && op != 0x13 && op != 0x23) {
         *known = false;
@@ -370,7 +371,7 @@ static bool apply_unary(struct expression *expression, uint8_t op, bool *known) 
     }
 }
 
-// Operations that replace the two topmost words by one.
+// Runs an operation that replaces the two topmost words by one. False for any other operation.
 static bool apply_binary(struct expression *expression, uint8_t op) {
     if (expression->depth < 2) return false;
     uint64_t right = expression->stack[--expression->depth], *left = &expression->stack[expression->depth - 1];
@@ -387,8 +388,8 @@ static bool apply_binary(struct expression *expression, uint8_t op) {
     }
 }
 
-// Evaluates an expression: the subset that compilers and libc use in frame information. The caller has pushed the canonical
-// frame address where the expression expects it.
+// Evaluates an expression, in the subset that compilers and libc use in frame information. The caller pushes the
+// canonical frame address if the expression expects it.
 static bool evaluate(struct expression *expression, uint64_t *result) {
     uint64_t bytes = read_uleb(&expression->at);
     const uint8_t *end = expression->at + bytes;
@@ -407,7 +408,7 @@ static bool evaluate(struct expression *expression, uint64_t *result) {
     return true;
 }
 
-// The canonical frame address. `empty`: an expression without an address.
+// Finds the canonical frame address. `empty`: evaluation state without an expression.
 static bool find_cfa(const struct zg_cfi_row *row, const struct expression *empty, uint64_t *cfa) {
     const struct zg_registers *registers = empty->registers;
     if (row->cfa.how == zg_cfi_is_expression) {
@@ -418,7 +419,7 @@ static bool find_cfa(const struct zg_cfi_row *row, const struct expression *empt
     if (!is_known(registers, row->cfa_register, cfa)) return false;
     *cfa += (uint64_t)row->cfa.value;
     if (row->cfa_register != ZG_ARCH_SP || zg_arch_is_sp_exact(registers->value[ZG_ARCH_SP])) return true;
-    // The stack pointer is a bound alone: the frame record leads to the end of the frame.
+    // The stack pointer is only a bound: the frame record leads to the end of the frame.
     const struct zg_cfi_rule *record = &row->registers[ZG_ARCH_FP];
     if (record->how != zg_cfi_at_offset || !is_known(registers, ZG_ARCH_FP, cfa)) return false;
     *cfa -= (uint64_t)record->value;
