@@ -1,4 +1,4 @@
-"""Compiles the C and C++ programs that are measured and those that measure, where they are older than their sources."""
+"""Compiles the measured programs and the measuring programs in C and C++, if they are older than their sources."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ HEADERS = tuple((Path(__file__).resolve().parent / "micro").glob("*.h"))
 
 
 class Compilers:
-    """By variant ("plain", "asan") and by a source file's suffix: the compiler's command, None where there is none."""
+    """Compiler commands by variant ("plain", "asan") and by suffix of the source file; None if there is no compiler."""
 
     def __init__(self, with_asan):
         self.commands = {"plain": {suffix: tools.plain_compiler(suffix) for suffix in (".c", ".cpp")},
@@ -21,7 +21,7 @@ class Compilers:
             sys.exit("benchmarks: error: no C compiler found")
 
     def program(self, source, variant="plain"):
-        """The compiled program's path, None where no compiler can make this variant."""
+        """Returns the path of the compiled program, or None if no compiler can make this variant."""
         compiler = self.commands[variant][source.suffix]
         if not compiler:
             return None
@@ -32,7 +32,7 @@ class Compilers:
 
 
 def make(target, command, sources):
-    """Runs the command where the target is older than one of the sources. Output only where it failed."""
+    """Runs the command if the target is older than a source. Prints its output only if it fails."""
     if target.exists() and target.stat().st_mtime > max(source.stat().st_mtime for source in sources):
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
-"""Real programs built from Debian's source packages, plain and with AddressSanitizer, on the inputs of real_programs.py: so that
-an AddressSanitizer build stands beside a guarded process of the same source, compiler and options. Sources and programs are kept
-under build/; AddressSanitizer has its defaults, except that it does not look for leaks at the end, which no other tool does."""
+"""Real programs built from Debian's source packages, plain and with AddressSanitizer, on the inputs of real_programs.py.
+
+This compares an AddressSanitizer build with a guarded process of the same source, compiler and options. Sources and programs
+are kept under build/. AddressSanitizer has its default options, but without its leak check, which no other tool has."""
 
 import platform
 import re
@@ -22,7 +23,7 @@ from case import Source  # noqa: E402
 
 
 class Unbuilt(Exception):
-    """A source that cannot be had, or does not build."""
+    """The source cannot be fetched, or does not build."""
 
 
 def run(command, folder):
@@ -32,8 +33,8 @@ def run(command, folder):
 
 
 class Built(Target):
-    """A program of which each variant is one call of the compiler. `like`: the installed program's target, which says inputs and
-    command; its first word is replaced."""
+    """A program that one call of the compiler builds in each variant. `like` is the target for the installed program: inputs and
+    command come from it, with the first word replaced."""
     kind = "built"
 
     def __init__(self, like, source, file):
@@ -48,7 +49,7 @@ class Built(Target):
         return [f"{self.source.describe()} ({self.problem})"] if self.problem else []
 
     def build(self, compilers):
-        """Fetches the source and compiles the plain program, and the AddressSanitizer build where a compiler can make one."""
+        """Fetches the source and compiles the plain program, and the AddressSanitizer build if a compiler can make one."""
         self.folder = building.FOLDER / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -57,7 +58,7 @@ class Built(Target):
             tree = self.source.folder
             self.make_sources(tree)
             sanitized = compilers.commands["asan"][".c"]
-            # The same compiler makes both.
+            # The same compiler builds both variants.
             for variant, command in (("plain", sanitized[:1] if sanitized else compilers.commands["plain"][".c"]), ("asan", sanitized)):
                 if command:
                     command = [str(word) for word in (*command, "-w", "-O2", "-g", *self.flags(tree))]
@@ -69,10 +70,10 @@ class Built(Target):
             self.problem = str(problem)
 
     def make_sources(self, tree):
-        """What the project's own build generates before it compiles, under `self.folder`."""
+        """Generates under `self.folder` what the project's own build generates before it compiles."""
 
     def flags(self, tree):
-        """Options, sources and libraries."""
+        """Returns compiler options, sources and libraries."""
         raise NotImplementedError
 
     def prepare(self, work, size):
@@ -84,7 +85,7 @@ class Built(Target):
 
 class Lua(Built):
     def make_sources(self, tree):
-        """What Debian's build writes for its own search path of modules."""
+        """Writes the header that Debian's build generates for its module search path."""
         (self.folder / "lua5.4-deb-multiarch.h").write_text(f'#define DEB_HOST_MULTIARCH "{platform.machine()}-linux-gnu"\n')
 
     def flags(self, tree):
@@ -113,7 +114,7 @@ class Jq(Built):
 
 class Sqlite(Built):
     def make_sources(self, tree):
-        """The one file that all of it is put together in."""
+        """Builds the amalgamation, SQLite's single source file."""
         if (self.folder / "sqlite3.c").exists():
             return
         if not shutil.which("tclsh"):
@@ -122,14 +123,14 @@ class Sqlite(Built):
         run(["make", "sqlite3.c", "shell.c"], self.folder)
 
     def flags(self, tree):
-        """Debian's own options, above all that small blocks come from malloc and not from SQLite's own reserve (lookaside), except
-        the one that the generated parser would have to know."""
+        """Debian's own options, except one that the generated parser would have to support. Most important: small blocks come from
+        malloc, not from SQLite's own reserve (lookaside)."""
         options = re.findall(r"-DSQLITE_\w+(?:=\w+)?", (tree / "debian" / "rules").read_text())
         return [*(option for option in options if "UPDATE_DELETE_LIMIT" not in option), "shell.c", "sqlite3.c", "-lm", "-lpthread", "-ldl"]
 
 
 class MiniGzip(Target):
-    """There is no such program installed: zlib's example, which compresses its input."""
+    """zlib's example program, which compresses its input. There is no installed version."""
 
     def prepare(self, work, size):
         (work / "text").write_text(generate.text_lines(int(400_000 * size)))

@@ -1,4 +1,4 @@
-"""Whole processes: wall-clock time, processor time and peak memory, resident and physical, of every target with every tool,
+"""Whole processes: wall-clock time, processor time, and peak resident and physical memory of every target under every tool,
 interleaved."""
 
 import hashlib
@@ -42,8 +42,8 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def once(self, target, tool, size):
-        """One run: {"wall", "cpu" in seconds, "memory", "physical" in KiB, "digest"} or {"error"}. "kills": processes that
-        the kernel ended because memory was short, where there were any."""
+        """Runs a target once: {"wall", "cpu" in seconds, "memory", "physical" in KiB, "digest"} or {"error"}. "kills" counts processes
+        that the kernel killed for lack of memory, if any."""
         folder = self.folder(target, size)
         result, output, errors = self.work / "result", self.work / "output", self.work / "errors"
         result.unlink(missing_ok=True)
@@ -75,13 +75,13 @@ class Bench:
 
 
 def told(memory):
-    """What a meter says, as part of a sample."""
+    """Returns a meter's result as part of a sample."""
     peak, kills = memory
     return {**({"physical": peak} if peak else {}), **({"kills": kills} if kills else {})}
 
 
 def measure_target(bench, target, tools, runs, size, progress):
-    """One dictionary {tool: sample} for each round."""
+    """Returns a dictionary {tool: sample} for each round."""
     rounds, digests, given_up = [], {}, set()
     usable = [tool for tool in tools if target.supports(tool.name)]
     for number in range(runs):
@@ -97,7 +97,7 @@ def measure_target(bench, target, tools, runs, size, progress):
                 given_up.add(tool.name)
                 progress(f"{target.name}: {tool.name}: {sample['error']} {sample.get('message', '')}")
                 continue
-            # Servers print nothing; all others must print what they print under glibc.
+            # Servers print nothing; all other programs must print the same as under glibc.
             if digests.setdefault(part, sample["digest"]) != sample["digest"]:
                 samples[tool.name] = {"error": "other output"}
                 given_up.add(tool.name)
@@ -109,7 +109,7 @@ def measure_target(bench, target, tools, runs, size, progress):
 
 
 def measure(chosen, compilers, tools, runs, size, progress):
-    """{target's name: its rounds}, and the names of the targets that are not installed."""
+    """Returns {target name: rounds}, and the names of the targets that are not installed."""
     results, absent = {}, []
     for target in chosen:
         target.build(compilers)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How much of what a program allocates has pages of its own in the default profile: fenced blocks, allocation stacks of which a
-block was fenced, all stacks; of two builds of the library side by side. The figures come from the statistics page of each process
-at its end, summed over the processes of a program; each is the median of the runs."""
+"""Share of isolated blocks among a program's allocations in the default profile, for two builds of the library side by side.
+
+Shows isolated blocks, allocation stacks with an isolated block, and all allocation stacks. The figures come from the statistics
+page of each process at its end, summed over the processes of a program; each is the median of the runs."""
 
 import argparse
 import re
@@ -25,20 +26,22 @@ SOURCE = HERE / "coverage" / "keep_statistics.c"
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
 PROGRAMS = ("gcc", "perl", "git-log", "swift-workload")
 MAGIC = 0x314452415547475A
-# struct zg_stats_page: magic, version, bytes, pid, has_maintenance_thread, started_ns, program, runtime_version, options, degradations.
+# Fields of struct zg_stats_page: magic, version, bytes, pid, has_maintenance_thread, started_ns, program,
+# runtime_version, options,
+# degradations.
 HEAD = struct.Struct("<QIIIIQ256s32s512sQ")
 SHOWN = ("fenced_blocks", "contexts_fenced", "contexts")
 
 
 def keeper():
-    """The library that keeps statistics pages."""
+    """Builds and returns the library that keeps statistics pages."""
     target = building.FOLDER / "libkeepstatistics.so"
     building.make(target, ["gcc", "-std=c17", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", SOURCE, "-o", target], (SOURCE,))
     return target
 
 
 def counter_numbers(library):
-    """{counter: its number on the page} of a build of the library, from its debug information: builds differ."""
+    """Returns {counter: its index on the page} from the library's debug information, because builds differ."""
     said = subprocess.run(["readelf", "--debug-dump=info", str(library)], capture_output=True, text=True, check=True).stdout
     numbers = {name: int(value) for name, value in re.findall(r"zg_counter_(\w+)\n.*DW_AT_const_value *: (\d+)", said)}
     if missing := [name for name in SHOWN if name not in numbers]:
@@ -47,7 +50,7 @@ def counter_numbers(library):
 
 
 def counters(folder, numbers):
-    """{counter: its sum over the pages that are kept there}."""
+    """Returns {counter: sum over the pages in this folder}."""
     total = dict.fromkeys(numbers, 0)
     for path in folder.iterdir():
         page = path.read_bytes()
@@ -59,7 +62,7 @@ def counters(folder, numbers):
 
 
 def run_program(target, library, numbers, options, size, work):
-    """{counter: sum} of one run."""
+    """Returns {counter: sum} of one run."""
     with tempfile.TemporaryDirectory(dir=work) as kept:
         variables = {**with_tools.clean_environment(), **target.environment, "LD_PRELOAD": f"{library}:{keeper()}", "ZG_KEPT": kept,
                      "ZGUARD_OPTIONS": options}
@@ -78,7 +81,7 @@ def median(samples):
 
 
 def rows(name, found):
-    """Lines of the table for one program: what each library saw, and how many times what the first one saw."""
+    """Table rows of one program: each library's counters, and their ratios to the first library's."""
     first = next(iter(found.values()))
     for label, seen in found.items():
         cells = [f"{seen[counter]:,.0f}" for counter in SHOWN]
@@ -93,7 +96,7 @@ HEADING = ["| program | library | fenced blocks | stacks with one | stacks | of 
 
 
 def too_few(name, found, least):
-    """What falls short of `least` times the first library's."""
+    """Returns the counters that are below `least` times the first library's."""
     first, *others = found.items()
     return [f"{name}: {label} has {seen[counter] / max(first[1][counter], 1):.2f} × the {counter} of {first[0]}" for label, seen in others
             for counter in SHOWN[:2] if seen[counter] < least * first[1][counter]]

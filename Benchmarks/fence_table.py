@@ -1,4 +1,4 @@
-"""The table of profile fence: processor time and peak physical memory of each program, by tool, and how many came to their end."""
+"""Table for profile fence: processor time and peak physical memory of each program by tool, and the number of complete runs."""
 
 import statistics
 
@@ -8,13 +8,13 @@ HEADINGS = (("real", "real programs"), ("built", "built from source"))
 
 
 def tools(before=None):
-    """The tools that the table compares, as Benchmarks/run takes them."""
+    """Returns the tools that the table compares, in the syntax of Benchmarks/run."""
     another = [f"before=zguard@{before}:profile=fence"] if before else []
     return ",".join(["glibc", *another, "fence=zguard:profile=fence", "asan"])
 
 
 def value(summary, name, tool, measure):
-    """Median ratio to glibc; the text of an error; empty where the tool does not take part."""
+    """Returns the median ratio to glibc, an error text, or an empty text if the tool does not take part."""
     found = summary[name].get(tool, {})
     if "error" in found:
         return f"*{found['error']}*"
@@ -22,13 +22,13 @@ def value(summary, name, tool, measure):
 
 
 def ended_by_memory(rounds, tool):
-    """Whether a run ended because memory was short: killed by the kernel, or by its own words."""
+    """True if memory ran out in a run: the kernel killed a process, or the program's message says so."""
     return any(samples[tool].get("kills") or "memory" in samples[tool].get("message", "").lower()
                for samples in rounds if "error" in samples.get(tool, {}))
 
 
 def markdown(results, kinds, tools):
-    """Lines of the page."""
+    """Returns the lines of the page."""
     summary = table.summarise(results, tools)
     shown = [tool.name for tool in tools if tool.name != "glibc"]
     heads = ["program", "plain", *(f"{name}, time" for name in shown), "plain", *(f"{name}, memory" for name in shown)]
@@ -60,7 +60,7 @@ def mean_cells(summary, names, shown, title):
 
 
 def ends(results, shown):
-    """For each tool how many programs ran to their end."""
+    """Returns for each tool the number of programs that ran to their end."""
     lines = []
     for tool in shown:
         took_part = [name for name, rounds in results.items() if any(tool in samples for samples in rounds)]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Findings of a fleet in PostgreSQL and SQLite: how many a second `zguard collect` brings in, and how long overview, one group, the first
-page of `zguard serve` and dropping a day take when millions are there.
+"""Findings of a fleet in PostgreSQL and SQLite, with millions of findings in the store.
 
-The shipped ones go through `zguard collect` from reports; the rest is put into the same tables by the database itself, since it is there to
-be asked about: bodies of a few bytes, every group on every day and on 50 hosts.
+Measures the rate of `zguard collect`, and the time of the overview, one group, the first page of `zguard serve`, and dropping a day.
+`zguard collect` ships only --shipped findings from reports. The database itself generates the rest in the same tables, with bodies
+of a few bytes, and every group on every day and on 50 hosts.
 
 usage: Benchmarks/fleet.py [--findings 10e6] [--groups 20000] [--hosts 1000] [--days 14] [--shipped 100000] [--store postgresql|sqlite]"""
 
@@ -168,7 +168,7 @@ def main():
         finally:
             process.kill()
             process.wait()
-        age = f"{arguments.days - 2}d"  # the oldest of them goes
+        age = f"{arguments.days - 2}d"  # drops the oldest day
         (folder / "none").mkdir()
         say("dropping a day", timed(lambda: zguard("collect", "--from", folder / "none", "--to", store.address, "--keep-age", age)))
         print(f"{store.count():,} findings are left")

@@ -1,4 +1,4 @@
-"""The goals that the project has set itself, and what a run has measured of them."""
+"""The project's own performance goals, and the figures of a run for them."""
 
 import statistics
 
@@ -13,11 +13,11 @@ QUARANTINE_KIB = 1024  # quarantine_bytes by default
 
 
 class Missing(Exception):
-    """The run has not measured what a goal needs, or not so that it says something."""
+    """The run did not measure what a goal needs, or its figures mean nothing."""
 
 
 class Measured:
-    """What a run has measured, in the shapes of the modules that measure; empty where a part was not run."""
+    """The figures of a run, in the formats of the measuring modules; empty for parts that did not run."""
 
     def __init__(self, summary, samples, targets, threads, startup, capture):
         self.summary, self.samples, self.targets = summary, samples, targets
@@ -30,7 +30,7 @@ class Measured:
         return found[measure]
 
     def mean(self, names, measure, base=None):
-        """The geometric mean of the targets' ratios, and how many these are; `base`: of the ratios over that tool's."""
+        """Returns the geometric mean of the targets' ratios, and their number. With `base`, ratios are relative to that tool."""
         ratios = []
         for name in names:
             try:
@@ -48,11 +48,11 @@ class Measured:
         return [target.name for target in self.targets if target.kind == kind]
 
     def allocating(self):
-        """The C and C++ programs that do nothing but allocate."""
+        """Returns the C and C++ programs that only allocate."""
         return [target.name for target in self.targets if target.is_allocating]
 
 
-# The functions that find what was measured return it with a remark.
+# Each of these functions returns a figure and a remark.
 
 
 def capture_hit(measured):
@@ -66,7 +66,7 @@ def real_time(measured):
 
 
 def real_memory(measured):
-    """Without what the quarantine may hold."""
+    """Peak memory without the bytes that the quarantine may hold."""
     mean, remark = measured.mean(measured.names("real"), "memory")
     beyond = [statistics.median((round[TOOL]["memory"] - QUARANTINE_KIB) / round["glibc"]["memory"]
                                 for round in measured.samples[name] if TOOL in round)
@@ -102,7 +102,7 @@ def swift_class(measured):
     return measured.ratio("swift-class", "wall"), ""
 
 
-# What, its unit, the bound, whether more is better, how it is found.
+# Goal, unit, bound, whether higher is better, function that returns the figure.
 GOALS = (
     ("stack capture of 20 frames, cache hit", " ns", 30, False, capture_hit),
     ("real programs, time, geometric mean", "", 1.10, False, real_time),
@@ -116,7 +116,7 @@ GOALS = (
 
 
 def judge(measured):
-    """A list of {"goal", "bound", "measured", "remark", "verdict"}; `measured` is None where the part was not run."""
+    """Returns a list of {"goal", "bound", "measured", "remark", "verdict"}; `measured` is None if that part did not run."""
     rows = []
     for goal, unit, bound, more_is_better, find in GOALS:
         row = {"goal": goal, "bound": f"{'≥' if more_is_better else '≤'} {bound}{unit}", "measured": None, "remark": ""}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The regression gate: how many instructions the library executes for one operation, compared with stored figures.
+"""Regression gate: number of instructions that the library executes for one operation, compared with stored figures.
 
-Instructions are counted by callgrind, those of the library alone, at two sizes; their difference over the operations in
-between depends neither on start-up nor on libc, the machine or its load. Closing line: N passed, N failed.
+callgrind counts the library's own instructions at two sizes. The difference, divided by the operations between, does not depend
+on start-up, libc, the machine, or its load. Closing line: N passed, N failed.
 """
 
 import argparse
@@ -23,20 +23,20 @@ import tools as with_tools  # noqa: E402
 
 STORED = HERE / "instructions.json"
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
-# The larger size is this and as much again; beyond it the quarantine is full and every operation costs the same.
+# The larger run has twice as many. From here on the quarantine is full and every operation costs the same.
 OPERATIONS = 20480
 NEW, WHOLE = "new-stack", "whole-new-stack"
-START_UP = "start-up"  # of `true`: the whole run, in instructions
+START_UP = "start-up"  # instructions of a whole run of `true`
 ALLOWED = 0.03
-# Which blocks and dead pages get protection of their own, and how much of a stack is recorded, depends on processor time, and so would
-# the counts.
+# Isolated blocks, retired pages and the number of recorded frames depend on processor time, and would make the counts
+# vary.
 OPTIONS = "fence_per_context=0:fence_overhead=0:stack_overhead=100%"
-# What is read of the machine's memory at the start is as long as the machine says.
+# At the start the runtime reads files about the machine's memory, whose length depends on the machine.
 START_UP_OPTIONS = OPTIONS + ":pressure=off"
 
 
 def count_in_library(profile, library):
-    """Instructions executed in the functions of this library, of a callgrind profile's text: without those that they call."""
+    """Returns the instructions in this library's functions, without their callees, from the text of a callgrind profile."""
     names, current, total, is_call = {}, None, 0, False
     for line in profile.splitlines():
         if match := re.match(r"(ob|cob)=\((\d+)\)(?: (.*))?$", line):
@@ -46,7 +46,7 @@ def count_in_library(profile, library):
             if kind == "ob":
                 current = names[number]
         elif line.startswith("calls="):
-            is_call = True  # the next line is what the called function took with all that it called
+            is_call = True  # the next line counts the callee and everything below it
         elif re.match(r"[0-9+*-]", line):
             if not is_call and current == library:
                 total += int(line.split()[1])
@@ -55,17 +55,18 @@ def count_in_library(profile, library):
 
 
 class Counter:
-    """Counts in a directory of its own, with a copy of the library without debug information, which valgrind cannot read."""
+    """Counts in a directory of its own, with a stripped copy of the library, because valgrind cannot read its debug information."""
 
     def __init__(self, work, library):
         self.work, self.library = work, work / "libzguard.so"
         subprocess.run(["strip", "--strip-debug", "-o", str(self.library), str(library)], check=True)
 
     def count(self, *command, options=OPTIONS):
-        """Instructions of the library in this program's run; where they cannot be counted the gate ends with an error."""
+        """Returns the library's instructions in a run of this program. Ends the gate with an error if they cannot be counted."""
         profile = self.work / "profile"
         profile.unlink(missing_ok=True)
-        # Addresses decide which sets of a cache are used: valgrind chooses the same ones each time, the environment is always the same.
+        # Addresses determine the cache sets in use. valgrind chooses the same addresses each time, and the
+        # environment is constant.
         words = [shutil.which("valgrind"), "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
         environment = {"LC_ALL": "C", "LD_PRELOAD": str(self.library), "ZGUARD_OPTIONS": options}
         result = with_tools.run_quietly(words, environment)
@@ -81,13 +82,13 @@ class Counter:
 
 
 def measure(library):
-    """{name: instructions}: for one operation each, and the start-up's."""
+    """Returns {name: instructions} for one operation each, and for start-up."""
     program = building.Compilers(with_asan=False).program(HERE / "instructions" / "operations.cpp")
     names = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     with tempfile.TemporaryDirectory(prefix="zguard-instructions-") as work:
         counter = Counter(Path(work), library)
         rows = {name: round(counter.per_operation(program, name), 1) for name in names}
-        # By default stacks that do not repeat are recorded in part.
+        # By default, stacks that do not repeat are shortened.
         rows[WHOLE] = round(counter.per_operation(program, NEW, OPTIONS + ":stack_bytes=16g"), 1)
         return {**rows, START_UP: counter.count("/bin/true", options=START_UP_OPTIONS)}
 
@@ -101,7 +102,7 @@ def judge(stored, now):
 
 
 def compare(rows, stored):
-    """Prints a line for each row; returns the verdicts."""
+    """Prints a line for each row. Returns the verdicts."""
     verdicts = {name: judge(stored.get(name), rows[name]) if name in rows else "gone" for name in {**stored, **rows}}
     print(f"{'instructions for one':<20} {'stored':>10} {'now':>10} {'ratio':>7}")
     for name, verdict in verdicts.items():

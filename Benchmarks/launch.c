@@ -1,7 +1,8 @@
-// Runs one program and writes what it cost: launch RESULT GROUP [KEY=VALUE]… -- PROGRAM [ARG]…
-// A program of its own because a process's peak memory counts from before exec: started from a large parent, every program
-// would seem as large as its parent. RESULT gets: wall ns, user ns, system ns, peak memory in KiB (the largest process of
-// the tree), exit status as a shell gives it. GROUP is the cgroup.procs of a control group that the program joins, "-" none.
+// Runs one program and writes its cost: launch RESULT GROUP [KEY=VALUE]… -- PROGRAM [ARG]…
+// This is a small program of its own, because a process's peak memory counts from before exec: a large parent would
+// make every program seem as large as itself. RESULT gets: wall ns, user ns, system ns, peak memory in KiB (largest
+// process of the tree), exit status as a shell gives it. GROUP is the cgroup.procs file of a control group that the
+// program joins, or "-".
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 static long long nanoseconds(struct timeval t) { return t.tv_sec * 1000000000LL + t.tv_usec * 1000LL; }
 
-// The calling process moves itself; its memory is charged there from then on.
+// Moves the calling process into the group. Its memory is charged to that group from then on.
 static int join(const char *procs) {
     int file = open(procs, O_WRONLY | O_CLOEXEC);
     if (file < 0) return -1;

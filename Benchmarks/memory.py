@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What the memory of guarded real programs is taken by: blocks, their records, the quarantine, threads' states, the stack depot, pages of
-fenced blocks, windows. Each program runs plain and guarded; whenever its largest process has grown by a fiftieth it is halted for a
-moment, and each of its pages is assigned to what lies there, by the addresses that the library's own variables hold. Shown is what was
-there at the last, largest look. Pages that are mapped several times count once, and what is mapped again by itself: that needs root."""
+"""Breaks down the memory of guarded real programs: blocks, records, quarantine, threads, stack depot, isolated blocks, windows.
+
+Each program runs plain and guarded. Whenever its largest process has grown by a fiftieth, that process is stopped briefly, and each
+of its pages is assigned to a row by the addresses in the library's own variables. The table shows the last, largest snapshot.
+Pages that are mapped several times count once; further mappings of them have a row of their own. Needs root."""
 
 import argparse
 import bisect
@@ -33,12 +34,12 @@ import tools as with_tools  # noqa: E402
 
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
 PAGE = 4096
-GROWTH = 1.02  # from one look to the next
+GROWTH = 1.02  # between two snapshots
 EVERY = 0.002  # seconds between two readings of a process's size
-PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # of an entry of /proc/PID/pagemap
+PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagemap
 
-# Layouts of the runtime's structures: what of them is read here. struct zg_slab, zg_span_map, zg_alias_area, struct chunk and struct window
-# of pages/window.c, struct table of stacks/depot.c.
+# Fields that are read here, of struct zg_slab, zg_span_map and zg_alias_area, of struct chunk and struct window in
+# pages/window.c, and of struct table in stacks/depot.c.
 SLAB = struct.Struct("<QQQQIIQQQQ56xQQQQ32x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
 SPAN = struct.Struct("<I20xQ20xH10x")
@@ -47,7 +48,7 @@ BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 6
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
 AGAIN = "windows: pages mapped again"
-# Rows of the table, in its order. Those that begin with a mark are no memory of their own, but say what a row above consists of.
+# Rows of the table in order. A row with a mark is a part of the unmarked row above it.
 ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested by live blocks", "· rounding up to slots",
         "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "lists of free slots",
         "large blocks", "· of it in live ones", "records of large blocks", "private pages of fenced blocks", "· requested by live ones up to 2,040 bytes", "· requested by larger ones", "windows: memory of the chunks", "· of it in live blocks",
@@ -56,7 +57,7 @@ ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested
 
 
 def symbols(library):
-    """{name: (address, bytes)} of the library's variables; of several with one name, to which the linker appends numbers, the largest."""
+    """Returns {name: (address, bytes)} of the library's variables. For equal names, to which the linker appends numbers, the largest."""
     said = subprocess.run(["nm", "-S", str(library)], capture_output=True, text=True, check=True).stdout
     found = {}
     for address, size, name in re.findall(r"^(\w+) (\w+) [bBdD] (\w+)\S*$", said, re.M):
@@ -65,7 +66,7 @@ def symbols(library):
 
 
 def page_of_zeros():
-    """The number of the kernel's page for memory that was only read: it is nobody's. 0 where numbers are not told."""
+    """Returns the number of the kernel's zero page, which belongs to no process. Returns 0 if page numbers are hidden."""
     with mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory, open("/proc/self/pagemap", "rb", 0) as pagemap:
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         ctypes.string_at(address, 1)
@@ -82,7 +83,7 @@ class Mapping:
 
 
 class Look:
-    """What one process has at one moment: bytes of its memory by row."""
+    """Snapshot of one process: bytes of its memory by row."""
 
     def __init__(self, pid, library, variables):
         self.folder = Path(f"/proc/{pid}")
@@ -91,7 +92,7 @@ class Look:
         self.library, self.variables = str(library), variables
         self.mappings = list(self.read_mappings())
         self.claims = []  # start, end, row
-        self.kept = []  # records of blocks, to be counted later
+        self.kept = []  # records of blocks, counted after the process continues
         self.sums = Counter()
         self.base = min((mapping.start for mapping in self.mappings if mapping.path == self.library), default=None)
         if self.base is not None:
@@ -127,7 +128,7 @@ class Look:
 
     def claim_all(self):
         self.claim_slots()
-        for name in ("zg_large_map", "zg_fenced_map"):
+        for name in ("zg_large_map", "zg_isolated_map"):
             base, units, shift, numbers, covered = self.words(name, SPAN_MAP)
             self.claim(base, units << shift, "large blocks" if name == "zg_large_map" else "private pages of fenced blocks")
             self.claim(numbers, 4 * units, "records of large blocks")
@@ -195,7 +196,7 @@ class Look:
                     chunk = struct.unpack("<Q", self.read(chunk, 8))[0]
 
     def row_of(self, mapping):
-        """Of what no variable claims."""
+        """Returns the row of a mapping that no variable claims."""
         if mapping.path == self.library:
             return "library: relocated" if "w" in mapping.mode or mapping.mode.startswith("r--") and mapping.is_private_copy else "files"
         if mapping.path.startswith(("/dev/zero", "/memfd:zguard")):
@@ -236,12 +237,12 @@ class Look:
         self.sums[AGAIN] = PAGE * (len(pages_again) - len(seen))
 
     def is_ours(self, mapping):
-        """A mapping in which something is claimed, and not all of it."""
+        """True if some part of the mapping is claimed."""
         at = bisect.bisect(self.claims, (mapping.end,)) - 1
         return at >= 0 and self.claims[at][1] > mapping.start
 
     def finish(self):
-        """Counts the blocks, which takes longer than the process should be halted."""
+        """Counts the blocks. This takes longer than the process should be stopped."""
         live = rounding = dead = reusable = 0
         for slot_bytes, records in self.kept:
             for header, in struct.iter_unpack("<I12x", records):
@@ -264,7 +265,7 @@ class Look:
 
 
 class Watcher:
-    """Looks at the processes of a session each time one of them is the largest so far. `largest` is the last look."""
+    """Takes a snapshot of a session's process whenever one is the largest so far. `largest` is the last snapshot."""
 
     def __init__(self, library, variables):
         self.library, self.variables = library, variables
@@ -302,7 +303,7 @@ class Watcher:
 
 
 def run(target, library, variables, options, size, work):
-    """{row: bytes} of the program's largest process, and the kernel's own peak of it. library None: plain."""
+    """Returns {row: bytes} of the program's largest process, and its peak as the kernel counts it. Without a library it runs plain."""
     watcher = Watcher(library, variables)
     variables_of_run = {**with_tools.clean_environment(), **target.environment}
     if library:
@@ -327,7 +328,7 @@ def mebibytes(size):
 
 
 def rows_per_context(library):
-    """Bytes of a shard's rows in the quarantine: 2,048 of quarantine_per_context words."""
+    """Returns the place of a shard's quarantine rows, as symbols() does: 2,048 rows of quarantine_per_context words."""
     text = (building.ROOT / "Sources" / "CZombie" / "include" / "zg_options.h").read_text()
     return 0, 2048 * 8 * int(re.search(r"quarantine_per_context,[^0-9]*(\d+)", text)[1])
 

@@ -1,11 +1,11 @@
-"""Peak physical memory of a program and all that it starts: what its pages take of the machine, each page once.
+"""Peak physical memory of a program and its children: their pages, each counted once.
 
-Resident size (ru_maxrss) counts a page once for each place where it is mapped, which is too much where memory is shared between
-mappings of one process, and leaves out page tables, which are large where mappings are sparse. A control group of the kernel's
-memory controller counts what it hands out: anonymous and shared memory, page tables, other memory of the kernel on the
-program's behalf. It also counts files that the program is the first to read or that it writes; these are left out here.
+Resident size (ru_maxrss) counts a page once for each mapping, which is too much if a process maps shared memory several times.
+It also leaves out page tables, which are large if mappings are sparse. A control group of the kernel's memory controller counts
+all of that: anonymous and shared memory, page tables, and other kernel memory for the program. It also counts files that the
+program reads first or writes; these are subtracted here.
 
-    memory = meter.start()      None where nothing can be measured
+    memory = meter.start()      None if nothing can be measured
     … launch RESULT memory.procs …
     kib = memory.end()
 """
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 CONTROLLERS = Path("/sys/fs/cgroup")
-EVERY = 0.01  # seconds between two looks
+EVERY = 0.01  # seconds between two samples
 
 
 def number(path):
@@ -25,12 +25,12 @@ def number(path):
 
 
 def fields(path):
-    """Name and number of each line of a file such as memory.stat."""
+    """Returns name and number of each line of a file such as memory.stat."""
     return {line.split()[0]: int(line.split()[1]) for line in path.read_text().splitlines()}
 
 
 class Layout:
-    """How the controller calls things, in the older and in the newer hierarchy."""
+    """Names of the controller's files and fields, in version 1 and version 2 of the hierarchy."""
 
     def __init__(self, root, peak, current, file, kills):
         self.root, self.peak, self.current, self.file, self.kills = root, peak, current, file, kills
@@ -57,7 +57,7 @@ class Group:
         return self
 
     def look(self):
-        """Notes how much of the group's memory is that of files, and how much is not."""
+        """Samples the group's memory for files and its other memory."""
         statistics = fields(self.folder / "memory.stat")
         file = statistics[self.layout.file] - statistics.get("shmem", 0)
         self.files = max(self.files, file)
@@ -70,9 +70,9 @@ class Group:
                 self.look()
 
     def end(self):
-        """The peak in KiB, and how many processes the kernel ended because memory was short. The group's own peak is exact but has
-        files in it, whose share at that moment is not known: at the most it was the largest that was seen. Where files come
-        and go, as sort's do, what was seen without them is more."""
+        """Returns the peak in KiB, and the number of processes that the kernel killed for lack of memory. The group's own peak is exact but
+        includes files. Their share at that moment is unknown, but at most the largest sampled one. If files come and go, as in sort, the
+        largest sample without files may be more."""
         self.ended.set()
         self.thread.join()
         self.look()
@@ -82,7 +82,7 @@ class Group:
         return peak // 1024, kills
 
     def remove(self):
-        """Whoever is left in it has outlived its program, and is ended with it."""
+        """Removes the group. Kills processes that have outlived their program."""
         for _ in range(200):
             with contextlib.suppress(OSError):
                 self.folder.rmdir()
@@ -95,7 +95,7 @@ class Group:
 
 
 def above_all():
-    """For the calling thread: it looks also while a measured program of real-time priority has the processor."""
+    """Raises the calling thread's priority, so that it samples even while a measured real-time program uses the processor."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
     policy = os.sched_getscheduler(0)
@@ -105,8 +105,8 @@ def above_all():
 
 
 class Shares:
-    """Where there is no control group: the sum, over the processes of a session, of each one's share of its pages (Pss) and its page
-    tables, looked at again and again. What stands for a shorter time than that is missed."""
+    """Without a control group: samples the proportional set size (Pss) and the page tables of all processes of a session, and sums
+    them up. Misses shorter peaks."""
     is_sampled = True
     procs = "-"
 
@@ -144,7 +144,7 @@ class Shares:
         while not self.ended.wait(pause):
             began = time.monotonic()
             self.look()
-            pause = max(EVERY, 20 * (time.monotonic() - began))  # looking stops the program meanwhile
+            pause = max(EVERY, 20 * (time.monotonic() - began))  # sampling stops the program meanwhile
 
     def end(self):
         self.ended.set()
@@ -153,7 +153,7 @@ class Shares:
 
 
 class Meter:
-    """Finds out once how this machine can be measured. `how` says it."""
+    """Determines once how this machine can be measured. `how` describes it."""
 
     def __init__(self):
         self.made = 0

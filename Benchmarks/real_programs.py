@@ -29,7 +29,7 @@ class Sqlite(Target):
 
 
 class Script(Target):
-    """An interpreter on a script that takes the size as its argument."""
+    """An interpreter with a script that takes the size as its argument."""
 
     def __init__(self, name, interpreter, script, environment=None):
         super().__init__(name)
@@ -42,7 +42,7 @@ class Script(Target):
 
 
 class Text(Target):
-    """A command on a file of generated text, which is its last argument; `lines` is the full work."""
+    """A command on a generated text file, its last argument. `lines` is the full size."""
 
     def __init__(self, name, command, lines):
         super().__init__(name)
@@ -77,7 +77,7 @@ class GitLog(Target):
 
 
 class Compile(Target):
-    """The compiler proper, from a large generated file to an object file."""
+    """The compiler without a driver, from a large generated file to an object file."""
 
     def __init__(self, name, compiler, functions, flags):
         super().__init__(name)
@@ -92,7 +92,7 @@ class Compile(Target):
 
 class CompileCxx(Compile):
     def prepare(self, work, size):
-        # Headers cost most of a small program's time, so a small part of the work has few of them.
+        # Headers take most of the time of a small program, so that a small size gets few of them.
         small = "#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; return m[\"a\"]; }\n"
         (work / "big.cpp").write_text(small if size < 0.1 else generate.cxx_source(max(1, int(self.functions * size))))
 
@@ -101,7 +101,7 @@ class CompileCxx(Compile):
 
 
 class Swiftc(SwiftTarget):
-    """The compiler and its linker, many processes."""
+    """The Swift compiler and its linker: many processes."""
     def command(self, work, size, tool):
         if size < 0.1:
             return ["swiftc", "-O", INPUTS / "script.swift", "-o", work / "program"]
@@ -120,7 +120,7 @@ class SwiftProgram(SwiftTarget):
 
 
 class Redis(Target):
-    """The server's processor time and memory; its time is what a benchmark client, never guarded, needs with it."""
+    """The server's processor time and memory. The time is that of an unguarded benchmark client."""
     needs = ("redis-server", "redis-benchmark")
     ports = Ports()
 

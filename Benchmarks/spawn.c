@@ -1,7 +1,7 @@
-// What starting a program costs: spawn COUNT [KEY=VALUE]... -- PROGRAM [ARG]...
-// Starts it COUNT times, one after the other, its output thrown away, and prints the wall-clock nanoseconds of each run,
-// from before it is made to after its end. A small parent and posix_spawn, which copies no page tables, so that little of
-// the time is the measurement's own.
+// Measures the start of a program: spawn COUNT [KEY=VALUE]... -- PROGRAM [ARG]...
+// Starts it COUNT times, one after the other, discards its output, and prints the wall-clock nanoseconds of each run,
+// from before the process is created to after its end. A small parent and posix_spawn copy no page tables, so that the
+// measurement adds little.
 
 #include <fcntl.h>
 #include <spawn.h>

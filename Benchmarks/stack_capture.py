@@ -1,4 +1,4 @@
-"""One stack capture by itself: the runtime's own methods, libunwind and glibc, at several depths, interleaved."""
+"""Time of one stack capture: the runtime's own methods, libunwind and glibc, at several depths, interleaved."""
 
 import statistics
 from pathlib import Path
@@ -12,14 +12,14 @@ DEPTHS = (5, 10, 20, 40)
 ROUNDS = 15
 METHODS = {"hit": "zguard, cache hit", "trail": "zguard, cache miss, along the trail", "walk": "zguard, from scratch",
            "libunwind": "libunwind, unw_backtrace", "backtrace": "glibc, backtrace"}
-# build_library is how the product is built; the methods are added to it.
+# build_library builds the product; here it adds the capture methods.
 BUILD = """source scripts/common.sh
 find_toolchain
 build_library "$LIBRARY" Benchmarks/capture/capture.c -lunwind"""
 
 
 def build(compilers):
-    """The program of frames.c, linked with a library of the product's sources and capture.c."""
+    """Builds frames.c, linked with a library of the product's sources and capture.c. Returns the program."""
     folder = building.FOLDER / "capture"
     library, program = folder / "libzguard.so", folder / "frames"
     sources = [*SOURCES.iterdir(), *ROOT.glob("Sources/CZombie*/**/*.[ch]"), ROOT / "scripts" / "common.sh"]
@@ -32,7 +32,7 @@ def build(compilers):
 
 
 def measure(compilers, progress):
-    """{depth: {method: [nanoseconds for one capture, in each round]}}; the depths' order changes from round to round."""
+    """Returns {depth: {method: [nanoseconds of one capture, in each round]}}. The order of depths changes between rounds."""
     program = build(compilers)
     environment = {**with_tools.clean_environment(), "ZGUARD_OPTIONS": "stack_depth=64:stack_overhead=100%"}
     results = {str(depth): {method: [] for method in METHODS} for depth in DEPTHS}
@@ -49,7 +49,7 @@ def measure(compilers, progress):
 
 
 def summarise(results):
-    """{depth: {method: nanoseconds for one capture}}, medians."""
+    """Returns {depth: {method: median nanoseconds of one capture}}."""
     return {depth: {method: statistics.median(samples) for method, samples in by_method.items()} for depth, by_method in results.items()}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What looking for stalls costs servers: redis under redis-benchmark, nginx and node under wrk, each with `zguard run` and with
+"""Cost of stall detection for servers: redis under redis-benchmark, nginx and node under wrk, each with `zguard run` and with
 `zguard run --collect stalls`, in turns.
 
-Rates depend on what else the machine does; what the server uses of the processor for a request depends on it much less. Both are given, as
-the median of the ratios within a round, and what zguard itself uses meanwhile. Last, instructions for each wait, as valgrind counts them.
+Request rates depend on the machine's other load; the server's processor time for a request depends on it much less. Prints both as
+the median of the ratios within a round, and zguard's own processor time. Finally, instructions for each wait, as counted by valgrind.
 
-usage: Benchmarks/stalls.py [--rounds 9] [--seconds 2] [--only redis]      as root, it runs ahead of the others of the machine (chrt)"""
+usage: Benchmarks/stalls.py [--rounds 9] [--seconds 2] [--only redis]      runs with real-time priority (chrt) as root"""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ from Support.ports import Ports  # noqa: E402
 from Support.processes import kill_session, running_in  # noqa: E402
 
 MODES = {"without": [], "with": ["--collect", "stalls"]}
-# One byte to and fro: a wait, a read and a write each time.
+# Sends one byte through a pipe: each turn is a wait, a read and a write.
 LOOP = r"""
 #include <poll.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ int main(int count, char **words) {
 
 
 def ahead(words):
-    """So that it does not wait for others, where that is allowed."""
+    """Prefixes the command with chrt for real-time priority, if that is allowed."""
     return ["chrt", "-f", "40", *words] if os.geteuid() == 0 and shutil.which("chrt") else words
 
 
@@ -83,7 +83,7 @@ def servers(seconds):
 
 
 def used(pid):
-    """Nanoseconds of the processor, of all threads."""
+    """Returns the processor nanoseconds of all threads."""
     total = 0
     for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         total += int(task.read_text().split()[0])
@@ -103,7 +103,7 @@ def running(command, port):
 
 
 def measure(server, mode):
-    """Requests a second, nanoseconds a request, zguard's milliseconds a second under load and idle."""
+    """Returns requests per second, nanoseconds per request, and zguard's milliseconds per second under load and idle."""
     with tempfile.TemporaryDirectory(prefix="zguard-bench-") as place, Ports() as ports:
         folder, port = Path(place), ports.take()
         folder.chmod(0o755)
@@ -112,7 +112,7 @@ def measure(server, mode):
         process, watcher = running(command, port)
         try:
             load = list(map(str, server.load(port)))
-            subprocess.run(ahead(load), capture_output=True, check=True)  # it is warm then, and has all its workers
+            subprocess.run(ahead(load), capture_output=True, check=True)  # warms the server up: it has all its workers then
             own = running_in(process.pid, server.executable)
             before, began, watched = sum(map(used, own)), time.monotonic(), used(watcher)
             result = subprocess.run(ahead(load), capture_output=True, text=True, check=True)
@@ -134,7 +134,7 @@ def measure(server, mode):
 
 
 def instructions(way, mode, folder):
-    """Instructions of one turn of a loop."""
+    """Returns the instructions of one turn of the loop."""
     def count(turns):
         out = folder / "out"
         subprocess.run([str(ZGUARD), "run", "--quiet", *MODES[mode], "--report", str(folder / "report"), "--format", "json", "--", "valgrind",

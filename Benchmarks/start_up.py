@@ -1,4 +1,4 @@
-"""What it costs a program to be started: the wall-clock time of short ones, plain and with every tool, interleaved."""
+"""Start-up cost: wall-clock time of short programs, plain and with every tool, interleaved."""
 
 import statistics
 from pathlib import Path
@@ -8,21 +8,21 @@ import tools as with_tools
 SOURCE = Path(__file__).resolve().parent / "spawn.c"
 PROGRAMS = {"true": ("/bin/true",), "ls": ("/bin/ls", "/usr/bin")}
 STARTS = 200  # of each program with each tool
-BATCH = 10  # one after the other, before it is the next tool's turn
-REDUCED_ROUNDS = 3  # of one start each, for a tool that gets a part of the work
+BATCH = 10  # starts in a row, before the next tool's turn
+REDUCED_ROUNDS = 3  # rounds of one start each, for a tool with reduced work
 
 
 def batch(spawn, command, tool, count):
-    """Nanoseconds of each of `count` starts, or None where the program failed."""
+    """Returns the nanoseconds of each of `count` starts, or None if the program failed."""
     words = [spawn, count, *tool.variables(), "--", *tool.prefix, *command]
     result = with_tools.run_quietly(words, with_tools.clean_environment())
     return list(map(int, result.stdout.split())) if result.returncode == 0 else None
 
 
 def measure(compilers, tools, size, progress):
-    """{program: {tool: [[nanoseconds of each start], ...]}}, one list for each round."""
+    """Returns {program: {tool: [[nanoseconds of each start], ...]}}, with one list for each round."""
     spawn = compilers.program(SOURCE)
-    tools = [tool for tool in tools if tool.name != "asan"]  # which needs the program's source
+    tools = [tool for tool in tools if tool.name != "asan"]  # asan needs the program's source
     results = {program: {tool.name: [] for tool in tools} for program in PROGRAMS}
     for number in range(max(2, int(STARTS * size / BATCH))):
         for program, command in PROGRAMS.items():
@@ -39,7 +39,7 @@ def measure(compilers, tools, size, progress):
 
 
 def summarise(results):
-    """{program: {tool: {"wall", "more": milliseconds, and those above plain glibc}}}: medians within and over rounds."""
+    """Returns {program: {tool: {"wall", "more"}}} in ms, medians within and over rounds. "more" is the excess over plain glibc."""
     summary = {}
     for program, by_tool in results.items():
         medians = {tool: [statistics.median(samples) / 1e6 for samples in rounds] for tool, rounds in by_tool.items()}

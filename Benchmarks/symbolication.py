@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""How long `zguard report` takes for one finding of 3 x 32 frames in a program with 500 MB of debug information.
+"""Time of `zguard report` for one finding of 3 x 32 frames in a program with 500 MB of debug information.
 
 usage: python3 Benchmarks/symbolication.py [--zguard PATH] [--against PATH] [--runs N] [--megabytes N] [--units N] [--check]
 
-The victim is one C++ object, linked again and again under other names: `gcc` with the table of addresses that gcc writes
-(.debug_aranges), `clang` without it. `swift` is the toolchain's swift-frontend, which has 300,000 symbols and no debug
-information. The frames lie in functions chosen at random, in --units of the object's copies. Victims are kept in
-build/benchmarks/symbolication.
+The victim links many renamed copies of one C++ object: `gcc` with the address table that gcc writes (.debug_aranges), `clang`
+without it. `swift` is the toolchain's swift-frontend, which has 300,000 symbols and no debug information. The frames lie in
+random functions of --units copies of the object. Victims are kept in build/benchmarks/symbolication.
 
-Each row is the median of several runs of the whole process: cold, with the victim out of the page cache before each run;
-warm, with it in the cache. --against measures another zguard in turns with the first. --check ends with status 1 where
-a row is over what is promised: 1,000 ms cold, 100 ms warm."""
+Each row is the median of several runs of the whole process: cold, with the victim dropped from the page cache before each run;
+warm, with the victim in it. --against measures another zguard in turns with the first. --check ends with status 1 if a row
+exceeds the documented bounds: 1,000 ms cold, 100 ms warm."""
 
 import argparse
 import json
@@ -81,7 +80,7 @@ def debug_megabytes(path, *without):
 
 
 def victim(name, compiler, flags, megabytes):
-    """One object's copies under other names, linked."""
+    """Links renamed copies of one object."""
     folder = DIRECTORY / name
     program = folder / f"victim-{megabytes}.so"
     if program.exists():
@@ -89,14 +88,14 @@ def victim(name, compiler, flags, megabytes):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "unit.cpp").write_text(SOURCE)
     run(compiler, "-std=c++17", "-g", *flags, "-fPIC", "-c", folder / "unit.cpp", "-o", folder / "unit.o")
-    # The linker keeps one of equal texts.
+    # The linker merges equal strings.
     own = debug_megabytes(folder / "unit.o", ".debug_str", ".debug_line_str")
     copies = max(2, round(megabytes / own))
     objects = [folder / f"unit-{number}.o" for number in range(copies)]
     for number, each in enumerate(objects):
         run("objcopy", f"--prefix-symbols=copy{number}_", folder / "unit.o", each)
     (folder / "objects").write_text("\n".join(map(str, objects)))
-    # Nothing of it ever runs, so nothing that is missing is missed.
+    # The victim never runs, so that undefined symbols do not matter.
     run("ld", "-shared", "--build-id", "--unresolved-symbols=ignore-all", f"@{folder}/objects", "-o", program)
     for each in objects:
         each.unlink()
@@ -104,7 +103,7 @@ def victim(name, compiler, flags, megabytes):
 
 
 def functions(program):
-    """Address and size of functions, by the copy that they belong to."""
+    """Returns addresses and sizes of functions, by the copy that contains them."""
     found = {}
     for line in run("nm", "-S", "--defined-only", program).splitlines():
         fields = line.split()
@@ -114,7 +113,7 @@ def functions(program):
 
 
 def report(program, name, units):
-    """A raw report with three stacks in a program."""
+    """Returns a raw report with three stacks in a program."""
     chance = random.Random(1)
     found = functions(program)
     if name == "swift":
@@ -134,7 +133,7 @@ def report(program, name, units):
 
 
 def forget(path):
-    """Takes a file out of the page cache."""
+    """Drops a file from the page cache."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

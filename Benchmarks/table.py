@@ -1,4 +1,4 @@
-"""From samples to medians, and from those to a Markdown page."""
+"""Turns samples into medians, and medians into a Markdown page."""
 
 import math
 import statistics
@@ -14,7 +14,7 @@ MEASURES = (
 
 
 def ratios(rounds, tool, measure, base):
-    """Tool over base, each in the same round: what disturbed the machine disturbed both."""
+    """Returns the ratios of tool to base within each round: a disturbance of the machine affects both."""
     return [samples[tool][measure] / samples[base][measure] for samples in rounds
             if tool in samples and base in samples and not samples[tool].get("error")
             and measure in samples[tool] and samples[base].get(measure, 0) > 0]
@@ -25,7 +25,7 @@ def geometric_mean(values):
 
 
 def summarise(results, tools):
-    """{target: {tool: {measure: median ratio}}} with errors as text."""
+    """Returns {target: {tool: {measure: median ratio}}}, with errors as text."""
     summary = {}
     for target, rounds in results.items():
         summary[target] = {}
@@ -47,7 +47,7 @@ HEADINGS = (("micro", "micro-benchmarks"), ("real", "real programs"), ("built", 
 
 
 def markdown(results, kinds, tools, runs):
-    """Lines of the page: a table for each measure, and what could not be measured."""
+    """Returns the lines of the page: a table for each measure, and the targets that could not be measured."""
     if not results:
         return []
     summary = summarise(results, tools)
@@ -65,7 +65,7 @@ def markdown(results, kinds, tools, runs):
 
 
 def rows(results, summary, names, shown, measure, unit):
-    """One line for each program: glibc's own value, and the ratios."""
+    """Returns a line for each program: glibc's own value, and the ratios."""
     lines = []
     for name in names:
         base = [samples["glibc"].get(measure) for samples in results[name] if "glibc" in samples and not samples["glibc"].get("error")]

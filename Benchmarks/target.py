@@ -1,12 +1,12 @@
-"""What every target has in common: a name, what it needs, its inputs and its command."""
+"""Base of every target: its name, requirements, inputs and command."""
 
 import shutil
 
 
 class Target:
-    """One program. `command(size)` is its argument list: size 1 is the full work, less is a part of it."""
+    """One program. `command(size)` returns its argument list. Size 1 is the full work; a smaller size is a part of it."""
     kind = "real"  # or "micro"
-    is_allocating = False  # does nothing but allocate
+    is_allocating = False  # only allocates
     needs = ()  # commands that must be installed
 
     def __init__(self, name):
@@ -14,28 +14,28 @@ class Target:
         self.environment = {}
 
     def supports(self, tool):
-        return tool != "asan"  # which needs the program's source
+        return tool != "asan"  # asan needs the program's source
 
     def missing(self):
         return [command for command in self.needs if not shutil.which(command)]
 
     def build(self, compilers):
-        """Compiles the program, where it is one of ours."""
+        """Compiles the program, if it is one of this project."""
 
     def prepare(self, work, size):
-        """Creates the inputs for this size under `work`, a directory of the target's own."""
+        """Creates the inputs for this size under `work`, a directory for this target alone."""
 
     def command(self, work, size, tool):
-        """Arguments of the run with this part of the work; `tool` is the tool's name."""
+        """Returns the arguments of a run at this size. `tool` is the tool's name."""
         raise NotImplementedError
 
     def drive(self, process, work, size):
-        """For servers: uses the started program and ends it. Returns the seconds that the clients took."""
+        """For servers: uses the started program and ends it. Returns the clients' seconds."""
         return None
 
 
 class SwiftTarget(Target):
-    """A program of Swift's, which valgrind cannot run."""
+    """A Swift program. valgrind cannot run it."""
     needs = ("swiftc",)
 
     def supports(self, tool):

@@ -1,5 +1,5 @@
-"""What is measured as whole processes: the allocation micro-benchmarks of micro/, Swift objects in swift/, real programs,
-and on demand those that are built from their sources."""
+"""The programs that are measured as whole processes: allocation micro-benchmarks in micro/, Swift objects in swift/, real programs,
+and, on demand, programs built from source."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ PAIR_BYTES = (16, 64, 256, 1024, 4096, 16384)
 
 
 class Micro(Target):
-    """One C or C++ file of micro/; `arguments` follow the size on its command line."""
+    """A C or C++ file in micro/. `arguments` follow the size on its command line."""
     kind = "micro"
     is_allocating = True
 
@@ -23,7 +23,7 @@ class Micro(Target):
         self.source, self.arguments = source, arguments
 
     def build(self, compilers):
-        """Compiles the plain program, and the AddressSanitizer build where a compiler can make one."""
+        """Compiles the plain program, and the AddressSanitizer build if a compiler can make one."""
         self.programs = {variant: compilers.program(self.source, variant) for variant in ("plain", "asan")}
 
     def supports(self, tool):
@@ -34,7 +34,7 @@ class Micro(Target):
 
 
 class SwiftMicro(SwiftTarget):
-    """One Swift file of swift/, compiled as a release build is."""
+    """A Swift file in swift/, compiled like a release build."""
 
     def __init__(self, source):
         super().__init__(source.stem)
@@ -51,7 +51,7 @@ class SwiftMicro(SwiftTarget):
 
 
 class Starts(Target):
-    """What it costs to be loaded: short processes, one after the other."""
+    """Cost of loading: short processes, one after the other."""
     kind = "micro"
     needs = ("bash",)
 
@@ -71,8 +71,8 @@ def swift_targets():
 
 
 def all_targets():
-    """Micro-benchmarks first, then real programs; the order of the tables. Those of kind "built" are measured only where they are
-    asked for: their sources have to be fetched."""
+    """Returns all targets in the order of the tables: micro-benchmarks, then real programs. Targets of kind "built" are measured only
+    on request, because their sources have to be fetched."""
     swift = swift_targets()
     small = [target for target in swift if target.kind == "micro"]
     return [*micro_targets(), Starts("starts"), *small, *real_programs.all_programs(), *(target for target in swift if target.kind == "real"),
@@ -80,7 +80,7 @@ def all_targets():
 
 
 def built(known, name, program):
-    """The target of this name among {name: target}, built; ends `program` with an error where it is not known or not installed."""
+    """Returns the target of this name, built. Ends `program` with an error if it is not known or not installed."""
     if name not in known or known[name].missing():
         sys.exit(f"{program}: error: {name} is not known or not installed")
     known[name].build(building.Compilers(with_asan=False))

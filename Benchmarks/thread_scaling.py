@@ -1,4 +1,4 @@
-"""The same work with one, two and four threads: how throughput grows with the threads."""
+"""The same work with one, two and four threads: growth of the throughput."""
 
 import statistics
 from pathlib import Path
@@ -10,7 +10,7 @@ THREADS = (1, 2, 4)
 
 
 def once(program, tool, threads, size):
-    """One run: {"wall", "cpu" in nanoseconds, "blocks"}, or {"error"}."""
+    """Runs once: {"wall", "cpu" in nanoseconds, "blocks"}, or {"error"}."""
     command = [*tool.prefix, program, size, threads]
     environment = {**with_tools.clean_environment(), **tool.environment}
     result = with_tools.run_quietly(command, environment)
@@ -20,7 +20,7 @@ def once(program, tool, threads, size):
 
 
 def measure(compilers, tools, runs, size, progress):
-    """{tool: [{"1": sample, "2": sample, "4": sample}, ...]}, one for each round; the tools take turns."""
+    """Returns {tool: [{"1": sample, "2": sample, "4": sample}, ...]}, one entry for each round. The tools take turns."""
     programs = {"plain": compilers.program(SOURCE), "asan": compilers.program(SOURCE, "asan")}
     results = {tool.name: [] for tool in tools}
     for number in range(runs):
@@ -39,18 +39,18 @@ def measure(compilers, tools, runs, size, progress):
 
 
 def throughput(sample):
-    """Million blocks a second."""
+    """Returns millions of blocks per second."""
     return sample["blocks"] / sample["wall"] * 1000
 
 
 def growth(rounds, threads):
-    """Throughput with so many threads over one thread's, the median of the rounds' ratios."""
+    """Returns the median ratio of the throughput with this number of threads to that of one thread."""
     return statistics.median(throughput(samples[str(threads)]) / throughput(samples["1"]) for samples in rounds)
 
 
 def summarise(results):
-    """{tool: {"blocks": million a second with one thread, "2", "4": times as many with so many threads, "cpu"}}, where cpu is the
-    processor time that a block takes with two threads over that with one."""
+    """Returns {tool: {"blocks": million per second with one thread, "2", "4": throughput ratios with that many threads, "cpu"}}. "cpu" is
+    the processor time of a block with two threads, relative to one thread."""
     def processor_time(sample):
         return sample["cpu"] / sample["blocks"]
 

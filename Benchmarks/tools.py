@@ -1,4 +1,4 @@
-"""With what it is measured: plain glibc, this project, other allocators, AddressSanitizer builds, valgrind."""
+"""The tools that programs run under: plain glibc, this project, other allocators, AddressSanitizer builds, valgrind."""
 
 import os
 import platform
@@ -9,20 +9,20 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Allocators that Debian packages: the library's file and its package.
+# Allocators in Debian's packages: file of the library, and package.
 SYSTEM_ALLOCATORS = {"mimalloc": ("libmimalloc.so.2*", "libmimalloc2.0"), "jemalloc": ("libjemalloc.so.2", "libjemalloc2")}
 DEFAULT = ("glibc", "zguard", "scudo", "mimalloc", "jemalloc", "asan", "valgrind")
 
 
 def clean_environment():
-    """The environment of everything that is measured: nothing preloaded, no options, fixed locale and hashes."""
+    """Returns the environment of all measured programs: nothing preloaded, no options, fixed locale and hash seeds."""
     dropped = ("LD_PRELOAD", "ZGUARD_OPTIONS", "SCUDO_OPTIONS", "ASAN_OPTIONS", "PYTHONMALLOC")
     kept = {key: value for key, value in os.environ.items() if key not in dropped}
     return {**kept, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0", "PERL_HASH_SEED": "0"}
 
 
 def run_quietly(words, environment):
-    """The ended process, its output as text; with status 124 where it was still running after ten minutes."""
+    """Returns the ended process with its output as text. Its status is 124 if it still ran after ten minutes."""
     words = [str(word) for word in words]
     try:
         return subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
@@ -40,7 +40,7 @@ def first_line(*command):
 
 
 def swift_toolchain():
-    """The directory above bin of the Swift toolchain, which brings clang and its runtime libraries."""
+    """Returns the Swift toolchain's directory above bin. The toolchain contains clang and its runtime libraries."""
     swift = shutil.which("swift")
     return Path(swift).resolve().parent.parent if swift else None
 
@@ -56,7 +56,7 @@ def scudo_library():
 
 
 def system_library(pattern):
-    """The first file of that name in the directories where distributions keep libraries; None where there is none."""
+    """Returns the first file of this name in the library directories of distributions, or None."""
     folders = (f"/usr/lib/{platform.machine()}-linux-gnu", "/usr/lib64", "/usr/lib")
     return next((file for folder in folders for file in sorted(Path(folder).glob(pattern))), None)
 
@@ -67,7 +67,7 @@ def plain_compiler(suffix):
 
 
 def asan_compiler(suffix):
-    """The first compiler that can build and run an empty program with AddressSanitizer."""
+    """Returns the first compiler that can build and run an empty program with AddressSanitizer."""
     candidates = []
     toolchain = swift_toolchain()
     if toolchain:
@@ -87,13 +87,13 @@ def asan_compiler(suffix):
 
 
 class Tool:
-    """A way to run a program: words before its command, variables in its environment."""
+    """A way to run a program: a command prefix, and environment variables."""
 
     def __init__(self, name, prefix=(), environment=None, problem=None, size=None, rounds=None, version=""):
         self.name, self.prefix, self.environment = name, list(prefix), environment or {}
-        self.problem = problem  # why it cannot be used here
-        self.size = size  # it gets this part of the work, and is compared with glibc on the same part
-        self.rounds = rounds  # it is run only this often
+        self.problem = problem  # reason why the tool cannot be used here
+        self.size = size  # part of the work that the tool gets; glibc is compared on the same part
+        self.rounds = rounds  # maximum number of rounds
         self.version = version
 
     @property
@@ -104,11 +104,11 @@ class Tool:
         return self.rounds is None or round_number < self.rounds
 
     def variables(self, more=None):
-        """Its environment, and more, as words KEY=VALUE."""
+        """Returns the tool's environment and `more`, as words KEY=VALUE."""
         return [f"{key}={value}" for key, value in {**(more or {}), **self.environment}.items()]
 
     def footnote(self, runs):
-        """What a reader must know beside the numbers, where the tool did not get the same treatment as the others."""
+        """Returns a note for readers of the figures if the tool was not treated like the others."""
         few = self.rounds is not None and self.rounds < runs
         if not few and not self.is_reduced:
             return None
@@ -118,7 +118,7 @@ class Tool:
 
 
 def make_tool(name):
-    """The tool of that name, None where there is none. "LABEL=NAME" is shown as LABEL."""
+    """Returns the tool of this name, or None. "LABEL=NAME" is shown as LABEL."""
     library = ROOT / "build" / "lib" / "libzguard.so"
     if labelled := re.match(r"([\w -]+)=(.+)", name):
         tool = make_tool(labelled[2])
@@ -135,7 +135,7 @@ def make_tool(name):
                     problem=problem, version=program_version(str(ROOT / "build" / "bin" / "zguard")).removeprefix("zguard "))
     if name in ("scudo", "scudo-quarantine"):
         scudo = scudo_library()
-        # 64 MiB, blocks of up to 1 MiB.
+        # A quarantine of 64 MiB, for blocks of up to 1 MiB.
         quarantine = "quarantine_size_kb=65536:thread_local_quarantine_size_kb=1024:quarantine_max_chunk_size=1048576"
         options = {} if name == "scudo" else {"SCUDO_OPTIONS": quarantine}
         return Tool(name, environment={"LD_PRELOAD": str(scudo), **options},
@@ -158,12 +158,12 @@ def make_tool(name):
 
 
 def turns(tools, number):
-    """The order of the tools in this round: each begins in turn."""
+    """Returns the order of the tools in this round: each tool begins in turn."""
     return tools[number % len(tools):] + tools[:number % len(tools)]
 
 
 def machine():
-    """Name and value of everything that a reader needs to judge the numbers."""
+    """Returns names and values of everything that a reader needs to judge the figures."""
     def grep(path, key):
         with open(path) as file:
             return next((line.split(":", 1)[1].strip() for line in file if line.startswith(key)), "unknown")
@@ -180,7 +180,7 @@ def machine():
 
 
 def package_version(package):
-    """The upstream part of an installed Debian package's version, empty where there is none."""
+    """Returns the upstream part of an installed Debian package's version, or an empty text."""
     number = re.match(r"\d[\d.]*", first_line("dpkg-query", "-W", "-f", "${Version}", package))
     return number.group(0) if number else ""
 

@@ -1,8 +1,8 @@
-// Entry of the Swift fuzzers. One binary has all of them: the name that it is started by says which one runs.
+// Entry of the Swift fuzzers. One binary contains all fuzzers, and the name that it is started by selects one.
 
 import Glibc
 
-/// A fuzzer: takes any bytes, and stops the program where something is wrong.
+/// A fuzzer: takes any bytes, and traps on an error.
 struct FuzzTarget {
     var name: String
     var run: ([UInt8]) -> Void
@@ -25,10 +25,10 @@ public func fuzzOneInput(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
-/// A file without a name, for all inputs.
+/// An unlinked temporary file, reused for all inputs.
 private let scratch: Int32 = tmpfile().map { fileno($0) } ?? -1
 
-/// Every entry of a file that holds these bytes.
+/// Returns every entry that the reader finds in a file with these bytes.
 func readEntries(_ bytes: [UInt8]) -> [FindingReader.Entry] {
     precondition(ftruncate(scratch, 0) == 0 && lseek(scratch, 0, SEEK_SET) == 0)
     var written = 0
@@ -51,7 +51,7 @@ func readEntries(_ bytes: [UInt8]) -> [FindingReader.Entry] {
     return entries
 }
 
-/// Nothing that a terminal obeys, whatever the text was made of.
+/// Checks that the text contains no terminal control characters, whatever it was made from.
 func checkVisible(_ text: String) {
     for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
         precondition(visible(String(line)) == line, "not safe to print: \(line.debugDescription)")

@@ -1,4 +1,4 @@
-// Fuzzes the reader of reports, and the groups that its findings are put into.
+// Fuzzes the reader of reports, and the groups that collect its findings.
 
 func fuzzReader(_ bytes: [UInt8]) {
     let entries = readEntries(bytes)
@@ -11,7 +11,7 @@ func fuzzReader(_ bytes: [UInt8]) {
     for entry in entries {
         switch entry {
         case .finding(let finding, let line):
-            // Behind what was cut off a whole finding may stand in the same line.
+            // A complete finding may follow a truncated one in the same line.
             precondition((line > last || line == skipped) && finding.count >= 1)
             last = line
             skipped = 0
@@ -37,7 +37,7 @@ func fuzzReader(_ bytes: [UInt8]) {
     precondition(last <= lines && entries.count <= 2 * lines)
     precondition(groups.findings.count <= 2 && groups.occurrences == total)
     checkVisible(groups.summary)
-    // What is cut off at the end changes nothing before it.
+    // A truncated end does not change the entries before it.
     guard let end = bytes.lastIndex(of: 0x0a) else { return }
     let whole = readEntries(Array(bytes[...end]))
     precondition(Array(entries.prefix(whole.count)) == whole && entries.count <= whole.count + 2)

@@ -1,4 +1,4 @@
-// Fuzzes everything that is made of a finding that the reader took: signature, text, suggestion, JSON and back.
+// Fuzzes all output for a finding that the reader accepted: signature, text, suggestion, JSON and back.
 
 func fuzzRendering(_ bytes: [UInt8]) {
     for entry in readEntries(bytes) {
@@ -8,7 +8,7 @@ func fuzzRendering(_ bytes: [UInt8]) {
 }
 
 private func check(_ raw: Finding) {
-    // What only raw findings have is not written.
+    // Fields of raw findings only are not written.
     var finding = raw
     finding.block?.classSymbol = nil
     finding.block?.memberFrame = nil

@@ -1,4 +1,4 @@
-// Fuzzes the parser of suppressions, and matches what it takes against names from the same text.
+// Fuzzes the parser of suppressions, and matches the parsed rules against names from the same text.
 
 func fuzzSuppressions(_ bytes: [UInt8]) {
     let text = String(decoding: bytes, as: UTF8.self)
@@ -12,7 +12,7 @@ func fuzzSuppressions(_ bytes: [UInt8]) {
     for finding in findings(from: text) {
         var indexed = suppressions
         let isSuppressed = indexed.suppresses(finding)
-        // The index may leave out no rule that matches.
+        // The index must not miss a matching rule.
         let names = FindingNames(finding)
         let first = suppressions.rules.first { $0.matches(names) }
         precondition(isSuppressed == (first != nil))
@@ -34,7 +34,7 @@ private func check(_ failure: Suppressions.Failure, lines: Int) {
     }
 }
 
-// A name, as it stands in the text or as a pattern may be meant, is what its rules are likeliest to match.
+// Makes findings with names from the text, without its pattern characters: its rules most likely match these.
 private func findings(from text: String) -> [Finding] {
     let words = text.split(whereSeparator: \.isNewline).prefix(8).map { line in
         String(line.drop { $0 == " " || $0 == "\t" }.filter { $0 != "*" && $0 != "\\" })

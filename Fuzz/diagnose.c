@@ -1,9 +1,9 @@
-// Fuzzes what is made of a fault: the input is the state of a machine (registers, stack, instruction, addresses, what the
-// kernel says), of a heap, of stacks and of the metadata of classes. Diagnosis and report never crash, end, read nothing but
-// what they may, and write one line of valid JSON or none.
+// Fuzzes the handling of a fault. The input is the state of a machine (registers, stack, instruction, addresses,
+// siginfo), of a heap, of stacks, and of class metadata. Diagnosis and report must not crash, must end, must read only
+// permitted memory, and must write one line of valid JSON or none.
 //
-// Two halves: the pure diagnosis over a heap that the input makes up, with a finding of made-up parts written out; and the
-// whole handler over the real heap, with a machine context that the input makes up.
+// Two parts: the pure diagnosis over a made-up heap, with a report of made-up contents; and the whole handler over the
+// real heap, with a made-up machine context.
 
 #define _GNU_SOURCE
 #include <signal.h>
@@ -33,12 +33,12 @@
 #include "zombies/classes.h"
 #include "zombies/zombie.h"
 
-// --- the report --------------------------------------------------------------------------------------------------------
+// --- the report ------------------------------------------------------------------------------------------------------
 
 static int report_descriptor;
 static char line[256 << 10];
 
-// JSON, RFC 8259, but for the encoding of characters over 0x7f.
+// A JSON parser (RFC 8259) that does not check the encoding of characters over 0x7f.
 struct json {
     const char *at, *end;
     int depth;
@@ -119,7 +119,7 @@ static void check_report(bool wanted) {
           line);
 }
 
-// --- a heap that the input makes up ------------------------------------------------------------------------------------
+// --- a heap that the input makes up ----------------------------------------------------------------------------------
 
 #define HEAP UINT64_C(0x610000000000)
 enum { HEAP_BYTES = 1 << 22, BLOCKS = 6, ZOMBIES = 3, STACKS = 4 };
@@ -145,16 +145,16 @@ static bool find_view(uint64_t address, struct zg_block_view *view) {
 }
 static bool is_in_heap(uint64_t address) { return address - HEAP < HEAP_BYTES; }
 
-// Which addresses are does not matter here: some.
+// Any addresses will do: a part of the heap.
 static bool is_forgotten(uint64_t address) { return is_in_heap(address) && address & 0x1000; }
-static bool is_fenced(const struct zg_block_view *view) {
+static bool is_isolated(const struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++)
         if (views[i].start == view->start) return fenced[i];
     CHECK(false, "a block that was never found");
 }
 static struct zg_zombie_hit find_zombie(uint64_t address, const uint64_t *likely, int count) {
     uint64_t sum = 0;
-    for (int i = 0; i < count; i++) sum += likely[i]; // they may all be read
+    for (int i = 0; i < count; i++) sum += likely[i]; // diagnosis may read all of them
     __asm__ volatile("" ::"r"(sum));
     for (int i = 0; i < ZOMBIES; i++)
         if (hits[i].part != zg_trap_none && address - hit_starts[i] < 1024) {
@@ -165,7 +165,7 @@ static struct zg_zombie_hit find_zombie(uint64_t address, const uint64_t *likely
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
 
-// Values that mean something, and any.
+// Meaningful values, and random ones.
 static uint64_t value_from(struct input *input) {
     uint8_t kind = take8(input);
     int i = kind >> 4;
@@ -180,7 +180,7 @@ static uint64_t value_from(struct input *input) {
         return view_count ? views[i % view_count].start + views[i % view_count].size + (uint64_t)(int8_t)take8(input)
                           : 0;
     case 7: return hit_starts[i % ZOMBIES] + take(input, 2);
-    case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code, which handle() looks at
+    case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code, which handle() checks
     case 9: return (uint64_t)&input + take(input, 2);
     case 10: return zg_traps.base + take(input, 6) % (zg_traps.bytes + 1);
     case 11: return (uint64_t)metadata + take8(input);
@@ -194,7 +194,7 @@ static void make_up_heap(struct input *input) {
         uint64_t frames[ZG_STACK_MAX_DEPTH];
         int count = take8(input) % 6;
         for (int j = 0; j < count; j++) frames[j] = value_from(input) & ((UINT64_C(1) << 48) - 1);
-        // Few nodes in all: the depot is the process's.
+        // Limits the number of nodes, because the whole process shares the depot.
         stacks[i] = take8(input) & 1 || !count                       ? (uint32_t)take(input, 4)
                     : zg_stats_get(zg_counter_stack_nodes) < 4 << 20 ? zg_depot_put(frames, count)
                                                                      : 0;
@@ -203,7 +203,7 @@ static void make_up_heap(struct input *input) {
     metadata_bytes = zg_min(take(input, 2) % 4096, (uint64_t)(input->end - input->at));
     memset(metadata, 0, 8192);
     for (uint64_t i = 0; i < metadata_bytes; i++) metadata[i] = take8(input);
-    // Pointers within it: words whose top byte says so.
+    // Words with this top byte become pointers into the metadata.
     for (uint64_t i = 0; i + 8 <= metadata_bytes; i += 8) {
         uint64_t word;
         memcpy(&word, metadata + i, 8);
@@ -219,7 +219,7 @@ static void make_up_heap(struct input *input) {
         uint8_t how = take8(input);
         view.state = (enum zg_state)(how % 7);
         if (view.state == zg_state_fresh) view.state = zg_state_live;
-        view.family = (enum zg_alloc_family)(how / 7 % 16); // of a record that was overwritten: no kind
+        view.family = (enum zg_alloc_family)(how / 7 % 16); // an overwritten record may have a number that is no family
         view.zombie = view.state >= zg_state_quarantined ? (uint32_t)(take8(input) & 3) << 14 : 0;
         view.death =
             (struct zg_death){how & 64 ? classes[how >> 7] : (uint32_t)take(input, 4), (uint32_t)take(input, 4)};
@@ -248,7 +248,7 @@ static const char *text_from(struct input *input, char *bytes, int capacity) {
     return bytes;
 }
 
-// As many slots away as the address's last bits say.
+// The address's low bits determine the distance in slots.
 static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
     *distance = pointer & 3;
     return pointer & 4 && find_view(pointer & ~UINT64_C(7), view);
@@ -258,12 +258,12 @@ static bool is_new(const struct zg_finding *finding) { return finding; }
 
 static void diagnose_pure(struct input *input) {
     make_up_heap(input);
-    // In memory of its own that ends where it ends: what is read behind it is seen.
+    // In a block of its exact size, so that ASan sees reads behind it.
     struct zg_fault *fault = malloc(sizeof *fault);
     memset(fault, 0xee, sizeof *fault);
     uint8_t how = take8(input);
     fault->address = value_from(input);
-    fault->without_address = how & 1, fault->fills_new = how & 16;
+    fault->is_non_canonical = how & 1, fault->fills_new = how & 16;
     fault->access = (enum zg_fault_access)(how >> 1 & 3);
     fault->pc = value_from(input), fault->sp = value_from(input);
     fault->registers = (struct zg_registers){.known = how & 8 ? 0 : ~UINT64_C(0), .pc = fault->pc};
@@ -276,7 +276,7 @@ static void diagnose_pure(struct input *input) {
     for (int i = 0; i < fault->stack_count; i++) fault->stack[i] = value_from(input);
     fault->bounds.low = value_from(input), fault->bounds.high = value_from(input);
     fault->lookup = find_view, fault->is_ours = is_in_heap, fault->is_forgotten = is_forgotten,
-    fault->is_fenced = is_fenced, fault->find_zombie = find_zombie;
+    fault->is_isolated = is_isolated, fault->find_zombie = find_zombie;
     fault->pointer = how & 32 ? fault->address : 0, fault->find_by_tag = find_by_tag;
     fault->operand_count = how & 64 ? 2 : 0;
     for (int i = 0; i < 2; i++) fault->operands[i] = fault->registers.value[i];
@@ -305,7 +305,7 @@ static void diagnose_pure(struct input *input) {
         if (verdict.freed_memory && verdict.trap.part == zg_trap_none) CHECK(verdict.block.state != zg_state_live);
     }
 
-    // The instruction alone, in memory that ends with it.
+    // The instruction bytes in a block of their exact size.
     int count = fault->code_count > 0 ? fault->code_count : 0;
     uint8_t *code = malloc((size_t)count + 1);
     memcpy(code, fault->code, (size_t)zg_min((uint64_t)count, 16));
@@ -319,7 +319,7 @@ static void diagnose_pure(struct input *input) {
     (void)zg_arch_call_target_place(code, count, &fault->registers, &place);
     free(code);
 
-    // Written out as the handler does it, with every part made up.
+    // Reports the finding like the handler, with made-up contents.
     struct zg_finding finding;
     char texts[3][40], name[16];
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
@@ -343,7 +343,7 @@ static void diagnose_pure(struct input *input) {
     free(fault);
 }
 
-// --- the handler over the real heap ------------------------------------------------------------------------------------
+// --- the handler over the real heap ----------------------------------------------------------------------------------
 
 enum { REAL = 24 };
 static uint64_t real_blocks[REAL], real_sizes[REAL];
@@ -375,7 +375,7 @@ static uint64_t real_value(struct input *input) {
     }
 }
 
-// Whether the page with this code can be written to: asked of the kernel, which fails instead of us.
+// Returns whether the page with this code is writable. Asks the kernel to write, which fails without a fault.
 static bool is_writable(uint64_t address) {
     char byte = *(const char *)address;
     struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
@@ -388,7 +388,7 @@ static void handle(struct input *input) {
     memset(&context, 0, sizeof context);
     memset(&info, 0, sizeof info);
     make_up_heap(input);
-    // Dead blocks that were objects: of what class, the input says.
+    // Make some freed blocks zombies, with classes from the input.
     CHECK(zg_slab_need_deaths());
     for (int i = 0; i < REAL; i += 3) {
         uint64_t index, interior;
@@ -425,7 +425,7 @@ static void handle(struct input *input) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// --- start -------------------------------------------------------------------------------------------------------------
+// --- start -----------------------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) uint64_t allocate(uint64_t size, uint64_t alignment) {
     uint64_t block = (uint64_t)zg_entry_allocate(size, alignment, zg_family_malloc, false, ZG_ARCH_FRAME());
@@ -460,13 +460,13 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
         if (i % 3 != 1) release(real_blocks[i]);
     zg_config.fence_per_context = 0;
     zg_signals_watch_aborts(zg_fault_handler);
-    // What the program would have: a handler of its own, on a stack of its own.
+    // Like a program: its own handlers, on its own stack.
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
     zg_signals_stack(&stack, NULL);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT};
     for (int i = 0; i < 3; i++) CHECK(zg_signals_action(signals[i], &action, NULL) == 0);
-    for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL); // the kernel's view: a fault of ours is a crash
+    for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL); // in the kernel, so that a fault of the runtime's crashes
     metadata = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return 0;
 }

@@ -1,4 +1,4 @@
-// What the fuzzers written in C share: a check that ends the run, and the input as a source of numbers.
+// Shared by the C fuzzers: a check that ends the run, and the input as a source of numbers.
 
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -21,7 +21,7 @@
         }                                                                                                              \
     } while (0)
 
-// Past its end the input is zeros.
+// The input continues with zeros after its end.
 struct input {
     const uint8_t *at, *end;
 };

@@ -1,10 +1,10 @@
-// Fuzzes the heap: the input is a sequence of allocations, frees, resizings, misuses, trims, settings and changes of thread,
-// on the real slabs, spans, fenced blocks, quarantine and retired pages, against a model of what every block is.
+// Fuzzes the heap against a model of every block. The input is a sequence of allocations, frees, resizings, misuses,
+// trims, settings and changes of thread, on the real slabs, spans, isolated blocks, quarantine and retired pages.
 //
-// The functions are called by their internal names. The blocks lie in reservations of their own, of which ASan's shadow
-// knows nothing, and the runtime reads its callers' stacks whatever ASan thinks of them: built with UBSan and with the
-// runtime's own invariant checks instead (process/invariants.h).
-// One thread works; it changes between the states of several, so that an input always does the same.
+// It calls the heap's internal functions. The blocks lie in the heap's own reservations, which ASan's shadow does not
+// cover, and the runtime reads its callers' stacks. It is therefore built with UBSan and with the runtime's own
+// invariant checks instead (process/invariants.h).
+// Only one thread works. It switches between the states of several, so that an input always has the same effect.
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ enum { SPAN_RETIRE_LEAST = 1 << 20, SPAN_RETIRE_LEAST_ALIGNED = 128 << 10 };
 struct block {
     unsigned char *start;
     uint64_t size, alignment;
-    struct zg_block *record; // NULL: libc made it
+    struct zg_block *record; // NULL if libc allocated it
     enum zg_alloc_family family;
     uint16_t maker;
     uint8_t salt;
@@ -49,7 +49,7 @@ struct dead {
     struct zg_block *record;
     enum zg_alloc_family family;
     uint16_t maker, freer;
-    uint64_t freed_bytes; // of all blocks, this one included, when it died
+    uint64_t freed_bytes; // of all blocks including this one, when it was freed
     uint32_t relief;
     bool is_held, changed;
 };
@@ -60,10 +60,10 @@ static struct dead dead[DEAD_MOST];
 static int dead_count, dead_next;
 static struct zg_thread *states[STATES];
 static uint64_t freed_bytes, cap;
-static uint32_t relief; // raised where the quarantine may have been emptied
+static uint32_t relief; // incremented when the quarantine may have been emptied
 static uint64_t blocks_before, bytes_before, findings_expected;
 
-// --- calls, from several contexts --------------------------------------------------------------------------------------
+// --- calls from several contexts -------------------------------------------------------------------------------------
 
 struct call {
     enum { call_allocate, call_free, call_resize, call_trim } what;
@@ -105,9 +105,9 @@ static bool is_aligned_kind(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
 
-// --- contents ----------------------------------------------------------------------------------------------------------
+// --- contents --------------------------------------------------------------------------------------------------------
 
-// All bytes of small blocks, both ends of large ones and some in between.
+// Visits all bytes of small blocks; of large blocks both ends and some bytes between.
 static uint64_t next_offset(uint64_t offset, uint64_t size) {
     if (size <= 2048 || offset < 64 || offset + 64 >= size) return offset + 1;
     uint64_t next = offset + (size > 1 << 20 ? 1048573 : size > 65536 ? 32749 : 1021);
@@ -125,9 +125,9 @@ static void check_contents(const struct block *block) {
         CHECK(block->start[i] == pattern(block->salt, i), "byte %" PRIu64 " of %" PRIu64, i, block->size);
 }
 
-// --- the model ---------------------------------------------------------------------------------------------------------
+// --- the model -------------------------------------------------------------------------------------------------------
 
-// What the statistics count of a block.
+// Returns the bytes that the statistics count for a block.
 static uint64_t counted_bytes(const struct block *block) {
     if (!block->record) return 0;
     return zg_slab_contains((uint64_t)block->start)
@@ -138,7 +138,7 @@ static uint64_t counted_bytes(const struct block *block) {
 static void forget_dead(const struct zg_block *record) {
     for (int i = 0; i < dead_count; i++) {
         if (dead[i].record != record) continue;
-        // A block that nothing has driven out of the quarantine is not to be used again.
+        // The quarantine must hold a block until its cap is exceeded.
         if (dead[i].is_held && dead[i].relief == relief)
             CHECK(freed_bytes > cap, "used again after %" PRIu64 " of %" PRIu64 " bytes", freed_bytes, cap);
         dead[i] = dead[--dead_count];
@@ -158,20 +158,20 @@ static void check_view(const struct block *block, uint64_t offset) {
     CHECK(zg_depot_get(view.alloc_stack, frames, 2) == 2);
 }
 
-// Of a block of `size` bytes the first `kept` are where they are now.
+// Checks that the first `kept` bytes of a block were kept.
 static void check_kept(const unsigned char *start, const struct block *old, uint64_t kept) {
     for (uint64_t i = 0; i < kept; i = next_offset(i, old->size))
         CHECK(start[i] == pattern(old->salt, i), "byte %" PRIu64 " was not kept", i);
 }
 
-// A block that was handed out enters the model.
+// Adds a newly allocated block to the model.
 static void enter(unsigned char *start, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                   uint8_t salt) {
     struct block *block = &live[live_count++];
     struct zg_block_view view;
     *block = (struct block){start, size, alignment, NULL, family, 0, salt};
     CHECK((uint64_t)start % alignment == 0, "%p is not aligned to %" PRIu64, (void *)start, alignment);
-    bool ours = zg_lookup_is_ours((uint64_t)start);
+    bool ours = zg_lookup_is_in_heap((uint64_t)start);
     CHECK(ours || zg_bypass_mode == zg_bypass_sample, "libc served %" PRIu64 " bytes", size);
     if (ours) {
         CHECK(zg_lookup_block((uint64_t)start, &view));
@@ -202,7 +202,7 @@ static void remember_dead(const struct block *block) {
           view.size == block->size);
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
     CHECK(view.free_thread == zg_thread_self->number_in_records && view.free_stack);
-    bool slot = zg_slab_contains((uint64_t)block->start), fenced = zg_lookup_is_fenced(&view);
+    bool slot = zg_slab_contains((uint64_t)block->start), fenced = zg_lookup_is_isolated(&view);
     uint64_t least = is_aligned_kind(block->kind) ? SPAN_RETIRE_LEAST_ALIGNED : SPAN_RETIRE_LEAST;
     bool retires = !slot && (fenced || block->size >= least);
     freed_bytes += retires ? 0 : slot ? counted_bytes(block) : block->size;
@@ -231,7 +231,7 @@ static void remember_dead(const struct block *block) {
 
 static void check_dead(const struct dead *entry, uint64_t offset) {
     struct zg_block_view view;
-    if (!zg_lookup_block(entry->start + offset, &view)) { // all slots around it were given back
+    if (!zg_lookup_block(entry->start + offset, &view)) { // all slots of that run were given back
         CHECK(entry->relief != relief && zg_retire_is_forgotten(entry->start));
         return;
     }
@@ -259,27 +259,27 @@ static void check_statistics(void) {
 }
 
 static void check_invariants(void) {
-    const char *broken = zg_invariants_broken();
+    const char *broken = zg_invariants_check();
     CHECK(!broken, "%s", broken);
 }
 
-// --- steps -------------------------------------------------------------------------------------------------------------
+// --- steps -----------------------------------------------------------------------------------------------------------
 
 static uint64_t size_from(struct input *input) {
     uint8_t kind = take8(input);
-    // Large ones are slow: the kernel clears their pages.
+    // Large sizes are rare, because the kernel has to clear their pages.
     switch (kind) {
     case 0: return 0;
     case 1: return take(input, 2);
     case 2: return 20000 + take(input, 2);
     case 3: return 65536 * (1 + take8(input) % 8) - 1 + take8(input) % 3;
-    case 4: return (1 << 20) - 2 + take8(input) % 4; // where spans retire at once
+    case 4: return (1 << 20) - 2 + take8(input) % 4; // from here on, spans retire at once
     case 5: return take(input, 3) % (2 << 20);
     case 6: return take(input, 3) << 4;
-    case 7: return 32768 - 8 + take8(input) % 16; // from slots to spans
+    case 7: return 32768 - 8 + take8(input) % 16; // border between slots and spans
     default: break;
     }
-    if (kind < 64) return (UINT64_C(1) << (4 + kind % 12)) + kind / 16 - 1; // at the edges of classes
+    if (kind < 64) return (UINT64_C(1) << (4 + kind % 12)) + kind / 16 - 1; // near the limits of size classes
     return take8(input) % (8u << (kind & 7));
 }
 
@@ -297,7 +297,7 @@ static void do_allocate(struct input *input) {
     if ((how & 3) == 2) call.alignment = UINT64_C(16) << take8(input) % 16, call.kind = aligned[how >> 4 & 3];
     unsigned char *start = call_at(how >> 2 & 7, &call);
     CHECK(start, "no memory for %" PRIu64 " bytes", call.size);
-    if (zg_config.fill_new && !call.zero && zg_lookup_is_ours((uint64_t)start))
+    if (zg_config.fill_new && !call.zero && zg_lookup_is_in_heap((uint64_t)start))
         for (uint64_t i = 0; i < call.size; i = next_offset(i, call.size))
             CHECK(start[i] == ZG_FILL_NEW, "byte %" PRIu64, i);
     enter(start, call.size, call.alignment, call.kind, call.zero, how ^ (uint8_t)call.size);
@@ -344,7 +344,7 @@ static void do_resize(struct input *input, int at) {
     check_contents(&old);
     if (old.kind != zg_family_malloc && old.kind != zg_family_aligned) return;
     struct call call = {.what = call_resize, .address = old.start, .size = size_from(input)};
-    if (!call.size) call.size = 1; // the published function frees
+    if (!call.size) call.size = 1; // realloc with size 0 frees
     uint64_t kept = zg_min(old.size, call.size);
     unsigned char *moved = call_at(take8(input) & 7, &call);
     CHECK(moved);
@@ -355,7 +355,7 @@ static void do_resize(struct input *input, int at) {
         enter(moved, call.size, 16, zg_family_malloc, false, old.salt);
         return;
     }
-    // In place: the family and the maker stay.
+    // In place: the block keeps its family and its allocating thread.
     live[live_count] = old;
     live[live_count].size = call.size;
     check_kept(moved, &old, kept);
@@ -376,7 +376,7 @@ static void do_misuse(struct input *input) {
     struct call call = {.what = call_free, .deallocator = zg_deallocator_free, .size = ZG_ANY_SIZE};
     if (how % 8 == 0) call.address = how & 8 ? global + 16 : local + (how >> 4);
     else if (how % 8 == 1)
-        call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes); // most never were a block
+        call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes); // most of these were never a block
     else if (how % 8 == 2 && live_count) {
         const struct block *block = &live[how / 8 % live_count];
         if (!block->record || block->size < 2) return;
@@ -385,14 +385,14 @@ static void do_misuse(struct input *input) {
         check_view(block, 0);
         check_contents(block);
         return;
-    } else if (how % 8 >= 5 && dead_count) { // a second free
+    } else if (how % 8 >= 5 && dead_count) { // a double free
         const struct dead *entry = &dead[how / 8 % dead_count];
         call.address = (void *)entry->start;
         if (how % 8 == 6) call.deallocator = matching(entry->kind);
         expect_finding(&call, how & 1);
         check_dead(entry, 0);
         return;
-    } else if (how % 8 == 3 && dead_count) { // a late write
+    } else if (how % 8 == 3 && dead_count) { // a write after the free
         struct dead *entry = &dead[how / 8 % dead_count];
         struct zg_block_view view;
         if (entry->changed || !entry->size || !zg_lookup_block(entry->start, &view) ||
@@ -402,13 +402,13 @@ static void do_misuse(struct input *input) {
         if (!filled) return;
         entry->changed = true;
         ((unsigned char *)entry->start)[take(input, 3) % filled] ^= 0x10;
-        // The pending blocks of every thread are held as well, and looked at through their records; spans in their queue.
+        // The check finds the change, whether the block is pending or queued.
         zg_quarantine_verify_all("test");
         findings_expected++;
         CHECK(findings() == before + 1, "%" PRIu64 " findings for one changed byte", findings() - before);
         return;
     } else {
-        call.address = (void *)(take(input, 6) | 1); // odd: nobody made it
+        call.address = (void *)(take(input, 6) | 1); // an odd address, which is never a block
     }
     struct zg_block_view view;
     if (zg_lookup_block((uint64_t)call.address, &view) && view.state == zg_state_live && view.offset == 0) return;
@@ -418,7 +418,7 @@ static void do_misuse(struct input *input) {
 static void do_foreign(struct input *input) {
     uint64_t size = take8(input) * UINT64_C(37);
     unsigned char *block = malloc(size + 1);
-    CHECK(block && !zg_lookup_is_ours((uint64_t)block));
+    CHECK(block && !zg_lookup_is_in_heap((uint64_t)block));
     memset(block, 0x3c, size + 1);
     CHECK(zg_entry_usable_size(block, ZG_ARCH_FRAME()) >= size + 1);
     struct call call = {.what = call_resize, .address = block, .size = size * 2 + 1};
@@ -430,7 +430,7 @@ static void do_foreign(struct input *input) {
     call_at(0, &call);
 }
 
-// A thread that begins, frees, makes and ends: what it holds goes to the others.
+// A thread that starts, frees, allocates, and ends. Its magazines and its pending blocks then go to the other threads.
 struct errand {
     struct block freed[6];
     int freed_count;
@@ -480,13 +480,13 @@ static void do_reset_cap(struct input *input) {
     static const uint64_t caps[] = {1 << 20, 1 << 16, 1 << 23, 4096, 0, 1 << 18};
     cap = caps[take8(input) % 6];
     zg_quarantine_set_cap(cap);
-    relief++; // what is known of the blocks that died under another cap
+    relief++; // invalidates the model's knowledge of blocks that were freed under another cap
 }
 
 static void do_give_back(struct input *input) {
     uint8_t how = take8(input);
     struct zg_thread *thread = states[how >> 4 & 1];
-    if (how % 4 == 0) { // malloc_trim: the quarantine stays
+    if (how % 4 == 0) { // malloc_trim: keeps the quarantine
         struct call call = {.what = call_trim, .zero = false};
         call_at(0, &call);
         return;
@@ -526,7 +526,7 @@ static void *park(void *where) {
 
 int LLVMFuzzerInitialize(int *count, char ***words) {
     (void)count, (void)words;
-    // What is known of blocks in windows goes with their addresses: Tests/Runtime/windows.c has them.
+    // Windows are off: the records of their blocks disappear with their addresses. Tests/Runtime/windows.c tests them.
     setenv(
         "ZGUARD_OPTIONS",
         "fence_windows=off:report_path=/dev/null:pressure=0:overread_ms=0:fence_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0",
@@ -608,9 +608,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     for (int i = 0; i < STEPS_MOST && input.at < input.end; i++) step(&input);
     for (int i = 0; i < dead_count; i++) check_dead(&dead[i], 0);
     check_statistics();
-    // They look at every slot that there ever was: not after each input.
+    // The checks visit every slot that was ever used: not after each input.
     if (count % 8 == 0) check_invariants();
-    // Nothing is left for the next input: it may fill blocks another way.
+    // Free all blocks, so that the next input starts without any.
     while (live_count) {
         struct input none = {data, data};
         do_free(&none, live_count - 1);

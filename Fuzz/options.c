@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t count) {
             CHECK(options.value[i] >= option->least && options.value[i] <= option->most);
     }
 
-    // The same text again says the same.
+    // Parsing the same text again gives the same result.
     struct zg_options again;
     struct seen seen_again = {0};
     zg_options_defaults(&again);

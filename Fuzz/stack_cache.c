@@ -1,18 +1,19 @@
-// Fuzzes what turns a stack into an id: unwind rules, the walk, the cache of known stacks, the trail and the depot. The input
-// is the code of a program with its call frame information, and its stack at one capture after the other.
+// Fuzzes the conversion of a stack into an id: unwind rules, the fast unwinder, the stack cache, the stack diff cache
+// and the depot. The input is a program's code with its call frame information, and its stack at successive captures.
 //
-//   walk   the fast walk equals one by the full rules, which reads every word through the kernel
-//   cache  and trail answer what the walk would
-//   depot  gives exactly what was put, equal ids for equal stacks and for no others
+//   walk   the fast unwinder equals one by the full CFI rules, which reads every word through the kernel
+//   cache  the stack cache and the stack diff cache return what the unwinder would
+//   depot  returns exactly the frames that were put; equal stacks have equal ids, different stacks different ids
 //
-// The stack lies between inaccessible pages, as are the pages below the stack pointer's, and the tables end at one. All addresses are below 2^32: the cache compares the low halves of words, by design.
+// The stack lies between inaccessible pages, and so are its pages below the stack pointer; the tables end at an
+// inaccessible page. All addresses are below 2^32: by design, the cache compares only the low halves of words.
 
 #include <sys/mman.h>
 
 #include "fuzz.h"
 #include "platform/os.h"
 
-// The walker finds its images here, and both are started anew for each input.
+// Redirect the unwinder to the fuzzer's images. Unwinder and depot are included, so that each input can reset them.
 #define zg_module_find_unwind fuzz_find_image
 #include "stacks/unwind.c"
 #undef zg_module_find_unwind
@@ -46,12 +47,12 @@ bool fuzz_find_image(uint64_t pc, struct zg_module *module) {
     return true;
 }
 
-// --- call frame information --------------------------------------------------------------------------------------------
+// --- call frame information ------------------------------------------------------------------------------------------
 
 struct output {
     uint8_t *base;
     uint64_t count;
-    bool dry; // only counted
+    bool dry; // counts bytes without writing them
 };
 
 static void put8(struct output *output, uint64_t value) {
@@ -73,7 +74,7 @@ static void set32(struct output *output, uint64_t at, uint64_t value) {
 static void put_expression(struct output *output, struct input *input) {
     uint8_t bytes[24];
     int count = 0;
-    bytes[count++] = (uint8_t)(0x70 + (take8(input) & 1 ? 7 : 6)); // counted from sp or fp
+    bytes[count++] = (uint8_t)(0x70 + (take8(input) & 1 ? 7 : 6)); // relative to sp or fp
     bytes[count++] = take8(input) & 0x3f;
     for (int i = take8(input) % 4; i > 0; i--) {
         static const uint8_t operations[] = {0x06, 0x12, 0x13, 0x1a, 0x1c, 0x21, 0x22, 0x2a, 0x31, 0x38, 0x96, 0x24};
@@ -91,20 +92,20 @@ static uint64_t register_from(struct input *input) {
     return which < 250 ? registers[which % sizeof registers] : which & 31;
 }
 
-// What compilers write mostly, and now and then something else.
+// Mostly what compilers emit, and sometimes random rules.
 static void put_program(struct output *output, struct input *input) {
     uint8_t form = take8(input);
     switch (form % 8) {
     case 0:
-    case 1: // a frame pointer
+    case 1: // with a frame pointer
         put8(output, 0x41), put8(output, 0x0e), put_leb(output, 16), put8(output, 0x86), put_leb(output, 2);
         put8(output, 0x43), put8(output, 0x0d), put_leb(output, 6);
         return;
     case 2:
-    case 3: // none
+    case 3: // without a frame pointer
         put8(output, 0x44), put8(output, 0x0e), put_leb(output, 8 + 8 * (uint64_t)(form >> 3));
         return;
-    case 4: // fp saved, but not used
+    case 4: // frame pointer saved, but not used
         put8(output, 0x41), put8(output, 0x0e), put_leb(output, 16), put8(output, 0x86), put_leb(output, 2);
         put8(output, 0x41), put8(output, 0x0e), put_leb(output, 16 + 8 * (uint64_t)(form >> 3));
         return;
@@ -162,7 +163,7 @@ static void put_relative(struct output *output, uint64_t target, bool wide) {
     if (wide) put32(output, distance >> 32);
 }
 
-// Header, sorted table, entries; as the linker makes them.
+// Header, sorted table and entries, as the linker writes them.
 static void put_tables(struct output *output, struct input input) {
     uint8_t missing = take8(&input), signals = take8(&input);
     int with_entry = 0;
@@ -181,7 +182,7 @@ static void put_tables(struct output *output, struct input input) {
         uint64_t start = output->count, code = CODE + (uint64_t)i * FUNCTION_BYTES;
         put32(output, 0), put32(output, output->count - cies[cie]);
         put_relative(output, code, cie == WIDE);
-        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // or a hole behind it
+        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // or with a hole behind it
         if (cie == WIDE) put32(output, 0);
         put_leb(output, 0);
         put_program(output, &input);
@@ -193,9 +194,9 @@ static void put_tables(struct output *output, struct input input) {
     for (int i = 0; i < 16; i++) put8(output, 0); // the end of .eh_frame
 }
 
-// --- walks -------------------------------------------------------------------------------------------------------------
+// --- walks -----------------------------------------------------------------------------------------------------------
 
-// Only the pages from this address on can be touched.
+// Makes only the pages from this address on accessible.
 static void open_stack(uint64_t from) {
     static uint64_t opened = STACK_LOW;
     from &= ~UINT64_C(4095);
@@ -226,7 +227,7 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
             struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = pc};
             registers.value[ZG_ARCH_SP] = sp, registers.value[ZG_ARCH_FP] = fp;
             if (!zg_cfi_step(&row, &registers, read_by_kernel, NULL)) break;
-            // Where the stack pointer goes back or away other pages are known than on the way here.
+            // If the stack pointer moves down or off the stack, the fast unwinder knows other pages than this one.
             if (registers.value[ZG_ARCH_SP] < sp || registers.value[ZG_ARCH_SP] >= STACK_HIGH) {
                 *left = true;
                 return count;
@@ -251,7 +252,7 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
         }
         if (cfa <= sp) break;
         if (cfa > STACK_HIGH || at < sp || (fp_at && fp_at < sp) || cfa & 7) {
-            *left = true; // words of somewhere else
+            *left = true; // the words lie elsewhere
             return count;
         }
         CHECK(zg_os_read_memory(&pc, at, 8) == 8);
@@ -267,7 +268,7 @@ static void show(const char *who, const uint64_t *frames, int count) {
     fprintf(stderr, " (%d)\n", count);
 }
 
-// A stack that the trail or the cache knows has at least `depth` frames where there are as many, or all.
+// A stack from a cache must have at least `depth` frames, or all frames if there are fewer.
 static void check_known(const char *who, uint32_t stack, const uint64_t *wanted, int count, bool left) {
     uint64_t frames[ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP];
     int got = zg_depot_get(stack & ~ZG_DEPOT_CONTEXT_DONE, frames, ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP);
@@ -303,7 +304,7 @@ static void capture(void) {
     uint32_t found = zg_stack_diff_capture(&stack_diff, caller, &bounds, depth, true);
     if (found) check_known("trail", found, wanted, count, left);
     if (known) return;
-    // As a thread does it on a miss.
+    // On a miss, do what a thread does.
     if (!found) {
         found = zg_depot_put(walk.frames, walk.count);
         CHECK(found);
@@ -332,7 +333,7 @@ static uint64_t word_from(struct input *input) {
     }
 }
 
-// Frames as calls would leave them, from this pc, stack and frame pointer outwards.
+// Writes frames as calls would leave them, outwards from this pc, stack pointer and frame pointer.
 static void build_frames(struct input *input, uint64_t pc, uint64_t sp, uint64_t fp) {
     for (int i = take8(input) % 60; i > 0; i--) {
         struct zg_module module;
@@ -355,7 +356,7 @@ static void build_frames(struct input *input, uint64_t pc, uint64_t sp, uint64_t
     }
 }
 
-// The functions' tables, as this part of the input says.
+// Makes the functions' tables from this part of the input.
 static void make_tables(struct input input) {
     struct output output = {(uint8_t *)TABLES_LOW, 0, true};
     put_tables(&output, input);
@@ -369,7 +370,7 @@ static void make_tables(struct input input) {
 static void fuzz_captures(struct input *input) {
     function_count = 1 + take8(input) % FUNCTIONS_MOST;
     make_tables(*input);
-    // Which part of the input made the tables is of no interest: all of it makes the stacks, too.
+    // The tables consumed no input: all of it makes the stacks, too.
     depth = 1 + take8(input) % (take8(input) & 1 ? 127 : 32);
     open_stack(STACK_LOW);
     memset(stack_words, 0, STACK_BYTES);
@@ -381,15 +382,15 @@ static void fuzz_captures(struct input *input) {
         case 0: caller.pc = code_from(input); break;
         case 1: caller.sp = stack_from(input) - 8; break;
         case 2: caller.fp = what & 16 ? word_from(input) : stack_from(input); break;
-        case 3: // a word changes
+        case 3: // change a word
             stack_words[(STACK_HIGH - 8 - 8 * (take(input, 2) % 600) - STACK_LOW) / 8] = word_from(input);
             break;
-        case 4: // a word near the stack pointer
+        case 4: // change a word near the stack pointer
             stack_words[zg_min((caller.sp - STACK_LOW) / 8 + take8(input) % 24, WORDS - 1)] = word_from(input);
             break;
         case 5:
         case 6: build_frames(input, caller.pc, caller.sp, caller.fp); break;
-        case 7: // a call deeper
+        case 7: // one call deeper
             if (caller.sp < STACK_LOW + 4096) break;
             stack_words[(caller.sp - 8 - STACK_LOW) / 8] = caller.pc;
             stack_words[(caller.sp - 16 - STACK_LOW) / 8] = caller.fp;
@@ -399,15 +400,15 @@ static void fuzz_captures(struct input *input) {
         case 8:
             if (what <= 200) break;
             if (what > 230) make_tables(*input); // other code at the same addresses
-            zg_unwind_forget();
+            zg_unwind_invalidate_rules();
             break;
-        default: break; // once more
+        default: break; // capture the same stack again
         }
         capture();
     }
 }
 
-// --- the depot alone ---------------------------------------------------------------------------------------------------
+// --- the depot alone -------------------------------------------------------------------------------------------------
 
 enum { STACKS = 64, FRAMES = 20 };
 struct stack {
@@ -426,7 +427,7 @@ static void check_stack(const struct stack *stack) {
     CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_CONTEXT_DONE) == stack->id);
 }
 
-// What `stack` has more frames than `outer`, as the trail adds them.
+// Puts the frames that `stack` has more than `outer`, as the stack diff cache does.
 static uint32_t add_inside(const struct stack *outer, const struct stack *stack, bool knows_hashes, bool wants_ids) {
     int fresh = stack->count - outer->count;
     uint64_t outer_hash = 0, hashes[2 * FRAMES], frames[FRAMES];
@@ -454,7 +455,7 @@ static void fuzz_depot(struct input *input) {
         struct stack *stack = &stacks_put[count];
         uint8_t what = take8(input);
         *stack = (struct stack){.count = 0};
-        if (what % 8 == 0 && count) { // many others, so that the tables grow
+        if (what % 8 == 0 && count) { // many other stacks, so that the tables grow
             uint64_t from = take(input, 2), frames[4];
             for (uint64_t i = 0; i < 700; i++) {
                 for (int j = 0; j < 4; j++) frames[j] = 0x100000 + (zg_mix(from + i) >> 16 * j & 0xffff);
@@ -472,11 +473,11 @@ static void fuzz_depot(struct input *input) {
         int fresh = 1 + take8(input) % 8;
         if (outer && outer->count + fresh > FRAMES) continue;
         for (int i = 0; i < fresh; i++) {
-            // A frame of 0 ends a walk and is never put.
+            // A frame of 0 ends a walk, and is never put.
             stack->frames[stack->count++] = (what & 64 ? take(input, 6) : take8(input) & 7) | (UINT64_C(1) << 47);
         }
         for (int i = 0; outer && i < outer->count; i++) stack->frames[stack->count++] = outer->frames[i];
-        if (outer && what & 32) { // inside a known one
+        if (outer && what & 32) { // inside a known stack
             stack->id = add_inside(outer, stack, what & 16, what & 8);
         } else {
             stack->id = zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_CONTEXT_DONE;
@@ -494,10 +495,10 @@ static void fuzz_depot(struct input *input) {
     for (int i = 0; i < count; i++) check_stack(&stacks_put[i]);
 }
 
-// --- start -------------------------------------------------------------------------------------------------------------
+// --- start -----------------------------------------------------------------------------------------------------------
 
 static void *map_at(uint64_t start, uint64_t bytes) {
-    // With a page that nobody may touch on either side.
+    // Between two inaccessible pages.
     char *mapped =
         mmap((void *)(start - 4096), bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     CHECK(mapped == (char *)(start - 4096) && mprotect((void *)start, bytes, PROT_READ | PROT_WRITE) == 0);
@@ -517,7 +518,7 @@ static void forget_stacks(void) {
     for (; stacks > sizes; stacks--) zg_os_release(stacks->entries, (stacks->mask + 1) * sizeof *stacks->entries);
     memset(stacks->entries, 0, (stacks->mask + 1) * sizeof *stacks->entries);
     entry_count = 0;
-    memset(nodes + 1, 0, (node_count - 1) * sizeof *nodes); // those behind the last are 0
+    memset(nodes + 1, 0, (node_count - 1) * sizeof *nodes); // entries behind the last one are always 0
     node_count = 1;
     zg_depot_is_scarce = false;
 }
@@ -528,7 +529,7 @@ static void forget_rules(void) {
         zg_unwind_rules->entries = NULL;
     }
     misses_in_table = 0;
-    zg_unwind_forget();
+    zg_unwind_invalidate_rules();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {

@@ -1,5 +1,5 @@
-// The methods that are compared, in a library that is built of the runtime's sources as the product is.
-// Any thread; none of them keeps a block.
+// Measured capture methods, in a library that is built from the runtime's sources like the product.
+// Any thread; no method allocates blocks that it keeps.
 
 #define UNW_LOCAL_ONLY
 #include "capture.h"
@@ -21,7 +21,7 @@ enum { MOST = ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP };
 __attribute__((visibility("default"))) int capture_depth;
 __attribute__((visibility("default"))) struct capture_seen capture_seen;
 
-static volatile uint32_t kept; // so that no capture is left out
+static volatile uint32_t kept; // prevents that captures are optimized away
 
 EXPORTED void capture_entered(void) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
@@ -50,7 +50,7 @@ EXPORTED void capture_walk(void) {
     zg_thread_leave(thread);
 }
 
-// These two begin with this function's own frame.
+// The captures of libunwind and glibc begin with this function's own frame.
 EXPORTED void capture_libunwind(void) {
     void *frames[MOST];
     kept = (uint32_t)unw_backtrace(frames, capture_depth + 1);
@@ -65,7 +65,7 @@ EXPORTED void capture_called(void) { kept = 0; }
 
 static bool is_whole(uint32_t stack) {
     uint64_t frames[MOST];
-    return stack && zg_depot_get(stack & ~(ZG_STACK_FENCE | ZG_DEPOT_CONTEXT_DONE), frames, MOST) == capture_depth;
+    return stack && zg_depot_get(stack & ~(ZG_STACK_ISOLATE | ZG_DEPOT_CONTEXT_DONE), frames, MOST) == capture_depth;
 }
 
 EXPORTED void capture_look(void) {

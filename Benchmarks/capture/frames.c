@@ -1,6 +1,6 @@
-// Stacks of known depth, captured over and over by each method: frames DEPTH...
-// Prints "DEPTH METHOD NANOSECONDS", for one capture without the calls around it. Fails where a stack is not what its row
-// says.
+// Captures stacks of known depth again and again with each method: frames DEPTH...
+// Prints "DEPTH METHOD NANOSECONDS" for one capture, without the surrounding calls. Fails if a stack does not have the
+// properties that its row claims.
 
 #define _POSIX_C_SOURCE 200809L
 #include "capture.h"
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define NOINLINE __attribute__((noinline))
-// Keeps a call from becoming a jump, or one with others that look the same.
+// Prevents a tail call, and merging with identical calls.
 #define STAY(number) __asm__ volatile("" ::"i"(number) : "memory")
 
 enum { SITES = 64, STACKS = SITES * SITES, WARM_UP = 3 * STACKS }; // call sites in each of the two inner functions
@@ -22,10 +22,10 @@ typedef void capture_function(void);
 
 struct job {
     capture_function *capture;
-    bool is_varied; // each capture with two other inner frames, the same ones again after STACKS captures
+    bool is_varied; // each capture with two other inner frames; they repeat after STACKS captures
     long count;
-    int padding;        // frames that are still to be added
-    double nanoseconds; // the answer: for one capture and the calls around it
+    int padding;        // frames still to be added
+    double nanoseconds; // result: time of one capture with the surrounding calls
 };
 
 #define SITE(n, call)                                                                                                  \
@@ -51,7 +51,7 @@ static long long now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-// Warms up, measures, and looks at each stack once: all from one place, so that the stacks are the same.
+// Warms up, measures, and checks each stack once. All calls come from one place, so that the stacks are the same.
 static NOINLINE void *run(void *argument) {
     struct job *job = argument;
     long measured = WARM_UP + job->count;
@@ -59,14 +59,14 @@ static NOINLINE void *run(void *argument) {
     for (long i = 0; i < measured + STACKS; i++) {
         if (i == WARM_UP) start = now();
         if (i == measured) job->nanoseconds = (double)(now() - start) / (double)job->count;
-        // An odd factor: all pairs of sites, in an order in which both change each time.
+        // An odd factor: visits all pairs of sites in an order that changes both sites each time.
         int stack = job->is_varied ? (int)(i * 2731 % STACKS) : 0;
         middle(i < measured ? job->capture : capture_look, stack / SITES, stack % SITES);
     }
     return NULL;
 }
 
-// Frames of different sizes around it.
+// Frames of different sizes between thread start and run().
 typedef void *frame_function(void *);
 static frame_function *next_frame(struct job *job);
 
@@ -89,7 +89,7 @@ static frame_function *next_frame(struct job *job) {
     return job->padding-- % 2 ? small_frame : wide_frame;
 }
 
-// In a thread of its own: the two outermost frames are known, and so are the caches, which begin empty.
+// Runs in its own thread: its two outermost frames are known, and its caches begin empty.
 static void measure(struct job *job) {
     pthread_t thread;
     job->padding = capture_depth - LEAST_DEPTH;
@@ -105,8 +105,8 @@ static void measure(struct job *job) {
 
 struct method {
     const char *name;
-    capture_function *capture, *around; // what is measured, and what is not its own cost
-    bool is_varied, is_cached;          // what holds for its stacks
+    capture_function *capture, *around; // the measured call, and the call whose time is subtracted
+    bool is_varied, is_cached;          // expected properties of the stacks
     long count;
 };
 
@@ -123,7 +123,7 @@ static double nanoseconds(const struct method *method) {
     struct job job = {.capture = method->capture, .is_varied = method->is_varied, .count = method->count};
     measure(&around);
     measure(&job);
-    // The very first stack is always added.
+    // The very first stack is always a miss.
     if (method->is_cached ? capture_seen.cached != STACKS : capture_seen.cached > 1) {
         fprintf(stderr, "frames: %s: the cache knows %ld of %d stacks\n", method->name, capture_seen.cached, STACKS);
         exit(1);

@@ -1,5 +1,7 @@
-// Preloaded beside the library: keeps the statistics page of each process when it ends, as file PID in the directory ZG_KEPT.
-// The page is found by its name in the memory map, so that this serves every build of the library and guarded test bundles.
+// Preloaded beside the library: saves the statistics page of each process at its end, as file PID in the directory
+// ZG_KEPT.
+// Finds the page by its name in the memory map, and so works with every build of the library and with guarded test
+// bundles.
 // Cold: runs once, at the end; allocates nothing.
 
 #define _GNU_SOURCE
@@ -11,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static char map[16 << 20]; // of 65,530 mappings
+static char map[16 << 20]; // enough for 65,530 mappings
 
 static const void *find_page(size_t *bytes) {
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -47,7 +49,7 @@ static void keep(void) {
 
 __attribute__((destructor)) static void end(void) { keep(); }
 
-// What ends without its destructors: shells' children, compilers.
+// For processes that end without destructors: children of shells, compilers.
 __attribute__((noreturn)) void _exit(int status) {
     keep();
     for (;;) syscall(SYS_exit_group, status);

@@ -1,4 +1,4 @@
-# Dictionaries, strings, json, objects, sorting and regular expressions: what a Python program spends its time on.
+# Dictionaries, strings, json, objects, sorting and regular expressions: typical work of a Python program.
 import json
 import re
 import sys

@@ -1,5 +1,5 @@
-// Operations whose instructions are counted, not timed: operations NAME COUNT. Without a name it prints all of them.
-// Everything that decides a path through the library is fixed: sizes, order, call sites, which thread is next.
+// Operations for counting instructions, not for timing: operations NAME COUNT. Without a name it prints all names.
+// Everything that determines a path through the library is fixed: sizes, order, call sites, and which thread runs next.
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,12 +8,12 @@
 #include <semaphore.h>
 
 #define NOINLINE __attribute__((noinline))
-// Keeps a call from becoming a jump, or one with others that look the same.
+// Prevents a tail call, and merging with identical calls.
 #define STAY(number) __asm__ volatile("" ::"i"(number) : "memory")
 
 namespace {
 
-// What the compiler cannot see through: no pair of malloc and free is left out.
+// Hides a pointer's origin from the compiler, which could otherwise remove a pair of malloc and free.
 template <typename T> T *opaque(T *pointer) {
     __asm__ volatile("" : "+r"(pointer)::"memory");
     return pointer;
@@ -46,7 +46,7 @@ void zeroed(long count) {
     while (count-- > 0) std::free(opaque(std::calloc(10, 20)));
 }
 
-// One buffer from 16 bytes to 4 KiB, over and over; an operation is one realloc.
+// Grows one buffer from 16 bytes to 4 KiB, again and again. An operation is one realloc.
 void growing(long count) {
     void *buffer = nullptr;
     std::size_t size = 16;
@@ -77,7 +77,7 @@ NOINLINE void at_depth(int left, void (*work)(long), long count) {
     STAY(1);
 }
 
-// The same 20 frames and more each time.
+// Always the same stack, of more than 20 frames.
 void known_stack(long count) { at_depth(depth, pair_64, count); }
 
 #define SITE(n, call)                                                                                                  \
@@ -101,7 +101,7 @@ NOINLINE void middle(int site, int inner_site) {
     switch (site) { SITES_64(inner(inner_site)) }
 }
 
-// 4,096 stacks in turn, more than a thread's cache has entries, which differ in their inner frames only.
+// 4,096 stacks in turn, more than a thread's cache holds, which differ in their inner frames only.
 void alternating(long count) {
     for (long i = 0; i < count; i++) {
         int stack = static_cast<int>(i * 2731 % 4096);
@@ -110,7 +110,7 @@ void alternating(long count) {
 }
 void changing_stack(long count) { at_depth(depth, alternating, count); }
 
-// A path of its own for every number: one frame for each of its bits, of one kind or the other.
+// Makes a different stack for every number: each bit of the number selects one of two functions for a frame.
 NOINLINE void path(long number, int bits) {
     if (bits == 0) {
         pair(64);
@@ -146,7 +146,7 @@ void *free_batches(void *argument) {
     return nullptr;
 }
 
-// Never both at once: one fills the batch, then the other frees it.
+// Two threads that never run at once: one fills the batch, then the other frees it.
 void other_thread(long count) {
     static Ring ring;
     ring.batches = count / batch;

@@ -1,4 +1,5 @@
-// What every allocation benchmark shares: a size from the command line, random numbers, a checksum that keeps the work alive.
+// Shared by all allocation benchmarks: the size from the command line, random numbers, a checksum that keeps the work
+// alive.
 
 #ifndef BENCH_H
 #define BENCH_H
@@ -7,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The whole work times the first argument (1 when absent), at least one round.
+// Scales the full work by the first argument (1 if absent). Returns at least one round.
 static inline long bench_rounds(int argc, char **argv, long full) {
     double scale = argc > 1 ? atof(argv[1]) : 1;
     long rounds = (long)((double)full * scale);
@@ -23,7 +24,7 @@ static inline uint32_t bench_next(struct bench_random *r, uint32_t limit) {
     return (uint32_t)((r->state >> 33) % limit);
 }
 
-// Sizes as programs ask for them: mostly small, now and then a few kilobytes.
+// Typical sizes of programs: mostly small, sometimes a few kilobytes.
 static inline size_t bench_size(struct bench_random *r) {
     uint32_t kind = bench_next(r, 100);
     if (kind < 60) return 16 + bench_next(r, 64);
@@ -32,7 +33,7 @@ static inline size_t bench_size(struct bench_random *r) {
     return 2048 + bench_next(r, 16384);
 }
 
-// A program writes into what it gets: the first and the last word.
+// Writes the first and the last byte of a block, as a program would.
 static inline void bench_touch(void *block, size_t size, uint64_t value) {
     volatile unsigned char *bytes = (volatile unsigned char *)block;
     bytes[0] = (unsigned char)value;

@@ -1,6 +1,6 @@
-// Threads with working sets of their own that trade parts of them: most blocks die young, some are kept for long, some
-// get to another thread through a shared table and die there. What a thread does depends on its own random numbers alone,
-// so that the work is the same however the threads are scheduled.
+// Threads with working sets that trade parts of them. Most blocks have a short life, some are kept for long, and some
+// get to another thread through a shared table and are freed there. A thread's operations depend only on its own random
+// numbers, so that the work does not depend on scheduling.
 #include "bench.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,7 @@ struct worker {
 
 static _Atomic(unsigned char *) shared[SHARED];
 
-// Most are small; one of a thousand is as large as a file's contents.
+// Most blocks are small. One in a thousand is as large as a file's contents.
 static unsigned char *make(struct worker *worker) {
     struct bench_random *random = &worker->random;
     size_t size = bench_next(random, 1000) ? bench_size(random) : 65536 + bench_next(random, 196608);
@@ -31,7 +31,7 @@ static void replace(unsigned char **place, struct worker *worker) {
     *place = make(worker);
 }
 
-// Leaves some of the kept blocks where other threads find them, and takes what was there.
+// Puts some of the kept blocks into the shared table, and takes the blocks that were there.
 static void trade(struct worker *worker) {
     uint32_t mine = bench_next(&worker->random, KEPT - TRADED), ours = bench_next(&worker->random, SHARED - TRADED);
     for (uint32_t i = 0; i < TRADED; i++)

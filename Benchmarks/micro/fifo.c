@@ -1,4 +1,4 @@
-// Same size, first in first out through a queue of 4,096: each free hits the oldest, coldest block.
+// Equal sizes, first in first out through a queue of 4,096: each free hits the oldest, coldest block.
 #include "bench.h"
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-// After Larson and Krishnan: threads replace random blocks of their array, and hand the array to a new thread when they end,
-// so most blocks are freed by another thread than the one that allocated them.
+// After Larson and Krishnan: threads replace random blocks of their array, and hand the array to a new thread when they
+// end. Most blocks are freed by another thread than the one that allocated them.
 #include "bench.h"
 #include <pthread.h>
 

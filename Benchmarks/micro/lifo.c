@@ -1,4 +1,4 @@
-// Same size, last in first out: a thread cache's best case.
+// Equal sizes, last in first out: a thread cache's best case.
 #include "bench.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-// Mixed sizes with random lifetimes: 20,000 blocks live, one at random replaced at a time.
+// Mixed sizes with random lifetimes: 20,000 live blocks, of which a random one is replaced each time.
 #include "bench.h"
 
 int main(int argc, char **argv) {

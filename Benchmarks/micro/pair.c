@@ -1,4 +1,5 @@
-// A block that is freed at once, over and over: pair SCALE BYTES. Fewer large ones: detectors fill what is freed.
+// Allocates and frees one block, again and again: pair SCALE BYTES. Fewer rounds for large blocks, which detectors
+// fill.
 #include "bench.h"
 
 int main(int argc, char **argv) {

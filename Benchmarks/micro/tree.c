@@ -1,4 +1,4 @@
-// Binary trees built and torn down, a long-lived one beside them: many small blocks with pointers, freed in another order.
+// Builds and frees binary trees beside a long-lived one: many small blocks with pointers, freed in another order.
 #include "bench.h"
 
 struct node {

@@ -1,7 +1,7 @@
-// The same work for each thread, malloc and free of mixed sizes in a working set of its own: threads SCALE THREADS.
-// Prints nanoseconds of the clock, from the moment at which all of them may begin to the end of the last, nanoseconds of
-// the processors, and how many blocks that was. Threads are bound to the processors in turn: what is measured is the
-// allocator, not when the scheduler moves them.
+// Runs the same work in each thread, malloc and free of mixed sizes in its own working set: threads SCALE THREADS.
+// Prints wall-clock nanoseconds from the common start to the end of the last thread, processor nanoseconds, and the
+// number of blocks. Threads are bound to processors in turn, so that the benchmark measures the allocator, not the
+// scheduler.
 #define _GNU_SOURCE
 #include "../micro/bench.h"
 #include <pthread.h>
@@ -32,7 +32,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// The number-th, counted around, of the processors that this process may use.
+// Binds to the number-th processor, modulo their count, of those that this process may use.
 static void bind_to_processor(pthread_t thread, int number) {
     cpu_set_t allowed, one;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
         if (pthread_create(&threads[t], NULL, work, &workers[t]) != 0) return 2;
         bind_to_processor(threads[t], t);
     }
-    // Before the barrier: behind it the others may run first.
+    // Read the time before the barrier: after it, the other threads may run first.
     long long start = now(CLOCK_MONOTONIC), used = now(CLOCK_PROCESS_CPUTIME_ID);
     pthread_barrier_wait(&begin);
     for (int t = 0; t < count; t++) pthread_join(threads[t], NULL);

@@ -1,4 +1,4 @@
-// Binary trees, built and let go from the root: releases that run deep.
+// Builds binary trees and releases their roots: deep recursion of releases.
 
 final class Node {
     var left: Node?

@@ -1,4 +1,4 @@
-// Class instances of which the newest thousand are alive.
+// Class instances, of which the newest thousand are alive.
 
 class Item {
     let number: Int

@@ -1,4 +1,4 @@
-// Class instances that live for a moment: allocated and released at once.
+// Short-lived class instances: allocated and released at once.
 
 final class Item {
     let number: Int
@@ -9,7 +9,7 @@ final class Item {
 
 @inline(never)
 @_optimize(none)
-func make(_ number: Int) -> Item { Item(number) }  // otherwise it would be placed on the stack
+func make(_ number: Int) -> Item { Item(number) }  // prevents allocation on the stack
 
 @main
 struct Benchmark {

@@ -1,4 +1,5 @@
-// References on their way: into fields of classes, out of arrays, through closures, existentials and weak loads. All objects live.
+// Passes references into class fields, out of arrays, through closures, existentials and weak loads. All objects stay
+// alive.
 
 protocol Part: AnyObject {
     var number: Int { get }

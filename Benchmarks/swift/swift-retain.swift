@@ -1,4 +1,4 @@
-// Retain and release of one living object, and nothing else: what a guard must not slow down at all.
+// Retain and release of one live object, and nothing else: a guard must not slow this down at all.
 
 final class Item {
     let number: Int

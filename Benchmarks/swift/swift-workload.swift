@@ -1,4 +1,4 @@
-// What services do: JSON in and out, words counted in a dictionary, text built, records sorted and grouped.
+// Typical work of a service: JSON in and out, words counted in a dictionary, text built, records sorted and grouped.
 
 import Foundation
 

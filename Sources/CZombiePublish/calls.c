@@ -74,7 +74,7 @@ static size_t fitting(size_t bytes, size_t room) {
     }                                                                                                                  \
     ZG_PUBLISH ssize_t symbol parameters;                                                                              \
     ZG_PUBLISH ssize_t symbol parameters {                                                                             \
-        if (ZG_LIKELY(!zg_lookup_is_ours((uint64_t)(buffer))) || (passes)) return go_##symbol arguments;               \
+        if (ZG_LIKELY(!zg_lookup_is_in_heap((uint64_t)(buffer))) || (passes)) return go_##symbol arguments;            \
         const struct zg_block *block = zg_call_fits((uint64_t)(buffer), bytes);                                        \
         if (block && !kernel) return go_##symbol arguments;                                                            \
         ssize_t result =                                                                                               \
@@ -160,7 +160,7 @@ ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
         (int file, const void *buffer, size_t bytes, int flags, __CONST_SOCKADDR_ARG to, socklen_t to_bytes),
         (file, buffer, bytes, flags, to, to_bytes),
         ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
-        !zg_lookup_is_ours((uint64_t)buffer) && !zg_lookup_is_ours((uint64_t)to.__sockaddr__),
+        !zg_lookup_is_in_heap((uint64_t)buffer) && !zg_lookup_is_in_heap((uint64_t)to.__sockaddr__),
         zg_call_also_reads(call, to.__sockaddr__, to_bytes, frame);
         zg_call_begin(call, buffer, bytes, frame, &watch))
 

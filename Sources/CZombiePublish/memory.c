@@ -43,7 +43,7 @@ long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, co
     bool is_started = zg_runtime_is_started();
     // Retries: another thread may have unlocked the freed blocks first, or used up the released limit.
     for (int i = 0; i < TRIES && result < 0 && locks && is_started && zg_locked_any(); i++) {
-        zg_locking_unlock_dead(frame);
+        zg_locking_unlock_freed(frame);
         result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
     }
     if (result == 0 && is_started) zg_locking_note(start, bytes, locks, frame);
@@ -69,7 +69,7 @@ ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {
     if (!next) next = (int (*)(void *, uint64_t, int))zg_loader_next("madvise");
     void *address = (void *)zg_arch_address((uint64_t)start);
     if (!zg_advice_concerns((uint64_t)address, bytes, advice)) return next(start, bytes, advice);
-    return zg_advice_follow(address, bytes, advice, next);
+    return zg_advice_apply(address, bytes, advice, next);
 }
 
 // <sys/resource.h> is not included: it declares these functions itself. struct rlimit and struct rlimit64 have the same
@@ -84,7 +84,7 @@ static int limit(int process, int resource, const void *wanted, void *before, co
     }
     long result = zg_arch_syscall(SYS_prlimit64, process, resource, (long)wanted, (long)before, 0, 0);
     if (result >= 0) {
-        if (is_ours && zg_os_is_own_process()) zg_allowance_look();
+        if (is_ours && zg_os_is_own_process()) zg_allowance_reread();
         return 0;
     }
     errno = (int)-result;

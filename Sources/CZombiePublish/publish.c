@@ -34,7 +34,7 @@ typedef int zg_nothing_is_published; // ISO C forbids an empty translation unit
 #include "process/locking.h"
 #include "process/runtime.h"
 #include "process/thread_entry.h"
-#include "process/watch.h"
+#include "process/maintenance_thread.h"
 #include "settings/bypass.h"
 #include "settings/stats.h"
 
@@ -49,7 +49,7 @@ typedef int zg_nothing_is_published; // ISO C forbids an empty translation unit
 #define ZG_DROPS_PASSED(block) (ZG_IS_PASSED(block) && unlock_passed(block, ZG_FRAME))
 ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
     if (ZG_UNLIKELY(zg_locked_any()) && block)
-        zg_locking_note_passed((uint64_t)block, zg_next.usable_size(block), frame);
+        zg_locking_block_bypassed((uint64_t)block, zg_next.usable_size(block), frame);
     return true;
 }
 
@@ -66,7 +66,7 @@ static void (*next_free)(void *);
 // Replaces libc's free while all blocks bypass the runtime. A call here shows that the allocator in front of the
 // runtime forwards to it, so guarding can begin.
 static void free_while_all_passes(void *block) {
-    if (zg_foreign_is_reached(zg_foreign_function_free) && zg_runtime_is_started()) zg_sample_start();
+    if (zg_foreign_note_forwarded(zg_foreign_function_free) && zg_runtime_is_started()) zg_sample_start();
     next_free(block);
 }
 
@@ -89,14 +89,14 @@ ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 static ZG_COLD bool passes_all(enum zg_foreign_function function) {
     if (zg_bypass_mode == zg_bypass_undecided) decide();
     if (zg_bypass_mode != zg_bypass_all) return false;
-    if (!zg_foreign_is_reached(function)) return zg_bypass_mode == zg_bypass_all;
+    if (!zg_foreign_note_forwarded(function)) return zg_bypass_mode == zg_bypass_all;
     if (zg_runtime_is_started()) zg_sample_start();
     return false;
 }
 
 ZG_INLINE bool passes(enum zg_foreign_function function, uint64_t return_address) {
-    if (zg_bypass_mode == zg_bypass_sample) return zg_sample_passes();
-    return zg_bypass_mode == zg_bypass_budget ? zg_budget_passes(return_address) : passes_all(function);
+    if (zg_bypass_mode == zg_bypass_sample) return zg_sample_bypasses();
+    return zg_bypass_mode == zg_bypass_budget ? zg_budget_bypasses(return_address) : passes_all(function);
 }
 
 // With an overhead budget, each guarded call is timed, and the times decide how many blocks are guarded.
@@ -125,7 +125,7 @@ static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_all
                            const uint64_t *frame) {
     void *block = NULL;
     int saved = errno;
-    if (!zg_allowance_passes(size)) {
+    if (!zg_allowance_charge_bypassed(size)) {
         errno = ENOMEM;
         return NULL;
     }
@@ -450,7 +450,7 @@ static ZG_COLD bool ask_replaced(void) {
                                         "_ZdlPvSt11align_val_t"};
     struct zg_module ours, theirs;
     zg_ready();
-    uint32_t answer = zg_foreign_is_in_front() ? 2 : 1;
+    uint32_t answer = zg_foreign_is_interposed() ? 2 : 1;
     if (zg_module_find_unwind((uint64_t)start, &ours))
         for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
             void *found = zg_loader_first(names[i]);
@@ -644,7 +644,7 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
                               void *argument) {
     ZG_NEXT(int, pthread_create,
             (pthread_t * thread, const pthread_attr_t *attributes, void *(*function)(void *), void *argument));
-    if (zg_runtime_is_started()) zg_watch_before_thread();
+    if (zg_runtime_is_started()) zg_maintenance_thread_before_new();
     zg_thread_before_new();
     struct thread_start *start =
         zg_ready() && (zg_bypass_mode != zg_bypass_sample || zg_signals_hidden().signals) ? take_start() : NULL;

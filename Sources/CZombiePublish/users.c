@@ -30,14 +30,15 @@ __attribute__((constructor(101))) static void look_up(void) {
 // return to its old user id must still own the page then.
 static void before(uid_t real, uid_t effective, uid_t saved) {
     const uid_t stays = (uid_t)-1;
-    if (real != stays && effective != stays && saved != stays && zg_runtime_is_started()) zg_stats_give_to(effective);
+    if (real != stays && effective != stays && saved != stays && zg_runtime_is_started())
+        zg_stats_change_owner(effective);
 }
 
 static int after(int result) {
     if (!zg_runtime_is_started()) return result;
     int error = errno;
     if (result == 0) zg_report_after_user_change();
-    else zg_stats_give_to(geteuid()); // the call failed: the user is unchanged
+    else zg_stats_change_owner(geteuid()); // the call failed: the user is unchanged
     errno = error;
     return result;
 }

@@ -1,4 +1,4 @@
-"""What a case is: a name, what must be installed, inputs, commands. Subclasses register themselves by being defined."""
+"""The base of a case: its name, requirements, inputs and commands. Subclasses register themselves by being defined."""
 
 import re
 import shutil
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Need:
-    """A command and the Debian package that brings it. `probe` is a command that must succeed, for parts of a program."""
+    """A command, and the Debian package that contains it. `probe` is a command that must succeed, for parts of a program."""
 
     def __init__(self, command, package, probe=None):
         self.command, self.package, self.probe = command, package, probe
@@ -23,7 +23,7 @@ class Need:
 
 
 class Source(Need):
-    """The unpacked source package of Debian; `file` is one that it must have. --install fetches it."""
+    """A Debian source package, unpacked. `file` is a file that must be in it. --install fetches the package."""
     KEPT = Path(__file__).resolve().parent.parent.parent / "build" / "tests" / "sources"
 
     def __init__(self, source, file):
@@ -38,12 +38,12 @@ class Source(Need):
         return f"the source of {self.source}"
 
     def fetch(self):
-        """Returns what went wrong, or nothing."""
+        """Returns an error text, or an empty text."""
         place = self.folder.parent
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         lists = place / "sources.list"
-        # Debian machines often have no entries for sources: those of the binaries serve for both.
+        # Debian machines often have no source entries: add one.
         lists.write_text("deb-src http://deb.debian.org/debian bookworm main\n")
         for options in ([], ["-o", f"Dir::Etc::SourceList={lists}", "-o", "Dir::Etc::SourceParts=-", "-o", f"Dir::State::Lists={place}/lists"]):
             if options:
@@ -62,38 +62,39 @@ class Source(Need):
 
 class Case:
     name = ""
-    # What is run, in one line, and the command that prints the program's version (of the first need where it is None).
+    # One-line description of the case, and the command that prints the program's version (None: that of the first
+    # need).
     what = ""
     version = None
-    # Too long for every change: only with --long.
+    # Takes too long for every change: runs only with --long.
     long = False
-    # The account that the commands run as, where the tests run as root: servers that refuse root.
+    # If the tests run as root, the commands run as this account: some servers refuse root.
     user = None
     needs = ()
-    # Patterns for names of executables: for each, a guarded process must have been seen while the case ran.
+    # Patterns for names of executables: a guarded process of each must be seen while the case runs.
     sees = ()
-    # Executables that may run without the guard, each with the reason beside it.
+    # Executables that may run unguarded, each with the reason beside it.
     unguarded = ()
-    # How much of the largest inputs and of the load it gets.
+    # Part of the largest inputs and of the full load.
     size = 1.0
-    # What its commands have used so far.
+    # Processor time of the commands so far.
     processor_seconds = 0.0
 
     def setup(self, inputs):
-        """Creates what the commands read, once, before the plain run."""
+        """Creates the inputs of the commands, once, before the plain run."""
 
     def steps(self, run):
-        """The commands, in order; called for the plain run and again for the guarded one."""
+        """Runs the commands in order. Called once for the plain run, and once for the guarded run."""
         raise NotImplementedError
 
     def version_text(self):
-        """The version of the program, as its own words have it; empty where it says none."""
+        """Returns the program's version as it prints it, or an empty text."""
         command = self.version or [self.needs[0].command, "--version"]
         try:
             result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
         except OSError:
             return ""
-        # Swift's compiler names its driver's version first.
+        # Swift's compiler prints its driver's version first.
         text = re.sub(r"swift-driver version: \S+", "", result.stdout.decode("utf-8", "replace"))
         found = re.search(r"\d+(\.\d+)+", text)
         return found.group() if found else ""

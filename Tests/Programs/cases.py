@@ -1,4 +1,4 @@
-"""The list of all cases, gathered from the files that define them."""
+"""Collects all cases from the files that define them."""
 
 import case
 import cases_compilers  # noqa: F401

@@ -1,4 +1,4 @@
-"""Databases, git, and programs that pack, sort and sign."""
+"""Databases, git, and programs that compress, sort and sign."""
 
 import hashlib
 import json
@@ -56,7 +56,7 @@ class Git(Case):
 
 
 class Redis(Case):
-    """A server under load, with a fork to save; statistics are read from it while it runs."""
+    """A server under load that forks to save. `zguard stats` reads its statistics while it runs."""
     name = "redis"
     what = "a server under redis-benchmark, scripts, a save by fork, restart"
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
@@ -91,7 +91,7 @@ class Redis(Case):
         server.wait()
 
     def start(self, run, port):
-        # The log goes to a file: it holds process ids and times.
+        # The log contains process ids and times, and so goes to a file.
         server = run.spawn(["redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", run.dir, "--save", "",
                             "--logfile", run.dir / "redis.log", "--enable-debug-command", "local", "--daemonize", "no"])
         server.until(lambda: subprocess.run(["redis-cli", "-p", port, "PING"], capture_output=True).stdout == b"PONG\n", "it answers", port=port)
@@ -102,7 +102,7 @@ class Redis(Case):
                               timeout=60).stdout
 
     def statistics(self, run, server):
-        """`zguard stats PID --json` must see this very process and blocks in it."""
+        """`zguard stats PID --json` must show this process and its blocks."""
         if not run.guard or not run.guard.zguard:
             return
         pid = server.program_pid(self.sees[0])
@@ -116,7 +116,7 @@ class Redis(Case):
 
 
 def scalars(value, name=""):
-    """The numbers anywhere in a JSON value, with their names."""
+    """Yields all numbers in a JSON value, with their names."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from scalars(inner, key)
@@ -128,7 +128,7 @@ def scalars(value, name=""):
 
 
 class Archive(Case):
-    """tar, gzip, xz with threads, zstd where there is one; unpacked again."""
+    """tar, gzip, xz with threads, zstd if installed; packs and unpacks."""
     name = "tar-xz"
     what = "tar, xz with threads, gzip, bzip2, and back"
     needs = (Need("tar", "tar"), Need("gzip", "gzip"), Need("xz", "xz-utils"), Need("bzip2", "bzip2"))

@@ -1,4 +1,4 @@
-"""Database servers: many processes or threads, shared memory, forks that save, crashes that are recovered from."""
+"""Database servers: many processes or threads, shared memory, forks that save, recovery from crashes."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ def postgres_need(command, package="postgresql-15"):
 
 
 class Postgres(Case):
-    """Each connection is a process. One is killed: the server ends all others, recovers and goes on."""
+    """Each connection is a process. One is killed: the server ends all others, recovers, and continues."""
     name = "postgresql"
     what = ("initdb, SQL with parallel workers and generated code, pgbench with 4 clients, recovery after a killed backend, "
             "restart, dump")
@@ -64,7 +64,7 @@ class Postgres(Case):
         return server, port
 
     def ask(self, run, port, statement):
-        """An unguarded question, asked by the driver itself."""
+        """Sends an unguarded query from the driver."""
         return subprocess.run([f"{POSTGRES}/psql", "-X", "-A", "-t", "-h", "127.0.0.1", "-p", port, "-U", "tester", "-d", "postgres",
                                "-c", statement], capture_output=True, text=True, timeout=60)
 
@@ -72,7 +72,7 @@ class Postgres(Case):
         server.until(lambda: self.ask(run, port, "SELECT 1").stdout == "1\n", "it answers", port=port)
 
     def crash(self, run, server, client):
-        """Kills the process of a connection that is in the middle of a transaction."""
+        """Kills a connection's process in the middle of a transaction."""
         port = client[client.index("-p") + 1]
         victim = run.spawn([*client, "-c", "CREATE TABLE half (id int)", "-c", "BEGIN", "-c",
                             "INSERT INTO half SELECT generate_series(1, 1000)", "-c", "SELECT pg_sleep(600)"], stderr="any")
@@ -91,12 +91,12 @@ class Postgres(Case):
 
 
 def without_key(text):
-    """pg_dump's output without the random key that newer versions restrict psql with."""
+    """pg_dump's output without the random key in newer versions' \\restrict lines."""
     return "\n".join(line for line in text.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
 
 
 class RedisReplica(Case):
-    """The append-only file is rewritten and the data saved, each by a forked child, while clients write and a replica follows."""
+    """Forked children rewrite the append-only file and save the data, while clients write and a replica follows."""
     name = "redis-replica"
     what = "append-only file and snapshots written by forks under load, a replica, defragmentation; digests compared after restart"
     needs = (Need("redis-server", "redis-server"), Need("redis-benchmark", "redis-tools"), Need("redis-cli", "redis-tools"))
@@ -115,8 +115,8 @@ class RedisReplica(Case):
             leader.until(lambda: self.is_idle(port), "a save ends")
             saves += 1
         load.wait()
-        run.records[-1].stdout = b""  # rates
-        # What was written depends on chance; that all copies agree does not.
+        run.records[-1].stdout = b""  # rates vary
+        # The load writes random data, but all copies must agree.
         run.note("after load", self.agreement(follower, port, second))
         run.note("flush", self.ask(port, "FLUSHALL"))
         commands = [f"XADD stream {i}-1 field {i * 7919 % 10007}" for i in range(1, 3000)]
@@ -214,7 +214,7 @@ class MariaDB(Case):
 
 
 class Memcached(Case):
-    """Four threads, more items than fit into memory, and slabs that are moved."""
+    """Four threads, more items than fit into memory, and slabs that move."""
     name = "memcached"
     what = "4 threads, 8 connections that set, get, append and delete; more data than fits into memory"
     needs = (Need("memcached", "memcached"),)
@@ -228,7 +228,7 @@ class Memcached(Case):
         port = run.port()
         server = run.spawn(["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "4", "-m", "64", "-o", "slab_reassign,slab_automove=2"])
         server.wait_for(port)
-        together = threading.Barrier(8, timeout=300)  # what is thrown out for want of memory is a matter of luck: nothing is asked for then
+        together = threading.Barrier(8, timeout=300)  # evictions are random: nobody reads while they happen
 
         def work(number):
             answers = []
@@ -247,7 +247,7 @@ class Memcached(Case):
                     if i % 11 == 0:
                         answers += ask(f"get absent{i}\r\n")
                 together.wait()
-                for i in range(600):  # these fill the memory: older ones go
+                for i in range(600):  # these fill the memory and evict older items
                     value = "w" * 20000
                     answers += ask(f"set big{number}:{i} 0 0 {len(value)}\r\n{value}\r\n")
                 answers += ask("bad command\r\n") + ask("flush_all\r\n") + ask("version\r\n")

@@ -1,4 +1,4 @@
-"""Programs that talk over the network: secure shell, tunnels, copies, and servers written in other languages."""
+"""Network programs: secure shell, tunnels, copies, and servers written in other languages."""
 
 import os
 import pwd
@@ -15,14 +15,14 @@ from harness import INPUTS
 
 
 class Ssh(Case):
-    """The server starts itself again for each connection, gives up root and puts its child behind a filter of system calls.
-    It cleans the environment of what it starts: the user's shell and sftp-server run without the guard."""
+    """The server executes itself again for each connection, gives up root, and puts its child under a seccomp filter. It starts
+    programs with a clean environment: the user's shell and sftp-server run unguarded."""
     name = "sshd"
     what = "commands, scp, sftp and a forwarded port over loopback; the server's unprivileged child runs under seccomp"
     version = ["ssh", "-V"]
     needs = (Need("/usr/sbin/sshd", "openssh-server"), Need("ssh", "openssh-client"), Need("sftp", "openssh-client"))
     sees = ("sshd", "ssh", "scp", "sftp")
-    unguarded = ("bash", "dash", "sh", "sftp-server", "cat", "wc", "sort", "seq")  # started by sshd with an environment of its own
+    unguarded = ("bash", "dash", "sh", "sftp-server", "cat", "wc", "sort", "seq")  # sshd starts them with a clean environment
 
     def setup(self, inputs):
         for name in ("host", "user"):
@@ -69,7 +69,7 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 
 
 class Rsync(Case):
-    """A daemon, clients that send and fetch, changes, deletions."""
+    """A daemon, and clients that send and fetch, with changes and deletions."""
     name = "rsync"
     what = "a daemon; trees sent, changed, sent again with checksums and compression, fetched, listed"
     needs = (Need("rsync", "rsync"),)
@@ -113,7 +113,7 @@ def without_rates(text):
 
 
 class Stunnel(Case):
-    """TLS in threads at both ends; behind it a server of the driver itself that sends back what it gets."""
+    """TLS in threads at both ends, in front of the driver's own echo server."""
     name = "stunnel"
     what = "a TLS server and a TLS client in front of an echo server, 8 connections at once, certificates checked"
     version = ["stunnel4", "-version"]
@@ -226,7 +226,7 @@ class JavaServer(NodeServer):
 
 
 class PhpFpm(WebServer):
-    """The process manager and its workers, spoken to through nginx."""
+    """The process manager and its workers, behind nginx."""
     name = "php-fpm"
     what = "a process manager with 3 workers behind nginx under wrk; reloads, exceptions, workers that are replaced"
     version = ["php-fpm8.2", "-v"]

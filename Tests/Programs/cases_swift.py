@@ -1,4 +1,4 @@
-"""The Swift toolchain: compiler, package manager, formatter, documentation, language server, and programs that it made."""
+"""The Swift toolchain: compiler, package manager, formatter, documentation, language server, and programs that it builds."""
 
 import json
 import re
@@ -23,7 +23,7 @@ class Swiftc(Case):
 
 
 class SwiftScript(Case):
-    """The interpreter: code made and run in the compiler's own process."""
+    """The interpreter: code is generated and executed in the compiler's own process."""
     name = "swift-script"
     what = "code made and run in the compiler's own process"
     version = ["swiftc", "--version"]
@@ -49,7 +49,7 @@ class SwiftBuild(Case):
         run.step(["swift", "build", "--package-path", "package"], normalise=build_result)
         run.step(["package/.build/debug/draw"])
         run.step(["swift", "package", "--package-path", "package", "describe"])
-        # A change in one file, built again; then an error that must be reported the same way.
+        # Change one file and build again; then an error must be reported the same way.
         source = run.dir / "package" / "Sources" / "draw" / "main.swift"
         source.write_text(source.read_text() + 'print("again")\n')
         run.step(["swift", "build", "--package-path", "package"], normalise=build_result)
@@ -57,13 +57,13 @@ class SwiftBuild(Case):
 
 
 def build_result(text):
-    """The lines without times and without progress, which depends on which job ends first."""
+    """Removes times, and progress lines, which depend on the job that ends first."""
     lines = {re.sub(r" ?\([0-9.]+ ?s\)", "", line) for line in text.splitlines() if not re.match(r"\[\d+/\d+\]|Planning build", line)}
     return "\n".join(sorted(lines))
 
 
 class SwiftTest(Case):
-    """A package's tests, of Swift Testing and of XCTest: the test processes are guarded like any other."""
+    """A package's tests, in Swift Testing and XCTest. The test processes are guarded like any other."""
     name = "swift-test"
     what = "Swift Testing and XCTest, serially and in parallel"
     version = ["swiftc", "--version"]
@@ -78,7 +78,7 @@ class SwiftTest(Case):
 
 
 def test_result(text):
-    """The lines without times, in an order of their own, and without the count of what ran so far."""
+    """Sorts the lines, without times and running counts."""
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+", "TIME", text)
     text = re.sub(r"\(?[0-9.]+( \([0-9.]+\))? ?(s|seconds)\b\)?", "SECONDS", text)
     return build_result("\n".join(re.sub(r"^\[\d+/\d+\] ", "", line) for line in text.splitlines()))
@@ -92,7 +92,7 @@ class SwiftFormat(Case):
     sees = ("swift-format",)
 
     def setup(self, inputs):
-        # Badly laid out on purpose: odd indentation, long lines, semicolons. About 6,000 lines.
+        # Badly formatted on purpose: odd indentation, long lines, semicolons. About 6,000 lines.
         text = (INPUTS / "Inventory.swift").read_text()
         for number in range(3):
             changed = re.sub(r"^( +)", lambda match: " " * (len(match.group(1)) * (number + 1) // 3), text, flags=re.M)
@@ -110,7 +110,7 @@ class SwiftFormat(Case):
 
 
 class Docc(Case):
-    """A catalogue with articles and a tutorial, and the symbols of a module."""
+    """A documentation catalog with articles and a tutorial, and a module's symbols."""
     name = "docc"
     what = "a catalogue with articles and a tutorial"
     version = ["swiftc", "--version"]
@@ -134,7 +134,7 @@ class Docc(Case):
 
 
 class LanguageServer(Case):
-    """One client's session: symbols, explanations, completion, diagnostics of a file that is then changed."""
+    """A client's session: symbols, hover texts, completion, and diagnostics of a file that is then edited."""
     name = "sourcekit-lsp"
     what = "symbols, explanations, completion, diagnostics"
     version = ["swiftc", "--version"]

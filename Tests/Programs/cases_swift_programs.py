@@ -1,4 +1,4 @@
-"""Swift programs of this directory, in every kind of build: objects in all the states that the guard looks at."""
+"""Swift programs of this directory in every kind of build, with objects in all states that the guard looks at."""
 
 import subprocess
 
@@ -10,12 +10,12 @@ from harness import INPUTS, CaseError
 
 
 class Exerciser(Case):
-    """Eight tasks over references, structures, types, texts and concurrency, beside queues, threads and races.
-    Each build must give the same answers guarded as plain; a dead object that is seen ends it with status 3."""
+    """Eight tasks with references, structures, types, texts and concurrency, beside queues, threads and races. Each build must print
+    the same plain and guarded. If the program sees a destroyed object, it ends with status 3."""
     needs = (Need("swiftc", None),)
     sees = ("exerciser",)
     flags = ()
-    # More options of the guard to run with, which the plain run ignores.
+    # Additional guard options; the plain run ignores them.
     options = ()
 
     def setup(self, inputs):
@@ -36,7 +36,7 @@ class OptimisedDynamic(Exerciser):
     name = "swift-exerciser-O"
     what = "references, structures, types, texts, tasks, queues, races; -O"
     flags = ("-O",)
-    options = ("quarantine_bytes=64k:quarantine_per_context=0",)  # addresses are soon used again
+    options = ("quarantine_bytes=64k:quarantine_per_context=0",)  # addresses are reused soon
 
 
 class PlainDynamic(Exerciser):
@@ -49,7 +49,7 @@ class OptimisedStatic(Exerciser):
     name = "swift-exerciser-O-static"
     what = "the same, -O with the Swift runtime linked statically"
     flags = ("-O", "-static-stdlib")
-    options = ("quarantine_bytes=256m",)  # dead objects stay
+    options = ("quarantine_bytes=256m",)  # freed objects stay in the quarantine
 
 
 class PlainStatic(Exerciser):
@@ -59,7 +59,7 @@ class PlainStatic(Exerciser):
 
 
 class Foundation(Case):
-    """Foundation from many sides, with a web server of the driver's on loopback."""
+    """A broad use of Foundation, with the driver's own web server on loopback."""
     needs = (Need("swiftc", None), PYTHON_NEED)
     sees = ("foundation",)
     version = ["swiftc", "--version"]

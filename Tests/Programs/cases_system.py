@@ -1,4 +1,4 @@
-"""Debuggers, tracers, terminals, editors, pictures, and virtual machines with fault handlers of their own."""
+"""Debuggers, tracers, terminals, editors, pictures, and virtual machines with their own fault handlers."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ def build_debugged(inputs):
 
 
 class Gdb(Case):
-    """The debugger and what it debugs are both guarded: a fault is the debugger's before it is anybody else's."""
+    """The debugger and its program are both guarded: the debugger gets a fault before anything else."""
     name = "gdb"
     what = "breakpoints, stacks, containers, Python, a watchpoint, a fault and a core file of a program that is also guarded"
     needs = (Need("gdb", "gdb"), Need("g++", "g++"))
@@ -42,7 +42,7 @@ class Gdb(Case):
 def without_addresses(text):
     text = re.sub(r"0x[0-9a-f]+", "0x", text)
     text = re.sub(r"\b(LWP|process|Process|pid|PID) \d+", r"\1 N", text)
-    # What the debugger says of threads and libraries depends on when they start and on what is preloaded.
+    # The debugger's messages about threads and libraries depend on timing and on preloaded libraries.
     return "\n".join(line for line in text.splitlines()
                      if not re.match(r"\[(New |Thread |Switching|Inferior)|Using host|warning: |Saved core|Core was|\[Current", line))
 
@@ -70,7 +70,7 @@ def lldb_text(text):
 
 
 class Strace(Case):
-    """A tracer and what it traces are both guarded; what the program prints must stay as it is."""
+    """A tracer and its program are both guarded. The program's output must not change."""
     name = "strace"
     what = "python3 and a shell traced with their children: the same output, the same calls of the program itself"
     version = ["strace", "-V"]
@@ -87,7 +87,7 @@ class Strace(Case):
 
 
 class Valgrind(Case):
-    """Its own loader puts the program into a virtual processor; the guard is one of the libraries that it loads there."""
+    """Valgrind's own loader puts the program into a virtual processor, where the guard is one of the loaded libraries."""
     name = "valgrind"
     what = "memcheck of a guarded program with threads and containers: no errors, the same output"
     needs = (Need("valgrind", "valgrind"), Need("g++", "g++"))
@@ -97,12 +97,12 @@ class Valgrind(Case):
         build_debugged(inputs)
 
     def steps(self, run):
-        # Blocks are the guard's, so what is counted of them differs.
+        # Blocks come from the guard, so that valgrind counts others.
         run.step(["valgrind", "-q", "--error-exitcode=99", run.inputs / "debugged"], status=None, stderr="any")
 
 
 class Tmux(Case):
-    """The server is a daemon; its shells are guarded, too."""
+    """The server is a daemon. Its shells are guarded, too."""
     name = "tmux"
     what = "a server that becomes a daemon; windows, panes, scrollback and their contents"
     version = ["tmux", "-V"]
@@ -119,7 +119,7 @@ class Tmux(Case):
             self.until(run, tmux, "one.1", "colour 3")
             for i in range(20):
                 run.step([*tmux, "send-keys", "-t", "one.2", f"typed line {i}", "Enter"])
-                # As the terminal echoes it and as cat repeats it: otherwise the next line may come in between.
+                # The terminal echoes the line and cat repeats it. Wait for both, or the next line may come between.
                 self.until(run, tmux, "one.2", f"typed line {i}\ntyped line {i}\n")
             for pane in range(3):
                 run.step([*tmux, "capture-pane", "-p", "-e", "-S", "-", "-t", f"one.{pane}"])
@@ -150,7 +150,7 @@ class Emacs(Case):
 
 
 class ImageMagick(Case):
-    """Threads of OpenMP; pixel caches in memory, and on disk where the limit is small."""
+    """OpenMP threads; pixel caches in memory, or on disk if the limit is small."""
     name = "imagemagick"
     what = "fractals, blur, rotation, resizing, quantisation, with and without room in memory; PNG, JPEG, GIF"
     needs = (Need("convert-im6.q16", "imagemagick-6.q16"), Need("identify-im6.q16", "imagemagick-6.q16"))
@@ -183,7 +183,7 @@ class Ghostscript(Case):
 
 
 class Ffmpeg(Case):
-    """Threads for frames and slices; hand-written code with alignments of its own."""
+    """Threads for frames and slices; assembly code with its own alignment requirements."""
     name = "ffmpeg"
     what = "a generated film through filters, H.264, VP9, AAC and FLAC with threads, decoded again; checksums of every frame"
     version = ["ffmpeg", "-version"]
@@ -214,7 +214,7 @@ class R(Case):
 
 
 class Guile(Case):
-    """Boehm's collector, which stops threads by signals and reads their stacks."""
+    """Boehm's garbage collector, which stops threads by signals and reads their stacks."""
     name = "guile"
     what = "Boehm's collector with threads, guardians, foreign memory, futures"
     needs = (Need("guile", "guile-3.0"),)
@@ -225,7 +225,7 @@ class Guile(Case):
 
 
 class Sbcl(Case):
-    """A collector that protects pages and lets itself be told by faults; a heap of its own."""
+    """A garbage collector that protects pages and handles their faults; its own heap."""
     name = "sbcl"
     what = "a collector with write barriers by SIGSEGV, threads, stack exhaustion, foreign memory, compiled code"
     needs = (Need("sbcl", "sbcl"),)
@@ -248,7 +248,7 @@ class Mono(Case):
 
 
 class Erlang(Case):
-    """The virtual machine's allocators take large pieces by mmap."""
+    """The virtual machine's allocators take large chunks with mmap."""
     name = "erlang"
     what = "the compiler; 2,500 processes, tables, ports, sockets on 4 schedulers"
     version = ["erl", "-noshell", "-eval", 'io:format("~s~n", [erlang:system_info(version)]), halt().']

@@ -1,4 +1,4 @@
-"""Shells, editors, and programs under odd limits."""
+"""Shells, editors, and programs under unusual limits."""
 
 import shutil
 
@@ -18,7 +18,7 @@ class Bash(Case):
 
 
 class Vim(Case):
-    """Installs its own handlers for SIGSEGV and SIGBUS after the start."""
+    """Installs its own handlers for SIGSEGV and SIGBUS after its start."""
     name = "vim"
     what = "batch edits of 20,000 lines; its own handlers for SIGSEGV and SIGBUS"
     needs = (Need("vim", "vim"),)
@@ -38,7 +38,7 @@ def without_warning(text):
 
 
 class Limits(Case):
-    """Little address space, a small stack, few descriptors, and standard descriptors that are closed."""
+    """Little address space, a small stack, few descriptors, and closed standard descriptors."""
     name = "limits"
     what = "perl and gawk under small limits of address space, stack and descriptors; standard descriptors closed"
     needs = (Need("bash", "bash"), Need("perl", "perl"), Need("gawk", "gawk"))
@@ -50,7 +50,7 @@ class Limits(Case):
     def steps(self, run):
         perl = "perl -e 'my %h; for (1..200000) { $h{$_ % 5000} .= chr(65 + $_ % 26); delete $h{$_ % 701} } print scalar(keys %h), qq(\\n)'"
         for limit in ("ulimit -v 4000000", "ulimit -v 500000", "ulimit -s 256", "ulimit -n 8", "ulimit -c 0; ulimit -l 0"):
-            # Where there is no room for a guarded heap, the guard may say so in one line, and the program must still run.
+            # If there is no room for a guarded heap, the guard may print one line, and the program must still run.
             run.step(["bash", "-c", f"{limit}; {perl}; gawk '{{ n += length($2) }} END {{ print n }}' '{run.inputs}/text'"],
                      normalise=without_warning if "500000" in limit else None)
         run.step(["bash", "-c", f"({perl}) >&-"], stderr="any", status=None)

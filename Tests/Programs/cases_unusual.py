@@ -1,4 +1,4 @@
-"""Programs that treat memory, stacks, signals and threads in ways of their own."""
+"""Programs with unusual uses of memory, stacks, signals and threads."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from harness import INPUTS
 
 
 class LuaJit(Case):
-    """Its heap is its own, low in the address space; its code is generated."""
+    """Its own heap, low in the address space, and generated code."""
     name = "luajit"
     what = "generated code, its own heap, calls into libc and back, coroutines, an exhausted stack; without generated code as well"
     version = ["luajit", "-v"]
@@ -23,7 +23,7 @@ class LuaJit(Case):
 
 
 class Prolog(Case):
-    """Stacks are moved when they grow, and by a signal stopped when they may not."""
+    """Stacks move when they grow; a signal stops the program when they must not."""
     name = "swi-prolog"
     what = "stacks that grow by moving, an exhausted one, threads, garbage of atoms and terms"
     needs = (Need("swipl", "swi-prolog-nox"),)
@@ -45,7 +45,7 @@ class ChezScheme(Case):
 
 
 class Solvers(Case):
-    """Two solvers that count what they allocate, and search until a limit."""
+    """Two solvers that count their allocations, and search until a limit."""
     name = "solvers"
     what = "z3, clingo with threads, minisat: arithmetic, strings, bit vectors, answer sets, clauses"
     needs = (Need("z3", "z3"), Need("clingo", "gringo"), Need("minisat", "minisat"))
@@ -71,7 +71,7 @@ def without_times(text):
 
 
 class DiskImages(Case):
-    """Coroutines on stacks that are made with sigaltstack or makecontext, and threads for what blocks."""
+    """Coroutines on stacks made with sigaltstack or makecontext, and threads for blocking calls."""
     name = "qemu-img"
     what = "disk images through coroutines and threads: written, copied with 8 workers, compressed, compared, checked"
     needs = (Need("qemu-img", "qemu-utils"), Need("qemu-io", "qemu-utils"))
@@ -89,7 +89,7 @@ class DiskImages(Case):
 
 
 class Fio(Case):
-    """Shared memory between its processes and threads, files mapped and read in the kernel's own queues."""
+    """Shared memory between processes and threads; files that are mapped, or accessed through libaio."""
     name = "fio"
     what = "threads and processes that write, map and verify files, results in shared memory"
     needs = (Need("fio", "fio"),)
@@ -100,7 +100,7 @@ class Fio(Case):
         for words in (["--name=a", "--size=2m", "--rw=randrw", "--bs=4k", "--numjobs=3", "--ioengine=psync", "--thread"],
                       ["--name=b", "--size=1m", "--rw=randwrite", "--ioengine=libaio", "--iodepth=8", "--numjobs=2"],
                       ["--name=c", "--size=1m", "--rw=write", "--ioengine=mmap"]):
-            # Version, job, error number, kilobytes read: the rest are times.
+            # Version, job, error number and kilobytes read; the other fields are times.
             run.step(["fio", *words, *common], normalise=lambda text: "\n".join(";".join(line.split(";")[2:6]) for line in text.splitlines()))
 
 
@@ -167,7 +167,7 @@ class PacketReaders(Case):
         (inputs / "packets").write_bytes(b"".join(data))
 
     def steps(self, run):
-        # Not as root: it would give up its rights and could not read the file.
+        # -Z root: otherwise tcpdump drops root's rights and cannot read the file.
         reader = ["tcpdump", "-nn", "-Z", "root", "-r", run.inputs / "packets"]
         run.step([*reader, "-vvv", "-X"])
         run.step([*reader, "-w", "some", "udp and (port 53 or net 10.0.0.0/28) and ip[8] < 100"])
@@ -175,8 +175,9 @@ class PacketReaders(Case):
         run.keep("some")
 
 
-# What each does, in few rounds: alternate stacks that are wrong, jumps out of handlers, contexts, faults of every kind, filters, other
-# processes' ends, protected and locked memory. None that fills memory or the disk.
+# Stressors in few rounds: bad alternate stacks, jumps out of handlers, contexts, faults of every kind, filters, ends
+# of other
+# processes, protected and locked memory. None fills memory or the disk.
 STRESSORS = {"bad-altstack": 20, "clone": 20, "context": 200, "exit-group": 10, "longjmp": 500, "mlock": 20, "pkey": 10, "pthread": 100, "ptrace": 50,
              "rseq": 50, "seccomp": 10, "sigabrt": 10, "sigchld": 20, "sigfpe": 30, "signest": 20, "sigsegv": 100, "sigsuspend": 20, "sigtrap": 20,
              "usersyscall": 50, "vfork": 30, "vm-segv": 5}

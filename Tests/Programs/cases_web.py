@@ -1,4 +1,4 @@
-"""Web servers, proxies and what runs behind them, under load: what they answer is compared byte for byte."""
+"""Web servers, proxies and their backends under load. Answers are compared byte for byte."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ SHOWN_HEADERS = ("content-type", "content-encoding", "content-range", "location"
 
 
 def fetch(port, path, method="GET", headers=None, body=None, tls=False):
-    """One request; the answer as text: status, headers that do not change, length and digest of the body."""
+    """Sends one request. Returns the answer as text: status, constant headers, length and digest of the body."""
     if tls:
         context = ssl._create_unverified_context()
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=120, context=context)
@@ -32,7 +32,7 @@ def fetch(port, path, method="GET", headers=None, body=None, tls=False):
     finally:
         connection.close()
     lines = [f"{method} {path} {answer.status} {answer.reason}"]
-    # Servers keep methods in tables with random seeds.
+    # Some servers keep methods in hash tables with random seeds, and so list them in any order.
     lines += [f"  {name}: {','.join(sorted(answer.headers[name].replace(f':{port}/', ':PORT/').split(',')))}" for name in SHOWN_HEADERS if name in answer.headers]
     if answer.headers.get("content-encoding") == "gzip":
         data = gzip.decompress(data)
@@ -46,7 +46,7 @@ def certificate(folder):
 
 
 def pages(folder):
-    """A few files of all sizes, with a fixed time."""
+    """Creates a few files of different sizes, with a fixed time."""
     folder.mkdir()
     for number, lines in enumerate((0, 1, 30, 400, 3000, 20_000)):
         (folder / f"{number}.txt").write_text(generate.text_lines(lines, seed=number))
@@ -58,12 +58,12 @@ def pages(folder):
 
 
 class WebServer(Case):
-    """Requests one by one and eight at a time, `wrk` meanwhile, and the same requests again after a new configuration."""
+    """Requests one by one and eight at a time under load from `wrk`, and again after a configuration reload."""
     load_seconds = 2.0
     load_path = "/3.txt"
     requests = ()
     executable = ""
-    # The signals that load the configuration anew, and that end the server; None where there is none.
+    # Signals that reload the configuration and that end the server; None if the server has no such signal.
     again, end = signal.SIGHUP, signal.SIGTERM
 
     def setup(self, inputs):
@@ -90,7 +90,7 @@ class WebServer(Case):
         server.wait_for(port)
         self.wait_until_ready(run, server)
         self.compare(run, port, "requests")
-        seconds = max(1, round(self.load_seconds * self.size))  # wrk knows whole ones
+        seconds = max(1, round(self.load_seconds * self.size))  # wrk accepts whole seconds only
         load = run.spawn(["wrk", "-t", "2", "-c", "16", "-d", f"{seconds}s", "--timeout", "30s",
                           f"http://127.0.0.1:{port}{self.load_path}"], stderr="any")
         for number in range(2 if self.again else 0):
@@ -100,7 +100,7 @@ class WebServer(Case):
         self.compare(run, port, "requests under load")
         load.wait()
         text = run.records[-1].stdout
-        run.records[-1].stdout = b""  # rates
+        run.records[-1].stdout = b""  # rates vary
         if b"requests in" not in text or b"Non-2xx" in text:
             raise CaseError(f"wrk met errors, {run.mode}\n" + text.decode("utf-8", "replace"))
         self.compare(run, port, "requests after it")
@@ -124,7 +124,7 @@ class WebServer(Case):
             for _ in range(10):
                 try:
                     return fetch(port, *words)
-                except (ConnectionError, http.client.HTTPException):  # a worker that is replaced may close a connection
+                except (ConnectionError, http.client.HTTPException):  # a replaced worker may close a connection
                     time.sleep(0.1)
             return fetch(port, *words)
         with ThreadPoolExecutor(8) as pool:
@@ -239,8 +239,9 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
-        # A connection that the proxy keeps may be one that its other end, ended by a reload, has just closed: 502.
-        # POSIX semaphores have names made of the time of day here: of two servers that start in the same microsecond one ends.
+        # A connection that the proxy keeps alive may just have been closed by a reload at its other end, which gives
+        # a 502. The names of
+        # POSIX semaphores derive from the time of day: of two servers that start in the same microsecond, one fails.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
 ServerName localhost
@@ -286,7 +287,7 @@ class ApacheEvent(Apache):
 
 
 class Haproxy(WebServer):
-    """Behind it is an unguarded server of the driver itself."""
+    """In front of the driver's own unguarded server."""
     name = "haproxy"
     what = "master and worker with 4 threads, TLS at the front, compression, a Lua service, rules; two reloads under wrk"
     version = ["haproxy", "-v"]
@@ -346,7 +347,7 @@ backend files
     load_path = "/lua/load"
 
     def wait_for_reload(self, server, number):
-        """The master loses signals that come while it starts itself again, guarded or not."""
+        """The master loses signals that arrive while it executes itself again, guarded or not."""
         def is_loaded():
             log = server.outputs[1].read_text(errors="replace")
             return log.count("Reloading HAProxy") >= number and log.count("Former worker") == log.count("Reloading HAProxy")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Real programs of Debian on another processor, with and without the library: they must do the same, and nothing may be found.
+"""Runs real programs from Debian on another processor, with and without the library. They must behave the same, without findings.
 
-Each case is a script for the shell, run in an empty directory of its own; its output and its status are compared. What a guarded program starts
-is guarded, too: the shell, and what it calls.
+Each case is a shell script in its own empty directory; its output and status are compared. Programs that a guarded program starts are
+guarded, too: the shell and all its commands.
 
 usage: Tests/Programs/elsewhere.py --arch aarch64 [--filter NAME] [-o OPTION]...
 """
@@ -21,10 +21,11 @@ from Support import processors  # noqa: E402
 from Support.checks import Checks, run_within, said_by_library  # noqa: E402
 from Support.environment import ARCH, HERE, LIBRARY, guarded_by, scrubbed  # noqa: E402
 
-SECONDS = 900  # emulated, on a busy machine
+SECONDS = 900  # under emulation on a busy machine
 
-# Where qemu's user mode is not like a machine: its /proc/self/smaps lacks what redis looks for to know a defect of arm64's kernels, and
-# redis takes that for the defect.
+# qemu's user mode differs from a real kernel here: redis detects a bug of arm64 kernels by a field in
+# /proc/self/smaps, and takes
+# its absence for the bug.
 CASES = {
     "python3": r"""
 python3 - <<'END'
@@ -125,7 +126,7 @@ find /usr/share/doc -maxdepth 1 | wc -l; tar cf - /etc/passwd 2> /dev/null | tar
 
 
 def run(name, options, temporary):
-    """Whether the program does the same guarded; what is wrong, as lines of text."""
+    """Returns differences between the plain and the guarded run, as lines of text."""
     seen, problems = [], []
     for guarded in (False, True):
         directory = Path(tempfile.mkdtemp(dir=temporary))

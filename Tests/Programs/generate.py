@@ -1,10 +1,10 @@
-"""Deterministic large inputs: C and C++ sources, text, SQL, a git history. The same bytes on every machine and Python."""
+"""Deterministic large inputs: C and C++ sources, text, SQL, a git history. Identical on every machine and Python version."""
 
 import subprocess
 
 
 class Numbers:
-    """A small generator of its own, since `random` changes its sequences between Python versions."""
+    """A small random generator, because `random` changes its sequences between Python versions."""
 
     def __init__(self, seed):
         self.state = seed & 0xFFFFFFFFFFFFFFFF
@@ -31,7 +31,7 @@ static uint32_t sum_text(const char *text) { uint32_t s = 5381; while (*text) s 
 """
 
 C_FUNCTIONS = (
-    # A walk over a list with a switch.
+    # Walks a list with a switch.
     """static uint32_t f{n}(const struct node *list, uint32_t seed) {{
     uint32_t total = seed ^ {a}u;
     for (const struct node *at = list; at; at = at->next) {{
@@ -55,7 +55,7 @@ C_FUNCTIONS = (
     return total;
 }}
 """,
-    # Arrays and nested loops, for the vectoriser.
+    # Arrays and nested loops, for the vectorizer.
     """static uint32_t f{n}(const struct node *list, uint32_t seed) {{
     uint32_t table[{w}], total = 0;
     for (unsigned i = 0; i < {w}; i++)
@@ -106,7 +106,7 @@ wide:
 
 
 def c_source(functions, seed=1):
-    """A C program of about 19 lines a function that calls them all and prints a checksum."""
+    """Returns a C program of about 19 lines per function, which calls all functions and prints a checksum."""
     numbers = Numbers(seed)
     parts = [C_HEAD]
     for n in range(functions):
@@ -171,7 +171,7 @@ template <typename... Parts> struct Shape {
 
 
 def cxx_source(types, seed=2):
-    """A C++17 program that instantiates many standard templates and prints a checksum."""
+    """Returns a C++17 program that instantiates many standard templates and prints a checksum."""
     numbers = Numbers(seed)
     kinds = ("int", "double", "std::string", "std::vector<int>", "std::set<long>", "std::unique_ptr<std::string>",
              "std::shared_ptr<int>", "std::map<int, std::string>", "std::function<int(int)>", "char")
@@ -209,14 +209,14 @@ static unsigned long use{n}() {{
 
 
 def text_lines(lines, seed=3):
-    """Lines of words and numbers, many of them alike."""
+    """Returns lines of words and numbers, many of which are similar."""
     numbers = Numbers(seed)
     return "".join(f"{numbers.next(100000):05d}\t{numbers.pick(WORDS)} {numbers.pick(WORDS)}\t{numbers.next(1 << 30)}\t"
                    f"{numbers.pick(WORDS)}-{numbers.next(500)}\n" for _ in range(lines))
 
 
 def git_stream(commits, files=60, seed=4):
-    """A history for `git fast-import`: fixed names and dates, so every object has the same id everywhere."""
+    """Returns a history for `git fast-import` with fixed names and dates, so that every object has the same id everywhere."""
     numbers = Numbers(seed)
     contents = [[f"{numbers.pick(WORDS)} {numbers.next(1000)}" for _ in range(80)] for _ in range(files)]
     out = []
@@ -243,7 +243,7 @@ def git_repository(path, commits):
 
 
 def sql(rows):
-    """A workload over `rows` rows: insert, index, join, aggregate, update, delete, vacuum, integrity check."""
+    """Returns an SQL workload over `rows` rows: insert, index, join, aggregate, update, delete, vacuum, integrity check."""
     return f"""
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;

@@ -1,4 +1,4 @@
-"""Deterministic Swift sources: types, protocols, generics, closures, documentation comments, oddly laid out."""
+"""Deterministic Swift sources: types, protocols, generics, closures, documentation comments, unusual formatting."""
 
 from generate import WORDS, Numbers
 
@@ -78,7 +78,7 @@ func {w}{n}{K}( _ text:String,  limit:Int = {a}_000)->[String:[Int]]{{
 
 
 def swift_source(number, pieces):
-    """About 16 lines for every piece."""
+    """Returns a source file of about 16 lines per piece."""
     numbers = Numbers(100 + number)
     text = [HEAD.format(n=number, T=numbers.pick(WORDS).title())]
     for piece in range(pieces):

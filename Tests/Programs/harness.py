@@ -1,10 +1,10 @@
-"""Runs the commands of one case, plain or guarded, and keeps what a reader could see of them.
+"""Runs the commands of one case, plain or guarded, and records everything that is visible from outside.
 
-Three promises are checked here, for every command of every case:
-- the guarded run looks like the plain one: exit status, standard output, standard error, files;
-- the report is empty; a run that met a known defect of the program (known.supp) is made again;
-- the program really was guarded. That is read from /proc/PID/maps of the running process and all its descendants,
-  so no case can pass because the guard was never loaded.
+Every command of every case is checked for three properties:
+- the guarded run matches the plain one: exit status, standard output, standard error, files;
+- the report is empty; a run with only known defects of the program (known.supp) is repeated;
+- the program really was guarded: /proc/PID/maps of the running process and of all descendants shows it, so that no case
+  passes because the guard was not loaded.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ class CaseError(Exception):
 
 
 class Explained(CaseError):
-    """One that says already what the programs were doing."""
+    """An error whose text already describes what the programs were doing."""
 
 
 class Guard:
-    """How a command is guarded: by `zguard run`, or (for comparison) by any other preloaded allocator."""
+    """How a command is guarded: by `zguard run`, or, for comparison, by another preloaded allocator."""
 
     def __init__(self, zguard=None, preload=None, options=()):
         self.options = options
         self.zguard = Path(zguard).resolve() if zguard else None
         self.preload = Path(preload).resolve() if preload else None
-        # What the memory map of a guarded process must show: the library, and the page it maps once it is running.
+        # A guarded process must have these in its memory map: the library, and the page that it maps when it runs.
         self.marks = (self.preload.name,) if preload else ("libzguard.so", "zguard-stats")
 
     def prefix(self, report):
@@ -61,10 +61,11 @@ class Guard:
 
 
 class Watcher(threading.Thread):
-    """Looks at a process and its descendants while they run: which executables had the guard in their memory map."""
+    """Watches a process and its descendants: which executables have the guard in their memory map."""
 
-    # How long a process may take to load its libraries after exec, and then to start the guard, before it counts as
-    # unguarded. Relocating a large program can take a while on a busy machine.
+    # Time that a process may take to load its libraries after exec, and then to start the guard, before it counts as
+    # unguarded.
+    # Relocation of a large program takes long on a busy machine.
     LOADING_SECONDS, STARTING_SECONDS = 0.5, 4.0
 
     def __init__(self, pid, guard):
@@ -94,7 +95,7 @@ class Watcher(threading.Thread):
                 return
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
                 maps = file.read()
-            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise it called exec in between
+            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise it called exec meanwhile
         except OSError:
             return
         if not same:
@@ -104,8 +105,8 @@ class Watcher(threading.Thread):
             self.guarded.add(name)
             self._done[pid] = executable
         elif is_stopped(pid):
-            self._first_seen.pop((pid, executable), None)  # a debugger reads symbols meanwhile
-        elif re.search(r"/libc[.-]", maps):  # a static executable cannot be guarded, and is not meant here
+            self._first_seen.pop((pid, executable), None)  # restart the deadline: a debugger may be reading symbols
+        elif re.search(r"/libc[.-]", maps):  # not a static executable, which cannot be guarded
             now = time.monotonic()
             first = self._first_seen.setdefault((pid, executable), now)
             if now - first > (self.STARTING_SECONDS if self.guard.marks[0] in maps else self.LOADING_SECONDS):
@@ -114,7 +115,7 @@ class Watcher(threading.Thread):
 
 
 def is_stopped(pid):
-    """By a debugger or a tracer."""
+    """True if a debugger or tracer has stopped the process."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()[0] == b"t"
     except (OSError, IndexError):
@@ -122,7 +123,7 @@ def is_stopped(pid):
 
 
 def account(user):
-    """The words for Popen that make a command run as `user`."""
+    """Returns the arguments for Popen that make a command run as `user`."""
     if not user:
         return {}
     entry = pwd.getpwnam(user)
@@ -130,14 +131,14 @@ def account(user):
 
 
 class Record:
-    """What one command showed to the outside."""
+    """The visible results of one command."""
 
     def __init__(self, label, status, stdout, stderr, report):
         self.label, self.status, self.stdout, self.stderr, self.report = label, status, stdout, stderr, report
 
 
 class Server:
-    """A command that runs while others talk to it."""
+    """A command that runs while other commands use it."""
 
     def __init__(self, run, label, process, outputs, report, watcher, stderr):
         self.run, self.label, self.process, self.outputs = run, label, process, outputs
@@ -146,7 +147,7 @@ class Server:
         self.is_collected = False
 
     def program_pid(self, executable):
-        """The process id of the program itself, which `zguard run` may have started as a child. `executable` is a pattern."""
+        """Returns the process id of the program, which may be a child of `zguard run`. `executable` is a pattern."""
         return next(iter(running_in(self.pid, executable)), self.pid)
 
     def send(self, executable, number):
@@ -157,14 +158,14 @@ class Server:
         return wait_without_reaping(self.pid, 0) is not None
 
     def until(self, condition, what, seconds=READY_TIMEOUT, pause=0.05, port=None):
-        """Waits until the condition holds. Fails at once where the command has ended, and with all that can be said of a hang
-        where the time is over."""
+        """Waits until the condition holds. Fails at once if the command has ended, and after `seconds` with a full description of the
+        hang."""
         started, wait = time.monotonic(), 0.002
         while not condition():
             status = wait_without_reaping(self.pid, wait)
             wait = min(pause, wait * 1.5)
             if status is not None:
-                if condition():  # it was just in time, and somebody else goes on
+                if condition():  # it came true just before the end: another process continues the work
                     return
                 raise Explained(f"{self.label}, {self.run.mode}: ended with {status} after {time.monotonic() - started:.1f} s, "
                                 f"before {what}\n" + self.explanation(port))
@@ -172,11 +173,11 @@ class Server:
                 raise Explained(f"{self.label}, {self.run.mode}: in {seconds:.0f} s not: {what}\n" + self.explanation(port))
 
     def wait_for(self, port, seconds=READY_TIMEOUT):
-        """Until something listens on the port."""
+        """Waits until a process listens on the port."""
         self.until(lambda: listens(port), f"something listens on port {port}", seconds, port=port)
 
     def explanation(self, port=None):
-        """What the command wrote, who has the port, and what all its threads do."""
+        """Returns the command's output, the owners of the port, and the stacks of all its threads."""
         pids = [*descendants(self.pid), *session_members(self.pid)]
         return (said([*self.outputs, *logs_below(self.run.dir)]) + (holders(port) if port else "") + stacks(pids)).rstrip("\n")
 
@@ -197,8 +198,8 @@ def listens(port):
 
 
 class Run:
-    """One pass over a case: `guard` is None for the plain one. Commands start in `self.dir`, which is new for each pass
-    but has the same path in both, since paths end up in output and in object files."""
+    """One pass over a case; `guard` is None for the plain pass. Commands start in `self.dir`, which is created anew for each pass with
+    the same path, because paths appear in output and in object files."""
 
     def __init__(self, case, work, guard, verbose=False):
         self.case, self.guard, self.verbose = case, guard, verbose
@@ -228,8 +229,8 @@ class Run:
     # Commands
 
     def step(self, argv, stdin=None, env=None, normalise=None, stderr="equal", status=0, timeout=STEP_TIMEOUT):
-        """Runs a command to its end. `stdin` is bytes or a path. `normalise` maps output text to what must be equal.
-        `stderr` is "equal", or "any" where the program itself writes something different each time."""
+        """Runs a command to its end. `stdin` is bytes or a path. `normalise` maps output to the text that must be equal. `stderr` is
+        "equal", or "any" if the program itself prints something different each time."""
         server = self.spawn(argv, stdin=stdin, env=env, stderr=stderr)
         server.wait(timeout)
         record = self.records[-1]
@@ -242,7 +243,7 @@ class Run:
         return record
 
     def spawn(self, argv, stdin=None, env=None, stderr="equal"):
-        """Starts a command that others talk to; `wait` on the result collects it."""
+        """Starts a command that other commands use. Call `wait` on the result to collect it."""
         argv = [str(word) for word in argv]
         number = len(list(self.logs.glob("*.out")))
         base = self.logs / f"{number}"
@@ -276,7 +277,7 @@ class Run:
 
     @contextlib.contextmanager
     def helper(self, argv, port):
-        """A server of the driver's own, unguarded, that others find on the port meanwhile."""
+        """Starts the driver's own server on the port, unguarded."""
         label = f"helper on port {port}"
         outputs = [self.logs / f"helper-{port}.{kind}" for kind in ("stdout", "stderr")]
         with open(outputs[0], "wb") as out, open(outputs[1], "wb") as err:
@@ -292,12 +293,12 @@ class Run:
             kill_session(server.pid)
 
     def port(self):
-        """A port that nobody else gets until this pass is over."""
+        """Returns a port that no other case gets before this pass ends."""
         return self._ports.take()
 
     def stop(self):
-        """Ends what is still running, in the sessions that this run started and nowhere else. No leader of a session was reaped
-        before, so that no number can have passed on to a process of somebody else."""
+        """Ends the processes that still run, in this run's own sessions only. No session leader has been reaped, so that no session id can
+        belong to another process by now."""
         for server in self._servers:
             kill_session(server.pid)
         for server in self._servers:
@@ -308,7 +309,7 @@ class Run:
         self._ports.close()
 
     def what_runs(self):
-        """What the commands wrote and are doing that nobody has waited for."""
+        """Returns the output and the stacks of commands that were not waited for."""
         parts = []
         for server in self._servers:
             if not server.is_collected:
@@ -318,12 +319,12 @@ class Run:
         return "\n".join(parts)
 
     def trouble(self):
-        """What was reported so far, for a run that could not be finished."""
+        """Returns the findings so far, for a run that could not be completed."""
         return [f"{path.name}: findings were reported\n" + excerpt(path.read_bytes(), 4)
                 for path in sorted(self.logs.glob("*.report")) if path.read_bytes().strip()]
 
     def has_known_defects_only(self):
-        """Whether something was reported, and all of it is described in known.supp."""
+        """True if there are findings, and known.supp describes all of them."""
         reports = [path for path in sorted(self.logs.glob("*.report")) if path.read_bytes().strip()]
         if not reports or not self.guard or not self.guard.zguard:
             return False
@@ -331,14 +332,14 @@ class Run:
         result = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return result.returncode == 0 and "==zguard== no findings (" in result.stdout
 
-    # What is compared
+    # Results that are compared
 
     def note(self, label, text):
-        """Adds something that the case itself observed (a server's answer, a counter)."""
+        """Adds an observation of the case itself (a server's answer, a counter)."""
         self.records.append(Record(label, 0, text.encode() if isinstance(text, str) else text, b"", None))
 
     def keep(self, *patterns, normalise=None):
-        """Adds the contents of the files under `self.dir` that match, by digest."""
+        """Adds digests of the files under `self.dir` that match."""
         for pattern in patterns:
             matches = sorted(path for path in self.dir.glob(pattern) if path.is_file())
             if not matches:
@@ -360,7 +361,7 @@ class Run:
                 self.guarded |= server.watcher.guarded
                 self.unguarded |= server.watcher.unguarded
         server.is_collected = True
-        # `zguard run` reports a signal death as the shell does.
+        # `zguard run` reports death by a signal like a shell.
         status = 128 - status if status < 0 else status
         stdout, stderr = (path.read_bytes() for path in server.outputs)
         report = server.report.read_text(errors="replace") if server.report.exists() else ""
@@ -386,7 +387,7 @@ def first_difference(plain, guarded):
 
 
 def compare(case, plain, guarded):
-    """All the ways in which the guarded run differs from what was promised."""
+    """Returns all differences between the guarded run and the required behavior."""
     faults = []
     if len(plain.records) != len(guarded.records):
         faults.append(f"{len(plain.records)} results without the guard, {len(guarded.records)} with it")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Real programs, run plain and then guarded, must not differ: the command that runs the cases of Tests/Programs.
+"""Runs the cases of Tests/Programs: real programs must behave the same plain and guarded.
 
-Each case runs its commands once as they are and once under `zguard run`, with the default profile where --profile names
-no other. Exit status, output and files must be equal, the report empty, and the guard seen in the memory map of the
-running program.
+Each case runs its commands once as they are and once under `zguard run`, with the default profile unless --profile names
+another. Exit status, output and files must be equal, the report must be empty, and the guard must be seen in the memory
+map of the running program.
 A program that is not installed is a failure; --install fetches all that are missing.
 """
 
@@ -35,7 +35,7 @@ from harness import CaseError, Explained, Guard, Run, compare  # noqa: E402
 
 RESULTS = ROOT / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
-ORDINARY_SIZE = 0.5  # of the largest inputs, for every change; --long has them whole
+ORDINARY_SIZE = 0.5  # part of the largest inputs for every change; --long uses all of it
 print_lock = threading.Lock()
 
 
@@ -69,13 +69,13 @@ def install_packages(cases):
 
 
 def exit_if_missing(name, cases):
-    """Of a driver of that name which has --install-only."""
+    """Ends a driver of this name, which has --install-only, if a program is missing."""
     if missing := [need.describe() for case in cases for need in case.needs if not need.is_met()]:
         sys.exit(f"{name}: error: not installed: " + ", ".join(missing) + "\nhint: --install-only fetches them")
 
 
 def run_case(case, guard, options):
-    """The faults of one case, empty when it passed."""
+    """Returns the faults of one case; none if it passed."""
     for _ in range(ATTEMPTS):
         faults, is_known = try_case(case, guard, options)
         if not is_known:
@@ -85,12 +85,12 @@ def run_case(case, guard, options):
 
 
 def try_case(case, guard, options):
-    """The faults of one pass, and whether a known defect of the program explains them."""
+    """Returns the faults of one pass, and whether a known defect of the program explains them."""
     missing = [need for need in case.needs if not need.is_met()]
     if missing:
         return ["not installed: " + ", ".join(need.describe() for need in missing) + " (--install fetches packages)"], False
     work = Path(tempfile.mkdtemp(prefix=f"zguard-{case.name}-", dir=options.tmp))
-    work.chmod(0o711)  # servers that give up root must reach their files
+    work.chmod(0o711)  # servers that drop root must reach their files
     run, faults, is_known = None, [], False
     try:
         passes = []
@@ -105,7 +105,7 @@ def try_case(case, guard, options):
                 raise
             except CaseError as error:
                 raise Explained(f"{error}\n{run.what_runs()}".rstrip()) from error
-            except Exception as error:  # a fault in a case must not end the others
+            except Exception as error:  # an error in a case must not end the others
                 raise Explained(f"{traceback.format_exc()}{run.what_runs()}".rstrip()) from error
             finally:
                 run.stop()
@@ -118,7 +118,7 @@ def try_case(case, guard, options):
         faults = compare(case, *passes)
     except CaseError as error:
         faults = [str(error), *run.trouble()] if run else [str(error)]
-    except Exception:  # a fault in a case must not end the others
+    except Exception:  # an error in a case must not end the others
         faults = [traceback.format_exc()]
     if faults and run:
         is_known = run.has_known_defects_only()
@@ -130,7 +130,7 @@ def try_case(case, guard, options):
 
 
 def keep_result(case, faults, profile):
-    """Adds what was just run to what is kept for --markdown."""
+    """Adds the result of this run to the stored results for --markdown."""
     version = case.version_text()
     with builds.locked(RESULTS.with_suffix(".lock")):
         kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -141,7 +141,7 @@ def keep_result(case, faults, profile):
 
 
 def markdown(cases):
-    """The rows of a table of all cases, with the results that were kept."""
+    """Prints a table of all cases with the stored results."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     print("| program | version | what is run | default | `--profile fence` |")
     print("|---|---|---|---|---|")
@@ -206,7 +206,7 @@ def main():
     words += [word for option in options.option for word in ("-o", option)]
     whole = len(cases)
     if words and not options.slice.is_whole:
-        cases = options.slice.deal(cases)  # a few programs with another profile
+        cases = options.slice.deal(cases)  # each slice runs a few programs with another profile
     else:
         cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__])
     options.slice.say(len(cases), whole, "programs")

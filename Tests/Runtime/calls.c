@@ -1,4 +1,4 @@
-// Buffers of system calls: what is remembered of them before the call, and when the runtime is entered for a finding.
+// Buffers of system calls: what the runtime records before the call, and when it reports a finding.
 // link: runtime
 // options: on_finding=continue:fence_per_context=0
 // warning: ==zguard==
@@ -49,7 +49,7 @@ static void look_at_live_blocks(void) {
     }
 }
 
-// Buffers that touch one another may be handed over as one, as long as all of them are live.
+// A program may pass adjacent blocks as one buffer, as long as all of them are live.
 static void look_at_joined_blocks(void) {
     enum { COUNT = 64, SIZE = 4096 };
     char *blocks[COUNT], *first = NULL;
@@ -71,7 +71,7 @@ static void look_at_joined_blocks(void) {
     CHECK(zg_call_look(&reading, start + 100, 3 * SIZE - 100, 7, &view, &watch), "the last one is dead");
     CHECK_EQUAL(watch.limit, 7 + 2 * SIZE - 100, "limit of a row");
     CHECK_EQUAL(watch.block.start, start, "the first of the row");
-    // A block that does not fill its slot ends a row.
+    // A block that does not fill its slot ends a row of adjacent blocks.
     char *short_one = heap_allocate(SIZE - 8, 16, false);
     watch = fresh_watch();
     CHECK(zg_call_look(&reading, (uint64_t)short_one, SIZE, 0, &view, &watch), "over a short block's end");
@@ -135,12 +135,12 @@ static void report(void) {
     call_with(&writing, live + 90, 4096, 11);
     CHECK_EQUAL(findings() - before, 3, "over the end");
     CHECK_EQUAL(errno, 77, "errno");
-    // A handler that interrupted the heap: no finding, and no wait.
+    // In a signal handler that interrupted the heap: no finding, and no wait.
     struct zg_thread *thread = zg_thread_enter(HEAP_FRAME);
     call_with(&reading, dead, 10, 10);
     zg_thread_leave(thread);
     CHECK_EQUAL(findings() - before, 3, "inside the runtime");
-    // As a child of vfork() has it.
+    // In a child of vfork(), the thread-local storage is that of the parent's thread.
     int own = thread->tid;
     thread->tid++;
     call_with(&reading, dead, 10, 10);

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Compares the stacks that the runtime captures in real programs with libunwind's answers, and what both cost.
+"""Compares the stacks that the runtime captures in real programs with libunwind's, and the time that both take.
 
-Builds the library with the observer Tests/Runtime/Captures/compare_unwinder.c, runs compilers, interpreters and other programs on
-the inputs of Benchmarks/targets.py with it, and prints one table. Fails where captures that are shorter than libunwind's
-answer, or have another frame, exceed one in ten thousand. How long anything took is reported and never a failure.
+Builds the library with the observer Tests/Runtime/Captures/compare_unwinder.c, runs compilers, interpreters and other programs with
+it on the inputs of Benchmarks/targets.py, and prints one table. Fails if more than one in ten thousand captures is shorter than
+libunwind's stack or has a different frame. Times are reported and never fail.
 Closing line: N passed, N failed: one for each program, and two for the sums.
 
-Columns: who answered (the stack cache, the trail, a walk); what the compared captures were:
-  equal            libunwind's answer; `by cursor`: unw_backtrace's was another one, but not that of unw_step
-  longer           libunwind ends earlier
-  invented         the first frame that libunwind has and the runtime has not is no code: below a function without unwind
-                   information it takes whatever lies where the frame pointer points to
-  generated        ours ends where generated code begins, which libunwind crosses by frame pointers
+Columns: the source of a capture (stack cache, stack diff cache, or walk); the results of the compared captures:
+  equal            equal to libunwind's stack; `by cursor`: equal to that of unw_step, but not to that of unw_backtrace
+  longer           libunwind's stack ends earlier
+  invented         libunwind's first additional frame is not code: in a function without unwind information it follows the
+                   frame pointer register, whatever that holds
+  generated        the capture ends where generated code begins, which libunwind crosses by frame pointers
   shorter, different   all others
-and what they took. libunwind's time is that for the frames from malloc's caller outwards; ours includes finding the
-stack's number in the depot, which `its depot` is for libunwind's answer.
+and the times. libunwind's time covers the frames from malloc's caller outwards. The runtime's time includes the lookup of the
+stack's id in the depot; `its depot` is the time of that lookup for libunwind's stack.
 """
 
 import argparse
@@ -54,7 +54,7 @@ GROUP_NAME = "compilers and interpreters"
 ANSWERS = ("cache", "trail", "walk")
 VERDICTS = ("equal", "equal_to_cursor", "longer", "invented", "generated", "shorter", "different")
 SUSPICIOUS = ("generated", "shorter", "different")
-UNFIT_CASE = "limits"  # it closes descriptors and sees that libunwind's own pipe takes their numbers
+UNFIT_CASE = "limits"  # closes descriptors, and libunwind's pipe takes their numbers
 MOST_SUSPECTS = 1e-4
 LOGGED_SUSPECTS = 10
 TIMEOUT = 900
@@ -68,11 +68,11 @@ def progress(text):
     print(f"captures: {text}", file=sys.stderr, flush=True)
 
 
-# MARK: what a process counted
+# MARK: counters of a process
 
 
 def count_names(table):
-    """The names in the observer's table: what stands in a file of counts, in order."""
+    """Returns the names in the observer's table, in the order of a file of counts."""
     body = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*\n)", OBSERVER.read_text()).group(1)
     return re.findall(r"X\((\w+)\)", body)
 
@@ -89,11 +89,11 @@ def read_counts(path):
 
 
 class Sums:
-    """What one or more runs counted. `ns` values are None where nothing was timed."""
+    """Sums of the counters of one or more processes. `ns` values are None if nothing was timed."""
 
     def __init__(self):
         self.counts = Counter()
-        self.processes = defaultdict(Counter)  # by program name, without a version at its end
+        self.processes = defaultdict(Counter)  # key: program name without its version suffix
 
     def add_folder(self, folder):
         for path in folder.glob("*.counts"):
@@ -161,8 +161,8 @@ class Runner:
         return folder
 
     def watch(self, mode, every, run):
-        """The sums of all processes that `run` starts with a guard, and the problems that it returns. Suspects go to
-        standard error."""
+        """Returns the sums over all processes that `run` starts under a guard, and the problems that `run` returns. Prints suspect
+        captures to standard error."""
         counts, sums = Path(tempfile.mkdtemp(prefix=f"{mode}-", dir=self.work)), Sums()
         guard = ObservedGuard(preload=self.library)
         guard.variables = {"ZG_CAPTURES": str(counts), "ZG_CAPTURES_MODE": mode, "ZG_CAPTURES_EVERY": str(every),
@@ -202,7 +202,7 @@ def found_problems(mode, sums):
 
 
 def run_target(runner, target):
-    """{mode: sums} and the problems."""
+    """Returns {mode: sums} and the problems."""
     if target.missing():
         return {}, [f"not installed: {', '.join(target.missing())}"]
     folder = runner.prepare(target)
@@ -217,13 +217,13 @@ def run_target(runner, target):
 
 
 def run_case(runner, case):
-    """The same for a case of Tests/Programs, which runs plain and guarded, and has to look the same."""
+    """Like run_target, for a case of Tests/Programs. The case runs plain and guarded, and must behave the same."""
     options = argparse.Namespace(tmp=runner.work, keep=False, verbose=False)
     sums, problems = runner.watch("compare", runner.options.every, lambda guard: programs.run_case(case, guard, options))
     return {"compare": sums}, problems + found_problems("compare", sums)
 
 
-# MARK: the page
+# MARK: the table
 
 
 def shown(value, digits=0):
@@ -236,7 +236,7 @@ def quotient(a, b):
 
 def percent(part, whole, digits):
     value = 100 * part / whole if whole else 0
-    return f"{value if part == whole else min(value, 100 - 10 ** -digits):.{digits}f}"  # all but a few are not all
+    return f"{value if part == whole else min(value, 100 - 10 ** -digits):.{digits}f}"  # a part never rounds to 100 %
 
 
 def row(name, found):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the stacks that the runtime captures in programs of another processor with libunwind's answers there, every single one: lua,
-perl and sqlite3 out of Debian's packages, under qemu's user mode. What is counted, and what the words mean: captures.py.
+"""Compares every stack that the runtime captures on another processor with libunwind's stack there.
+
+Runs lua, perl and sqlite3 from Debian's packages under qemu's user mode. captures.py explains the counts.
 
 usage: Tests/Runtime/captures_elsewhere.py --arch ARCH [--most COMPARISONS]
 """
@@ -21,9 +22,9 @@ from Support.checks import close, run_within  # noqa: E402
 from Support.environment import ARCH, scrubbed  # noqa: E402
 
 SECONDS = 3600
-ROUND = 100_000  # comparisons that a program makes in one run, about
+ROUND = 100_000  # approximate number of comparisons in one run of a program
 
-# Each makes and frees many blocks from many places, in `n` rounds.
+# Each program allocates and frees many blocks from many call sites, in `n` rounds.
 PROGRAMS = {
     "lua5.4": lambda n: (["-e", f"for r = 1, {n} do local t = {{}} for i = 1, 1500 do t[i] = {{tostring(i * r), {{i}}}} end "
                           "table.sort(t, function(a, b) return a[1] < b[1] end) string.rep('x', r):gsub('x', 'yy') end"], ""),
@@ -49,7 +50,7 @@ def main():
     except emulation.Unavailable as reason:
         print(f"skipped: programs of {arguments.arch}: {reason}")
         return close(0, 0, 1)
-    import captures  # which reads the observer's tables
+    import captures  # reads the observer's tables when imported
     library, passed, problems = builds.library("captures"), 0, []
     for name, work in PROGRAMS.items():
         folder = Path(tempfile.mkdtemp(prefix="captures-", dir=builds.BUILD))

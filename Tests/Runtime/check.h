@@ -1,6 +1,6 @@
-// Named checks for the runtime's test programs. A failure is printed with its place; the last line of a program's output
-// is "checks N failures M", by which the driver knows that it came to its end.
-// Any thread; CHECK itself calls stdio only where a check fails.
+// Named checks for the runtime's test programs. A failed check prints its place. The last line of a program's output is
+// "checks N failures M", which tells the driver that the program ran to its end.
+// Any thread; CHECK calls stdio only if a check fails.
 
 #ifndef CHECK_H
 #define CHECK_H
@@ -38,7 +38,7 @@ __attribute__((unused)) static int check_equal(uint64_t got, uint64_t wanted, co
 #define CHECK(condition, what) check_that(!!(condition), __FILE__, __LINE__, what)
 #define CHECK_EQUAL(got, wanted, what) check_equal((uint64_t)(got), (uint64_t)(wanted), __FILE__, __LINE__, what)
 
-// The value of main.
+// Prints the closing line. Returns main's exit status.
 __attribute__((unused)) static int check_end(void) {
     fflush(stderr);
     printf("checks %d failures %d\n", check_count, check_failures);

@@ -1,4 +1,4 @@
-// A library's constructor starts a thread, which frees a block that looks like an object, and waits for it.
+// A library's constructor starts a thread and waits for it; the thread frees a block that looks like an object.
 // preload
 // control
 // library: constructor_thread_library.c

@@ -1,9 +1,10 @@
-// A library whose constructor waits for a thread, while the loader's lock is held; for constructor_thread.c.
+// A library whose constructor waits for a thread while the loader's lock is held; for constructor_thread.c.
 
 #include <pthread.h>
 #include <stdlib.h>
 
-// What the block begins with is where objects have their class and count.
+// The block begins like an object: with a pointer where the class would be, and a number where the reference count
+// would be.
 struct node {
     const long *owner;
     long index;

@@ -1,5 +1,5 @@
-// Mappings that protected pages cost are counted, and pages that are used again cost none.
-// qemu-user: /proc/self/maps is what the emulator remembers, not what the kernel has
+// The runtime counts the mappings that protected pages cost, and pages that are reused cost none.
+// qemu-user: /proc/self/maps shows the emulator's mappings, not the kernel's
 // preload
 // options: protect=mprotect:retired_bytes=20m:quarantine_bytes=0
 

@@ -291,7 +291,7 @@ static void check_counts(void) {
     uint64_t side = UINT64_C(0x123456789000), object = (uint64_t)bytes;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         struct zg_registers registers = registers_for((const void *)changes[i].function, side, 3, 0);
-        struct zg_counting counting = zg_counting_find(&registers, side, object);
+        struct zg_counting counting = zg_refcount_operation_find(&registers, side, object);
         CHECK(same(counting.access, changes[i].access), changes[i].name);
         CHECK(same(counting.operation, changes[i].operation), changes[i].name);
     }

@@ -1,4 +1,4 @@
-// What an instruction does to memory, and where an indirect call takes its target from: tables of instruction bytes.
+// Decodes x86-64 instructions: accesses to memory, and the places that indirect calls read their targets from.
 // processor: x86_64
 // link: runtime
 
@@ -14,7 +14,7 @@ struct row {
     bool is_cut;
 };
 
-// Bytes as the GNU assembler makes them.
+// Bytes as the GNU assembler writes them.
 static const struct row rows[] = {
     {"mov (%rax),%rbx", "488b18", zg_fault_read, false},
     {"mov (%rdi),%eax", "8b07", zg_fault_read, false},
@@ -166,7 +166,7 @@ static int from_hex(const char *text, uint8_t *bytes) {
     return count;
 }
 
-// Registers whose value tells their name: DWARF number times 0x10000, plus 0x100000000.
+// Register values that identify their register: DWARF number times 0x10000, plus 0x100000000.
 static uint64_t value_of(int dwarf) { return 0x100000000u + (uint64_t)dwarf * 0x10000u; }
 enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, R15 };
 
@@ -288,7 +288,7 @@ int main(void) {
         uint8_t bytes[32];
         memset(bytes, 0x90, sizeof bytes);
         int count = from_hex(rows[i].bytes, bytes);
-        // Sixteen bytes are read where the page does not end before; the last rows are about that.
+        // The decoder gets sixteen bytes, unless the page ends earlier, which the last rows test.
         CHECK_EQUAL(zg_arch_decode_access(bytes, rows[i].is_cut ? count : 16), rows[i].access, rows[i].text);
     }
     struct zg_registers registers = {.known = ~UINT64_C(0)};
@@ -318,7 +318,7 @@ int main(void) {
         int count = from_hex(loads[i].bytes, bytes);
         CHECK_EQUAL(zg_arch_may_load_pointer(bytes, count), loads[i].may, loads[i].text);
     }
-    // Random bytes: any answer, no access beyond the count.
+    // Random bytes: any result is right, but no access beyond the count.
     uint64_t state = 99;
     for (int i = 0; i < 200000; i++) {
         int count = (int)(work_random(&state) % 16);

@@ -1,4 +1,4 @@
-// What an AArch64 instruction does to memory, taken apart: a table of words, and any others.
+// Decodes AArch64 instructions: a table of words with their accesses, and random words.
 // link: runtime
 // libs: -DZG_ARCH_FOREIGN
 
@@ -9,7 +9,7 @@
 #include "platform/arch_aarch64_decode.h"
 
 #if !defined(__aarch64__)
-// It is as good on other processors: only the runtime's own has it built in.
+// Other processors run this test as well: the runtime contains only the decoder of its own processor.
 #include "platform/arch_aarch64_decode.c"
 #endif
 
@@ -19,7 +19,7 @@ struct row {
     const char *text;
     uint32_t word; // as clang's assembler makes it
     enum zg_fault_access access;
-    uint8_t bytes; // of each register, or of all where there are more than two
+    uint8_t bytes; // of each register; in total if there are more than two
     uint8_t base, index;
 };
 
@@ -208,7 +208,7 @@ static const struct {
 static enum zg_fault_access access_of(struct zg_a64 it) {
     switch (it.kind) {
     case zg_a64_other:
-    case zg_a64_copy: break; // it depends on the address
+    case zg_a64_copy: break; // depends on the address
     case zg_a64_load:
     case zg_a64_read: return zg_fault_read;
     case zg_a64_jump:
@@ -244,7 +244,7 @@ static void check_parts(void) {
     }
 }
 
-// Any word: registers that there are.
+// Random words: the decoder returns only registers that exist.
 static void check_any(void) {
     uint64_t state = 99;
     for (int i = 0; i < 2000000; i++) {
@@ -261,7 +261,7 @@ static void check_any(void) {
 }
 
 #if defined(__aarch64__)
-// What a fault asks for, from bytes.
+// The queries of the fault handler, which pass instruction bytes.
 static void check_asked(void) {
     struct zg_registers registers = {.known = ~UINT64_C(0)};
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = 0x1000 + (uint64_t)i;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What random AArch64 instructions do to memory, as the runtime takes them apart and as llvm-objdump, of the Swift toolchain, writes them.
+"""Compares the runtime's decoding of random AArch64 instructions with that of llvm-objdump from the Swift toolchain.
 
-For each class of encodings tens of thousands of words: reads, writes or leads somewhere, the base register, the offset. The words are
-the same in every run. Closing line: N passed, N failed.
+Compares the access (read, write, branch), the base register, and the offset of tens of thousands of words of each class of
+encodings. The words are the same in every run. Closing line: N passed, N failed.
 
 usage: Tests/Runtime/decoding.py [--words N]      N words of each class (50000)
 """
@@ -27,7 +27,7 @@ DECODER = RUNTIME / "platform/arch_aarch64_decode.c"
 NOTHING, READ, WRITE, EXECUTE = range(4)
 NO_REGISTER = 255
 
-# Bits that are as given, bits that are drawn.
+# Values of the fixed bits, and their mask; all other bits are random.
 CLASSES = {"loads and stores": (0x08000000, 0x0a000000), "scalable vectors": (0x84000000, 0x9e000000),
            "branches to registers": (0xd61f0000, 0xfe1ff000), "the cache": (0xd50b7000, 0xfffff000)}
 BRANCHES = re.compile(r"(br|blr|ret)(a[ab]z?)?(sppcr)?$")
@@ -39,7 +39,7 @@ def words_of(name, count):
     draw, words = random.Random(name), []
     for _ in range(count):
         word = draw.getrandbits(32)
-        for place in (10, 16):  # fields that have to be ones, or zeros, in many encodings
+        for place in (10, 16):  # register fields that must be all ones or all zeros in many encodings
             word = draw.choice((word, word, word, word | 31 << place, word & ~(31 << place)))
         words.append(word & ~mask & 0xffffffff | value)
     return words
@@ -60,7 +60,7 @@ def number(register):
 
 
 def meaning(text):
-    """(what it does, base, offset); None for a base or an offset that the text does not tell."""
+    """Returns (access, base, offset); base or offset is None if the text does not show it."""
     name, _, operands = text.partition("\t")
     if name.startswith("ret") and "a" in name:
         return EXECUTE, 30, None
@@ -83,7 +83,7 @@ def meaning(text):
 
 
 def differs(text, told):
-    """False where the two agree."""
+    """Returns False if the text and the decoder agree, or if objdump does not know the instruction."""
     does, base, offset = told
     if text == "<unknown>":
         return False

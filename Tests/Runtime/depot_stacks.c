@@ -1,4 +1,4 @@
-// The stack depot: equal stacks have equal ids, outer frames are shared, it grows to millions of nodes and keeps to its bound.
+// Stack depot: equal stacks have equal ids, outer frames are shared, millions of nodes fit, and memory stays bounded.
 // link: runtime
 // options: stack_bytes=4g
 
@@ -44,7 +44,7 @@ static void check_basics(void) {
     CHECK_EQUAL(node_count(), before + 1, "that costs one node");
     uint64_t swapped[] = {0x1002, 0x1001, 0x1003, 0x1004};
     CHECK(zg_depot_put(swapped, 4) != whole, "order counts");
-    // A branch off each frame of the first stack, and a stack that ends there.
+    // Branch off at each frame of the first stack, and put a stack that ends there.
     for (int i = 0; i < 4; i++) {
         uint64_t branch[] = {0x3001, 0x3002, frames[i], frames[(i + 1) & 3], frames[(i + 2) & 3], frames[(i + 3) & 3]};
         before = node_count();
@@ -86,7 +86,7 @@ static uint32_t shared_ids[2][SHARED];
 static void *put_all(void *which) {
     uint64_t frames[DEPTH], self = (uint64_t)which;
     for (uint64_t i = 0; i < SHARED; i++) {
-        uint64_t number = self ? SHARED - 1 - i : i; // from both ends
+        uint64_t number = self ? SHARED - 1 - i : i; // one thread from each end
         make_stack(number * 104729 + (UINT64_C(1) << 50), frames);
         shared_ids[self][number] = zg_depot_put(frames, DEPTH);
     }
@@ -106,10 +106,10 @@ static void check_threads(void) {
     CHECK_EQUAL(wrong, 0, "two threads that put the same stacks get the same ids");
 }
 
-// Stacks of one thread against questions of another for stacks that nobody puts, and that have the same first place in the table:
-// an answer is that there is none, also where the place is filled meanwhile.
+// One thread puts stacks; another looks up stacks that are never put, but hash to the same place of the table. The
+// lookup must find nothing, even while that place is being filled.
 enum { FAMILIES = 200000 };
-static uint64_t family; // that is added to, and asked for
+static uint64_t family; // the one that is put and looked up
 
 static uint64_t outer_hash_of(uint64_t number, uint64_t *outer) {
     *outer = 0x500000 + number * 64;
@@ -133,7 +133,7 @@ static void check_questions_meanwhile(void) {
     pthread_create(&thread, NULL, put_families, NULL);
     while ((number = zg_load(&family)) != UINT64_MAX) {
         uint64_t outer_hash = outer_hash_of(number, &outer), frame = 0x800000;
-        uint64_t place = zg_depot_hash(outer_hash, 0x700000) % 8; // a family's line has so many
+        uint64_t place = zg_depot_hash(outer_hash, 0x700000) % 8; // a family's cache line has 8 places
         while (zg_depot_hash(outer_hash, frame) % 8 != place) frame++;
         uint64_t hash = zg_depot_hash(outer_hash, frame);
         while (zg_load(&family) == number) wrong += zg_depot_find(hash, outer_hash) != 0;
@@ -144,18 +144,18 @@ static void check_questions_meanwhile(void) {
 
 enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
 
-// As in a program of which each capture is new: of how many frames, when this share of the bound is used.
+// Number of frames recorded by used share of the bound, in a program whose captures are all new.
 static void check_depth(void) {
     uint64_t nodes = node_count(), saved = zg_config.stack_bytes;
     const int captures_per_node = 64;
     CHECK_EQUAL(zg_depot_depth(0, WHOLE), WHOLE, "with room left a stack is whole");
-    zg_config.stack_bytes = nodes * 64 * 4; // the free part, an eighth, is used up
+    zg_config.stack_bytes = nodes * 64 * 4; // the unshortened part, an eighth of the bound, is used up
     CHECK(zg_depot_depth(0, WHOLE) < WHOLE, "stacks that have not repeated are shortened");
     CHECK(zg_stats->degradations >> zg_degradation_stacks_shortened & 1, "and the statistics say so");
     CHECK_EQUAL(zg_depot_depth(0, 3), zg_depot_depth(0, WHOLE) < 3 ? zg_depot_depth(0, WHOLE) : 3, "none gets longer");
     CHECK_EQUAL(zg_depot_depth(nodes * captures_per_node, WHOLE), WHOLE,
                 "after many captures that did, new ones are whole");
-    zg_config.stack_bytes = nodes * 64 * 3 / 2; // more than half is used
+    zg_config.stack_bytes = nodes * 64 * 3 / 2; // more than half of the bound is used
     int last = WHOLE;
     CHECK(zg_depot_depth(UINT64_C(1) << 40, WHOLE) < WHOLE,
           "half of the bound is for shortened stacks, whatever was captured");

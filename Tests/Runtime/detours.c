@@ -1,4 +1,4 @@
-// Detours: what a function begins with is moved and does what it did; what cannot be moved is left alone.
+// Detours: a function's first instructions are moved and work as before; instructions that cannot move are left alone.
 // processor: x86_64
 // link: runtime
 
@@ -11,11 +11,11 @@
 struct row {
     const char *text;
     const char *bytes; // two hexadecimal digits each; the rest is "ret" and padding
-    uint64_t result;   // of a call with 41 and 7; with `is_moved`
+    uint64_t result;   // of a call with 41 and 7, if `is_moved`
     bool is_moved;
 };
 
-// Bytes as the GNU assembler makes them. Functions f(rdi, rsi).
+// Bytes as the GNU assembler writes them, of functions f(rdi, rsi).
 static const struct row rows[] = {
     {"push rbp; mov rbp,rsp; lea rax,[rdi+1]; pop rbp", "554889e5488d47015d", 42, true},
     {"endbr64; lea rax,[rdi+1]", "f30f1efa488d4701", 42, true},
@@ -37,7 +37,7 @@ static const struct row rows[] = {
      "4829c0"
      "5d",
      0, true},
-    // It reads what the argument points to: a fault is to be seen in the function itself.
+    // It reads memory at its argument: a fault has to occur in the function itself.
     {"mov rax,[rdi+8]; nop",
      "488b4708"
      "90",
@@ -64,7 +64,7 @@ static const struct row rows[] = {
      "4883ef01"
      "75f6",
      0, false},
-    // What is not known.
+    // Instructions that the decoder does not know.
     {"lock inc [rsp-8]", "f048ff4424f890", 0, false},
     {"mov ax,1 (16 bits)", "66b801009090", 0, false},
 };
@@ -77,7 +77,7 @@ static void observe(uint64_t argument, uint64_t number, const uint64_t *frame) {
     seen_argument = argument;
     seen_number = number;
     seen_caller = frame[1];
-    // What the function may rely on is kept, whatever an observer does.
+    // Overwrite the registers that a callee may change: the detour has to preserve them.
     __asm__ volatile("mov $1, %%eax\n mov $2, %%ecx\n mov $3, %%edx\n mov $4, %%esi\n mov $5, %%edi\n mov $6, %%r8d\n"
                      "mov $7, %%r9d\n mov $8, %%r10d\n mov $9, %%r11d" ::
                          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory");
@@ -92,7 +92,7 @@ static bool is_in(uint64_t address, uint64_t function) { return address - functi
 
 static void try_row(const struct row *row, uint8_t *code, uint8_t *room) {
     memset(code, 0x90, 4096);
-    code += 64; // a sanitizer looks in front of what it calls
+    code += 64; // sanitizers read memory in front of a called function
     uint64_t function = (uint64_t)code;
     memset(room, 0xcc, ZG_ARCH_DETOUR_ROOM + 16);
     decode(code, row->bytes);

@@ -1,4 +1,4 @@
-// Detours on arm64: what a function begins with is moved and does what it did; what cannot be moved is left alone.
+// Detours on arm64: a function's first instructions move and work as before; those that cannot move are left alone.
 // processor: aarch64
 // link: runtime
 
@@ -11,11 +11,11 @@
 struct row {
     const char *text;
     uint32_t words[8]; // the rest is "ret"
-    uint64_t result;   // of a call with 41 and 7; with `is_moved`
+    uint64_t result;   // of a call with 41 and 7, if `is_moved`
     bool is_moved;
 };
 
-// Words as clang's assembler makes them. Functions f(x0, x1).
+// Words as clang's assembler writes them, of functions f(x0, x1).
 // clang-format off
 static const struct row rows[] = {
     {"stp x29,x30,[sp,#-16]!; add x0,x0,#1; ldp x29,x30,[sp],#16", {0xa9bf7bfd, 0x91000400, 0xa8c17bfd}, 42, true},
@@ -68,13 +68,13 @@ static __attribute__((noinline)) void observe(uint64_t argument, uint64_t number
     seen_caller = frame[1];
     seen_frame[0] = zg_arch_caller_sp(frame);
     seen_frame[1] = *zg_arch_return_word(frame);
-    // What the function may rely on is kept, whatever an observer does.
+    // Overwrite the registers that a callee may change: the detour has to preserve them.
     __asm__ volatile("mov x0, #1\n mov x1, #2\n mov x2, #3\n mov x7, #4\n mov x8, #5\n mov x9, #6\n mov x15, #7\n"
                      "mov x16, #8\n mov x17, #9\n mov x18, #10\n" ::
                          : "x0", "x1", "x2", "x7", "x8", "x9", "x15", "x16", "x17", "x18", "memory");
 }
 
-// Calls with 41, 7 and the stack pointer where it is told.
+// Calls the function with 41 and 7, and stores the stack pointer in `called_at`.
 static __attribute__((noinline)) uint64_t call_there(uint64_t function) {
     register uint64_t x0 __asm__("x0") = 41, x1 __asm__("x1") = 7, x9 __asm__("x9") = function;
     __asm__ volatile("mov x10, sp\n str x10, [%3]\n blr x9\n"
@@ -94,7 +94,7 @@ static void try_row(const struct row *row, uint8_t *page, uint8_t *room, bool is
     for (int i = 0; i < 8; i++)
         if (row->words[i]) memcpy(code + 4 * i, &row->words[i], 4);
     uint32_t written = zg_arch_detour_write(room, function, code, CODE_BYTES, observe, 5);
-    bool may_not = is_far && row->is_moved; // of three instructions one may be left alone
+    bool may_not = is_far && row->is_moved; // a far detour may be impossible in a function of three instructions
     if (!CHECK(row->is_moved == (written != 0) || may_not, row->text) || !written) return;
     moved_far += is_far;
     CHECK(written <= ZG_ARCH_DETOUR_ROOM && room[ZG_ARCH_DETOUR_ROOM] == 0xcc, row->text);
@@ -103,7 +103,7 @@ static void try_row(const struct row *row, uint8_t *page, uint8_t *room, bool is
     uint32_t count = zg_arch_detour_jump(jump, function, (uint64_t)room);
     CHECK(is_far ? count == 12 || count == 16 : count == 4 || count == 8, row->text);
     memcpy(code, jump, count);
-    // A call that is checked for landing pads still finds one.
+    // The function still begins with a landing pad (BTI) if it did before.
     uint32_t first;
     memcpy(&first, code, sizeof first);
     bool had_pad = row->words[0] == 0xd503245f || row->words[0] == 0xd503233f || row->words[0] == 0xd503237f;
@@ -125,7 +125,7 @@ int main(void) {
     uint8_t *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED, "pages for code");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) try_row(&rows[i], pages, pages + 2 * 4096, false);
-    // As far away as a branch does not lead, in front and behind.
+    // Out of a direct branch's range, below and above.
     for (int side = -1; side <= 1; side += 2) {
         uint8_t *there = (uint8_t *)((uint64_t)pages + (uint64_t)side * 0x20001000);
         uint8_t *room = mmap(there, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

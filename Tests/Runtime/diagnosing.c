@@ -1,4 +1,4 @@
-// From faults to verdicts: a table of faults as they would be recorded, each with the verdict that it deserves.
+// Verdicts: a table of recorded faults, each with the verdict that zg_diagnose has to reach.
 // link: runtime
 
 #include <string.h>
@@ -18,8 +18,8 @@
 #define NEW (UINT64_C(0x0101010101010101) * ZG_FILL_NEW)
 #define FENCED_DEAD_AT UINT64_C(0x900000)
 
-// A heap of ten blocks; the last five have pages of their own, and a guard behind them. One stands at the start of its page, behind the
-// guard of a dead one, and one of 0 bytes is its guard.
+// A heap of ten blocks. The last five are isolated, with a guard page behind them. AT_START begins at the start of its
+// page, behind the guard page of a retired block; NOTHING has 0 bytes and lies on its guard page.
 static const struct {
     uint64_t start, size;
     enum zg_state state;
@@ -60,14 +60,14 @@ static struct zg_zombie_hit no_zombie(uint64_t address, const uint64_t *likely, 
     (void)address, (void)likely, (void)count;
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
-static bool is_fenced(const struct zg_block_view *view) {
+static bool is_isolated(const struct zg_block_view *view) {
     return view->start >= AT(FENCED, 0) && view->start <= AT(NOTHING, 0);
 }
 
-// Behind every block of the heap.
+// Memory of freed blocks whose records the runtime has given up. It lies behind all blocks of this heap.
 static bool is_forgotten(uint64_t address) { return address >= HEAP_END - 8192 && address < HEAP_END - 4096; }
 
-// The tag is that of the block there, or of one in front: one slot away, or five.
+// Finds the block with the pointer's tag: the block at the address, or the one that lies one or five slots before it.
 static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
     static const struct {
         uint64_t bytes;
@@ -131,48 +131,48 @@ static struct row rows[] = {
     {"a dead block of 0 bytes, not far", {.address = AT(NOTHING, 40), .access = zg_fault_write}, zg_finding_use_after_free, "write", "inferred", AT(NOTHING, 40), true, NOTHING},
     {"the same with a pointer to the block", {.address = AT(NOTHING, 40), .access = zg_fault_write, .pointers = {AT(NOTHING, 0)}, .pointer_count = 1}, zg_finding_use_after_free, "write", "exact", AT(NOTHING, 40), true, NOTHING},
     {"the fill is dereferenced, a dead block in a register",
-     {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), WORD}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {AT(DEAD, 0), WORD}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD, true, DEAD},
     {"the fill is written through, a dead block in a register",
-     {.without_address = true, STORE, .pointers = {1, WORD, AT(DEAD, 16)}, .pointer_count = 3},
+     {.is_non_canonical = true, STORE, .pointers = {1, WORD, AT(DEAD, 16)}, .pointer_count = 3},
      zg_finding_use_after_free, "write", "inferred", WORD, true, DEAD},
     {"a field behind the fill",
-     {.without_address = true, LOAD, .pointers = {WORD + 0x40, AT(DEAD, 16)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD + 0x40, AT(DEAD, 16)}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD + 0x40, true, DEAD},
     {"a field before the fill",
-     {.without_address = true, LOAD, .pointers = {WORD - 0x18, AT(DEAD, 16)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD - 0x18, AT(DEAD, 16)}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD - 0x18, true, DEAD},
     {"the dead block is on the stack",
-     {.without_address = true, LOAD, .pointers = {WORD}, .pointer_count = 1, .stack = {1, 2, AT(DEAD, 40), AT(LIVE, 0)}, .stack_count = 4},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD}, .pointer_count = 1, .stack = {1, 2, AT(DEAD, 40), AT(LIVE, 0)}, .stack_count = 4},
      zg_finding_use_after_free, "read", "inferred", WORD, true, DEAD},
     {"a register goes before the stack",
-     {.without_address = true, LOAD, .pointers = {WORD, AT(RETIRED, 8)}, .pointer_count = 2, .stack = {AT(DEAD, 0)}, .stack_count = 1},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD, AT(RETIRED, 8)}, .pointer_count = 2, .stack = {AT(DEAD, 0)}, .stack_count = 1},
      zg_finding_use_after_free, "read", "inferred", WORD, true, RETIRED},
     {"only a live block is at hand",
-     {.without_address = true, LOAD, .pointers = {WORD, AT(LIVE, 0)}, .pointer_count = 2, .stack = {AT(LIVE, 8)}, .stack_count = 1},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD, AT(LIVE, 0)}, .pointer_count = 2, .stack = {AT(LIVE, 8)}, .stack_count = 1},
      zg_finding_use_after_free, "read", "inferred", WORD, true, NO_BLOCK},
-    {"no block is at hand", {.without_address = true, LOAD, .pointers = {3, WORD, 5}, .pointer_count = 3}, zg_finding_use_after_free, "read", "inferred", WORD, true, NO_BLOCK},
+    {"no block is at hand", {.is_non_canonical = true, LOAD, .pointers = {3, WORD, 5}, .pointer_count = 3}, zg_finding_use_after_free, "read", "inferred", WORD, true, NO_BLOCK},
     {"a block just being freed is the source",
-     {.without_address = true, LOAD, .pointers = {WORD, AT(FREEING, 0)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD, AT(FREEING, 0)}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", WORD, true, FREEING},
     {"a value too far from the fill",
-     {.without_address = true, LOAD, .pointers = {WORD + (UINT64_C(2) << 48), AT(DEAD, 0)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {WORD + (UINT64_C(2) << 48), AT(DEAD, 0)}, .pointer_count = 2},
      zg_finding_wild_access, "read", "inferred", WORD + (UINT64_C(2) << 48), false, NO_BLOCK},
     {"the fill with a few bytes of something else",
-     {.without_address = true, LOAD, .pointers = {UINT64_C(0x5555000012345678), AT(DEAD, 0)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {UINT64_C(0x5555000012345678), AT(DEAD, 0)}, .pointer_count = 2},
      zg_finding_use_after_free, "read", "inferred", UINT64_C(0x5555000012345678), true, DEAD},
     {"the gap's fill is dereferenced, the block in a register",
-     {.without_address = true, STORE, .pointers = {GAP, AT(FENCED, 8)}, .pointer_count = 2},
+     {.is_non_canonical = true, STORE, .pointers = {GAP, AT(FENCED, 8)}, .pointer_count = 2},
      zg_finding_heap_overflow, "read", "inferred", GAP, false, FENCED},
     {"a field behind the gap's fill, the block on the stack",
-     {.without_address = true, LOAD, .pointers = {GAP + 0x20}, .pointer_count = 1, .stack = {AT(DEAD, 0), AT(FENCED, 0)}, .stack_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {GAP + 0x20}, .pointer_count = 1, .stack = {AT(DEAD, 0), AT(FENCED, 0)}, .stack_count = 2},
      zg_finding_heap_overflow, "read", "inferred", GAP + 0x20, false, FENCED},
     {"a word across the end of the block",
-     {.without_address = true, LOAD, .pointers = {UINT64_C(0xa5a5a5a5a5000007), AT(FENCED, 0)}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {UINT64_C(0xa5a5a5a5a5000007), AT(FENCED, 0)}, .pointer_count = 2},
      zg_finding_heap_overflow, "read", "inferred", UINT64_C(0xa5a5a5a5a5000007), false, FENCED},
-    {"the gap's fill and no such block", {.without_address = true, LOAD, .pointers = {GAP, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_heap_overflow, "read", "inferred", GAP, false, NO_BLOCK},
-    {"the fill of new blocks", {.without_address = true, .fills_new = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, LIVE},
-    {"the same value where new blocks are not filled", {.without_address = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, NO_BLOCK},
+    {"the gap's fill and no such block", {.is_non_canonical = true, LOAD, .pointers = {GAP, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_heap_overflow, "read", "inferred", GAP, false, NO_BLOCK},
+    {"the fill of new blocks", {.is_non_canonical = true, .fills_new = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, LIVE},
+    {"the same value where new blocks are not filled", {.is_non_canonical = true, STORE, .pointers = {NEW, AT(LIVE, 0)}, .pointer_count = 2}, zg_finding_wild_access, "write", "inferred", NEW, false, NO_BLOCK},
     {"an index of the gap's fill",
      {.address = 0x123456789000, LOAD, .registers = {.value[BASE_REGISTER] = 0xa5a5a5a5, .known = ~UINT64_C(0)}, .stack = {AT(FENCED, 0)}, .stack_count = 1},
      zg_finding_heap_overflow, "read", "inferred", 0xa5a5a5a5, false, FENCED},
@@ -211,25 +211,25 @@ static struct row rows[] = {
      {.address = AT(FENCED, 0x1000), .access = zg_fault_write, .pointers = {AT(FENCED, 0)}, .pointer_count = 1},
      zg_finding_heap_overflow, "write", "exact", AT(FENCED, 0x1000), false, FENCED},
     {"another value that is no address",
-     {.without_address = true, LOAD, .pointers = {AT(DEAD, 0), 0xdeadbeefdeadbeef}, .pointer_count = 2},
+     {.is_non_canonical = true, LOAD, .pointers = {AT(DEAD, 0), 0xdeadbeefdeadbeef}, .pointer_count = 2},
      zg_finding_wild_access, "read", "inferred", 0xdeadbeefdeadbeef, false, NO_BLOCK},
-    {"nothing is known at all", {.without_address = true}, zg_finding_wild_access, "unknown", "inferred", 0, false, NO_BLOCK},
+    {"nothing is known at all", {.is_non_canonical = true}, zg_finding_wild_access, "unknown", "inferred", 0, false, NO_BLOCK},
 
     {"a call of the fill: it is the program counter",
-     {.without_address = true, .pc = WORD, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
+     {.is_non_canonical = true, .pc = WORD, .pointers = {AT(DEAD, 0)}, .pointer_count = 1},
      zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
     {"a call of the fill in a register",
-     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_REGISTER), .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
+     {.is_non_canonical = true, .pc = 0x401000, CODE(CODE_CALL_REGISTER), .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
      zg_finding_use_after_free, "call", "inferred", WORD, true, DEAD},
 #ifdef CODE_CALL_MEMORY
     {"a call through a dead block: its target was in no register",
-     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(DEAD, 0), .known = ~UINT64_C(0)}},
+     {.is_non_canonical = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(DEAD, 0), .known = ~UINT64_C(0)}},
      zg_finding_use_after_free, "call", "inferred", AT(DEAD, 16), true, DEAD},
     {"a call through a retired block's neighbour that lives",
-     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(LIVE, 0), .known = ~UINT64_C(0)}},
+     {.is_non_canonical = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = AT(LIVE, 0), .known = ~UINT64_C(0)}},
      zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
     {"a call through no block",
-     {.without_address = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = 0x602000, .known = ~UINT64_C(0)}},
+     {.is_non_canonical = true, .pc = 0x401000, CODE(CODE_CALL_MEMORY), .registers = {.value[BASE_REGISTER] = 0x602000, .known = ~UINT64_C(0)}},
      zg_finding_wild_access, "call", "inferred", 0, false, NO_BLOCK},
 #endif
 
@@ -267,14 +267,14 @@ int main(void) {
         struct zg_verdict verdict;
         row->fault.lookup = lookup;
         row->fault.is_ours = is_ours;
-        row->fault.is_fenced = is_fenced;
+        row->fault.is_isolated = is_isolated;
         row->fault.is_forgotten = is_forgotten;
         row->fault.find_zombie = no_zombie;
         row->fault.find_by_tag = find_by_tag;
         row->fault.bounds = (struct zg_stack_bounds){STACK_LOW, STACK_HIGH};
         if (!row->fault.sp) row->fault.sp = STACK_HIGH - 4096;
         if (!row->fault.pc && row->fault.access != zg_fault_execute) row->fault.pc = 0x401000;
-        memset(&verdict, 0x99, sizeof verdict); // every field has to be written
+        memset(&verdict, 0x99, sizeof verdict); // shows fields that zg_diagnose does not write
         struct zg_fault before = row->fault;
         zg_diagnose(&row->fault, &verdict);
         bool right = verdict.kind == row->kind && strcmp(verdict.access, row->access) == 0 &&
@@ -288,13 +288,13 @@ int main(void) {
             CHECK_EQUAL(verdict.block.start, blocks[row->block].start, row->text);
         CHECK(memcmp(&before, &row->fault, sizeof before) == 0, "the fault is only read");
     }
-    // Whatever comes in, a verdict comes out.
+    // Random faults: zg_diagnose always reaches a verdict.
     uint64_t state = 7;
     for (int i = 0; i < 100000; i++) {
         struct zg_fault fault;
         struct zg_verdict verdict;
         for (size_t j = 0; j < sizeof fault / 8; j++) ((uint64_t *)&fault)[j] = work_random(&state);
-        fault.without_address = work_random(&state) & 1;
+        fault.is_non_canonical = work_random(&state) & 1;
         fault.fills_new = work_random(&state) & 1;
         fault.access = (enum zg_fault_access)(work_random(&state) % 4);
         fault.code_count = (int)(work_random(&state) % 17);
@@ -302,7 +302,7 @@ int main(void) {
         fault.stack_count = (int)(work_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
         fault.lookup = lookup;
         fault.is_ours = is_ours;
-        fault.is_fenced = is_fenced;
+        fault.is_isolated = is_isolated;
         fault.is_forgotten = is_forgotten;
         fault.find_zombie = no_zombie;
         fault.find_by_tag = find_by_tag;

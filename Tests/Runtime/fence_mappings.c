@@ -1,5 +1,5 @@
-// Where contents of dead blocks are kept, and their mappings are used up, new blocks get pages in the place of the oldest dead ones.
-// qemu-user: /proc/self/maps is what the emulator remembers, not what the kernel has
+// When mappings for the contents of freed blocks run out, new isolated blocks take the oldest freed blocks' pages.
+// qemu-user: /proc/self/maps shows the emulator's mappings, not the kernel's
 // link: runtime
 // also: protect=mprotect:fence_windows=off retired_bytes=1m protect=mprotect:retired_bytes=1m
 // options: profile=fence:on_finding=continue:mappings=1000
@@ -27,10 +27,11 @@ int main(void) {
     int fenced = 0, most = 0;
     char *newest = NULL;
     for (int i = 0; i < BLOCKS; i++) {
-        // Sizes of one to five pages in turn, in long stretches: ranges of one size are of no use to the next.
+        // One to five pages; the size changes only every 1000 blocks, because a free range of one size cannot serve the
+        // next.
         char *block = heap_allocate(100 + (uint64_t)(i / 1000) % 5 * 4096, 16, false);
         struct zg_block_view view;
-        fenced += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_fenced(&view);
+        fenced += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);
         memset(block, 'x', 100);
         heap_free(newest = block);
         int now = i % 500 ? 0 : count_mappings();

@@ -1,4 +1,4 @@
-// on_finding=continue: which pages are opened again for the instruction that faulted, and that nobody else's are.
+// on_finding=continue: the runtime's pages become accessible for the faulting instruction, the program's own never do.
 // link: runtime
 // options: profile=fence:on_finding=continue:fence_overhead=100%
 
@@ -13,7 +13,7 @@
 
 enum { PAGE = 4096, SIZE = 100 };
 
-// How the kernel maps a page: the four letters of /proc/self/maps.
+// Reads the protection of a page: the four letters in /proc/self/maps.
 static void permissions_of(const void *address, char letters[5]) {
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -45,7 +45,7 @@ int main(void) {
     memset(block, 'x', SIZE);
     heap_free(block);
     struct zg_block_view view;
-    CHECK(zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_fenced(&view), "a block with pages of its own");
+    CHECK(zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view), "a block with pages of its own");
     CHECK_EQUAL(view.state, zg_state_retired, "whose address is dead");
 
     char *readable = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

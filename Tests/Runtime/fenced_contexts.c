@@ -1,4 +1,4 @@
-// Of every context the first blocks have pages of their own, few of the later ones; in each test again. Without windows.
+// The first blocks of each context are isolated, few of the later ones; each test starts anew. Without windows.
 // link: runtime
 // options: fence_overhead=100%:fence_windows=off
 
@@ -14,7 +14,7 @@ HEAP_PLACE(made_there, SIZE)
 
 static bool is_fenced(const char *block) {
     struct zg_block_view view;
-    return zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_fenced(&view);
+    return zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);
 }
 
 static void check_context(char *(*make)(void)) {

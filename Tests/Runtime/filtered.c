@@ -1,5 +1,5 @@
-// System calls refused by a sandbox: the program's result stays right without them.
-// qemu-user: filters of system calls are not emulated
+// The program still computes the right result if a sandbox refuses system calls.
+// qemu-user: seccomp filters are not emulated
 // preload
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "life.h"
 
-static int refused; // the number of the call, or that of a list
+static int refused; // number of the system call; negative for all of `all_refused`
 static const int all_refused[] = {SYS_process_vm_readv, SYS_memfd_create, SYS_mremap, SYS_madvise,
                                   SYS_sched_yield,      SYS_readlinkat,   SYS_prctl,  SYS_fcntl};
 
@@ -43,7 +43,7 @@ static int work_everywhere(void) {
     if (pthread_create(&thread, NULL, work_in_thread, NULL) != 0) return 2;
     pthread_join(thread, &result);
     if (result) return 3;
-    // Large blocks move their pages where they can.
+    // Large blocks move their pages if mremap is allowed.
     unsigned char *block = malloc(2 << 20);
     memset(block, 0x5a, 2 << 20);
     block = realloc(block, 6 << 20);
@@ -67,7 +67,7 @@ static int work_everywhere(void) {
     return life_wait(child) ? 7 : 0;
 }
 
-// Filtered by the program itself, after its start.
+// The program installs the filter itself, after its start.
 static int filter_later(void) {
     if (work_with_blocks(100)) return 20;
     refused = -1;

@@ -1,4 +1,4 @@
-// Bugs that a test's children commit, and what the one finding of each has to hold: a table of rows.
+// Commits bugs in child processes, and compares each child's one finding with a row of a table.
 
 #ifndef FINDINGS_H
 #define FINDINGS_H
@@ -12,13 +12,13 @@
 
 #include "check.h"
 
-// A bug, which a child of its own commits, and what its one finding has to hold.
+// A bug that a child process commits, and the expected fields of its one finding.
 struct row {
     void (*commits)(void);
     const char *kind, *access, *confidence;
     const char *state;
     int size, offset;
-    int signal; // that ends the child; 0: none, and its status is 0
+    int signal; // signal that ends the child; 0 if it exits with status 0
 };
 
 static inline bool has_text(const char *line, const char *name, const char *value) {
@@ -33,7 +33,7 @@ static inline bool has_number(const char *line, const char *name, int value) {
     return strstr(line, text) != NULL;
 }
 
-// Reads the report of a child, whose report_path is "findings-%p.jsonl", and removes it.
+// Reads and removes the report of a child with report_path "findings-%p.jsonl".
 static inline size_t read_report(pid_t child, char *said, size_t room) {
     char path[100];
     snprintf(path, sizeof path, "findings-%d.jsonl", (int)child);

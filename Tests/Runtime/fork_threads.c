@@ -1,4 +1,4 @@
-// fork while other threads allocate: the child can allocate, free and start threads; also vfork, exec and posix_spawn.
+// fork while other threads allocate: the child can allocate, free, and start threads; also vfork, exec and posix_spawn.
 // preload
 // control
 
@@ -41,7 +41,7 @@ static void *fork_from_thread(void *unused) {
                 if (grandchild == 0) _exit(work_with_blocks(100));
                 result |= life_wait(grandchild);
             }
-            // Ends through the library's own end of the process, too.
+            // Every fourth child runs libc's exit handlers as well.
             if (i % 4 == 0) exit(result);
             _exit(result);
         }
@@ -76,7 +76,7 @@ int main(int count, char **words) {
     if (pipe) pclose(pipe);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
-    // A child of a child of a child …, each allocating.
+    // Nested forks: each child allocates, and forks the next child.
     for (int depth = 0; depth < 30; depth++) {
         pid_t child = fork();
         if (child) {

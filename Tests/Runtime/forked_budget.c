@@ -1,4 +1,4 @@
-// A child of fork has as much left of the budgets of processor time as its parent had.
+// A child of fork starts with its parent's spent processor time, so that it does not get a fresh budget.
 // preload
 // options: overhead=5%
 

@@ -1,4 +1,4 @@
-// Stacks that lead into a library that was closed meanwhile name it, and never another one that took its place.
+// Stacks that lead into a closed library name it, and never another library that took its place.
 // preload
 // library: loading_library.c
 // options: on_finding=continue:report_path=/tmp/zguard-gone-%p.jsonl
@@ -16,7 +16,7 @@ typedef int (*call)(void *(*allocate)(unsigned long), int depth, void **made);
 
 static void *allocate(unsigned long size) { return malloc(size); }
 
-// Copies a file to a new one of this template.
+// Copies a file to a new file with a name from this template.
 static int copy_file(const char *from, char *template) {
     static char bytes[1 << 20];
     int input = open(from, O_RDONLY), output = mkstemp(template);
@@ -27,7 +27,7 @@ static int copy_file(const char *from, char *template) {
     return is_copied;
 }
 
-// A block that code of the library at `path` has allocated; the library is closed again. Returns where it was.
+// Lets the library at `path` allocate a block, and closes the library. Returns the address of the library's code.
 static char *block_of(const char *path, void **block) {
     void *library = dlopen(path, RTLD_NOW);
     call function = library ? (call)dlsym(library, "loading_call") : NULL;
@@ -61,7 +61,7 @@ int main(int count, char **words) {
     char copy[] = "/tmp/zguard-gone-copy.XXXXXX";
     CHECK(copy_file(words[1], copy), "the library is copied");
 
-    // Freed twice while nothing else has been there.
+    // A double free while the closed library's addresses are unused.
     void *block = NULL, *other = NULL;
     block_of(words[1], &block);
     free_twice(block);
@@ -69,7 +69,7 @@ int main(int count, char **words) {
     CHECK(named, "a stack names the library that is gone");
     CHECK(named && strstr(named, "\"build_id\":\""), "and its build");
 
-    // A block of the first library, freed twice after another one has been in its place.
+    // A double free of the first library's block, after another library was loaded at its addresses.
     int same_place = 0;
     for (int i = 0; i < 20 && !same_place; i++) {
         const char *place = block_of(words[1], &block);

@@ -1,4 +1,4 @@
-// Stacks that lead into a library that was closed, where images are found by the loader's list.
+// Stacks that lead into a closed library, with images found by the loader's list.
 // preload
 // library: loading_library.c
 // options: on_finding=continue:find_object=0:report_path=/tmp/zguard-gone-%p.jsonl

@@ -1,4 +1,4 @@
-// The heap's functions as the published ones call them.
+// Calls the heap's functions as the API entries do.
 
 #ifndef HEAP_CALLS_H
 #define HEAP_CALLS_H
@@ -20,7 +20,8 @@ static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint
     return block;
 }
 
-// A function that makes blocks of this size: an allocation context of its own, wherever it is called once.
+// Defines a function that allocates a block of this size. Each place that calls it has an allocation context of its
+// own.
 #define HEAP_PLACE(name, size)                                                                                         \
     static __attribute__((noinline)) char *name(void) {                                                                \
         char *block = heap_allocate(size, 16, false);                                                                  \

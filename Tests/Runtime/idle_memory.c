@@ -1,6 +1,6 @@
-// Memory that lies idle serves other blocks: free slots those of other sizes, pages of a large block the next one.
+// Blocks reuse idle memory: free slots serve blocks of other sizes, pages of a freed large block serve the next one.
 // slow
-// qemu-user: what memory takes is counted with the emulator, and it moves no pages
+// qemu-user: memory usage includes the emulator's own, and it does not move pages
 // preload
 // timeout: 300
 
@@ -27,7 +27,8 @@ enum { PHASE_MIB = 32 };
 static const size_t sizes[] = {24, 48, 100, 208, 400, 720, 1504, 3000, 5200, 12000, 30000};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-// Every third block is made by calloc, and must be zero. Of the freed ones `kept` stay: one of so many, 0 for none.
+// Every third block comes from calloc and must be zero. Frees all blocks except every `kept`th; all of them if `kept`
+// is 0.
 static bool pass_phase(size_t size, size_t kept, unsigned char **survivors, size_t *survivor_count) {
     size_t count = PHASE_MIB * MIB / size;
     unsigned char **blocks =
@@ -46,7 +47,7 @@ static bool pass_phase(size_t size, size_t kept, unsigned char **survivors, size
     return good;
 }
 
-// Twice through all sizes: the peak of the first phase, whose blocks are the smallest, is nearly that of the whole.
+// Goes through all sizes twice. The first phase has the smallest blocks; its peak is nearly the peak of the whole run.
 static int change_sizes(void) {
     size_t first = 0;
     for (int round = 0; round < 2; round++)
@@ -59,7 +60,7 @@ static int change_sizes(void) {
     return peak <= first + PHASE_MIB * MIB ? 0 : 2;
 }
 
-// What stays between the freed blocks keeps its contents.
+// Blocks that stay in use between freed ones keep their contents.
 static int keep_some(void) {
     static unsigned char *survivors[PHASE_MIB * MIB / 24];
     for (int i = 0; i < SIZES; i++) {
@@ -90,14 +91,14 @@ static int change_sizes_in_threads(void) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     size_t peak = life_status("VmHWM");
     fprintf(stderr, "peak %zu MiB\n", peak / MIB);
-    // Four phases at a time, the smallest blocks' records with them, and what the others have just freed.
+    // Four phases run at once. Add the records of the smallest blocks, and what the other threads have just freed.
     return failures ? 1 : peak <= 4 * PHASE_MIB * MIB * 5 / 2 ? 0 : 3;
 }
 
 // MARK: blocks that are hardly used
 
-// Of a block of which one page was written that page alone has memory, when it is dead as well; and blocks that come after it are
-// whole.
+// A block with one written page uses memory for that page only, also after it is freed. Later calloc blocks are zero
+// everywhere.
 static int touch_little(void) {
     static const size_t little_sizes[] = {16000, 30000, 60000, 120000, 500000, 1000000};
     enum { BLOCKS = 2000 };
@@ -143,7 +144,7 @@ static long faults(void) {
 static const size_t large_sizes[] = {MIB, 1500000, 3 * MIB + 5, 7 * MIB, 20 * MIB};
 enum { LARGE_SIZES = sizeof large_sizes / sizeof *large_sizes };
 
-// The kernel moves pages since Linux 5.7.
+// Linux moves pages with MREMAP_DONTUNMAP since 5.7.
 static bool can_move(void) {
     char *area = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void *moved = mremap(area, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | 4 /* MREMAP_DONTUNMAP */, area + PAGE);
@@ -151,7 +152,8 @@ static bool can_move(void) {
     return moved != MAP_FAILED;
 }
 
-// Neither pages nor memory are spent on a block of the size that was just freed; the freed one is out of reach nevertheless.
+// A block of the size that was just freed costs neither page faults nor memory. The freed block is unreadable
+// nevertheless.
 static int repeat_large(void) {
     enum { ROUNDS = 200 };
     for (int i = 0; i < LARGE_SIZES; i++) {
@@ -177,7 +179,7 @@ static int repeat_large(void) {
     return 0;
 }
 
-// Nor are they where every block has another size.
+// Blocks that all differ in size cost few page faults, too.
 static int mix_large(void) {
     enum { ROUNDS = 600 };
     unsigned seed = 1;
@@ -197,7 +199,7 @@ static int mix_large(void) {
     return can_move() && (size_t)(faults() - before) > pages / 20 ? 2 : 0;
 }
 
-// One large block after the other, each larger than those before: at no time there is memory for more than one of them.
+// Each large block is larger than the one before: peak memory is that of one block.
 static int rise_large(void) {
     size_t before = life_status("VmHWM"), last = 0;
     for (size_t size = 5 * MIB; size < 32 * MIB; size += size / 2) {
@@ -212,7 +214,7 @@ static int rise_large(void) {
     return grown < last + 5 * MIB ? 0 : 2;
 }
 
-// Where the same sizes come again and again, their pages are not given back again and again.
+// If sizes alternate, their pages are not given back and faulted in again each time.
 static int take_turns(void) {
     enum { ROUNDS = 200 };
     size_t pages = 0;
@@ -229,7 +231,7 @@ static int take_turns(void) {
     return can_move() && (size_t)(faults() - before) > pages / 8 ? 2 : 0;
 }
 
-// A block that grows step by step takes the pages that it has along: what is faulted in is what is new.
+// A block that grows step by step takes its pages along when it moves: only new pages fault.
 static int grow_large(void) {
     enum { ROUNDS = 8, MOST = 24 };
     for (int round = 0; round < ROUNDS; round++) {
@@ -245,7 +247,7 @@ static int grow_large(void) {
             size = more;
         }
         if (!is_all(block, size, 1)) return 2;
-        // Back in halves, and up again.
+        // Shrink the block, and grow it again.
         block = realloc(block, size / 3);
         if (!is_all(block, size / 3, 1)) return 3;
         block = realloc(block, size);
@@ -259,7 +261,7 @@ static int grow_large(void) {
     return 0;
 }
 
-// What a program makes of a block's pages does not stay with them.
+// Protections, advice and mappings that a program sets on a block's pages do not affect later blocks there.
 static int change_pages(void) {
     for (int kind = 0; kind < 7; kind++)
         for (int way = 0; way < 4; way++) {
@@ -341,7 +343,7 @@ int main(int argc, char **argv) {
         check_mode("change_sizes", ways[i]);
         check_mode("keep_some", ways[i]);
     }
-    // Resident size counts a page once for each block that it serves by way of windows.
+    // With windows, the resident size counts a page once for each block that is mapped to it.
     check_mode("change_sizes_in_threads", "fence_windows=off");
     check_mode("touch_little", "");
     check_mode("repeat_large", "");

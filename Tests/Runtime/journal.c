@@ -1,4 +1,4 @@
-// The journal: lines come back as they were written, and the oldest make room, as many as it takes.
+// Journal: lines are read as they were written, and the oldest lines make room for a new one, as many as needed.
 // link: runtime
 
 #include <string.h>
@@ -20,7 +20,7 @@ static void add(uint64_t length) {
     written++;
 }
 
-// Everything that is said to be kept is whole.
+// Every line that the journal counts as kept is complete.
 static void check_kept(uint64_t longest) {
     static char text[BYTES];
     uint64_t first, count = zg_journal_count(&first), bytes = 0;
@@ -39,12 +39,12 @@ static void check_kept(uint64_t longest) {
 
 int main(void) {
     uint64_t first;
-    // Short lines: their number is what is limited.
+    // Short lines: the number of lines is the limit.
     while (written < 2 * LINES) add(length_of(written, 20));
     check_kept(20);
     zg_journal_count(&first);
     CHECK_EQUAL(written - first, LINES, "as many lines as there are places");
-    // A long line takes the room of many short ones.
+    // A long line takes the room of many short lines.
     uint64_t longest = 60 << 10;
     for (int i = 0; i < 200; i++) {
         add(length_of(written, longest));

@@ -1,4 +1,4 @@
-// Deletes with a wrong size are reported, but not those of an image that is known for them.
+// Deletes with a wrong size are reported, except in an image that is known for this defect.
 // preload
 // options: report_path=/dev/null
 // library: known_defects_library.c

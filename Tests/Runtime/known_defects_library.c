@@ -1,5 +1,5 @@
-// An object deleted through a base class without a virtual destructor, for known_defects.c: the calls that a C++ compiler
-// would make.
+// Deletes an object through a base class without a virtual destructor, for known_defects.c, with the calls that a C++
+// compiler would emit.
 
 #include <stddef.h>
 
@@ -9,5 +9,5 @@ void operator_delete(void *object, size_t size) __asm__("_ZdlPvm");
 void delete_as_base(void);
 void delete_as_base(void) {
     operator_delete(operator_new(232), 24);
-    __asm__ volatile(""); // so that the call above is no jump, and this library the caller
+    __asm__ volatile(""); // prevents a tail call, so that this library is the caller
 }

@@ -1,5 +1,5 @@
-// A block of 16 KiB or more that is freed at once, over and over, of which little is touched: no system calls for each.
-// qemu-user: unguarded it does not come to its end there either
+// A loop that allocates a block of 16 KiB or more, touches little of it, and frees it: no system calls per block.
+// qemu-user: does not finish there without the runtime either
 // preload
 
 #include <signal.h>
@@ -20,7 +20,8 @@ static void go_round(int rounds, size_t size) {
     }
 }
 
-// The system calls that a child makes in so many rounds, after its first ones. Counted by its tracer.
+// Returns the number of system calls that a child makes in ROUNDS rounds after a warm-up, counted by its tracer; -1 on
+// failure.
 static long calls_of(size_t size) {
     pid_t child = fork();
     if (!child) {

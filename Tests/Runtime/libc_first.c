@@ -1,4 +1,4 @@
-// Two threads are the first to call libc's own malloc, at the same time; then they end. In many processes, since it is a race.
+// Two threads at once are the first to call libc's own malloc, and end. Repeated in many processes: it is a race.
 // preload
 // control
 

@@ -1,4 +1,4 @@
-// Starting the test program again in another mode, under conditions that have to hold before its first instruction.
+// Starts the test program again in another mode, under limits that hold before its first instruction.
 
 #ifndef LIFE_H
 #define LIFE_H
@@ -13,7 +13,7 @@
 #include "../Support/work.h"
 #include "check.h"
 
-// A field of /proc/self/status, in bytes.
+// Returns a field of /proc/self/status in bytes.
 __attribute__((unused)) static size_t life_status(const char *name) {
     char line[256];
     size_t value = 0;
@@ -25,7 +25,8 @@ __attribute__((unused)) static size_t life_status(const char *name) {
     return value;
 }
 
-// Exit code of a child, 128 + signal where it died of one, 255 where it hung and was ended: after nine minutes, which emulators may need.
+// Returns the child's exit code, 128 + signal if a signal ended it, or 255 if it hung and was killed after nine
+// minutes, a time that emulators may need.
 __attribute__((unused)) static int life_wait(pid_t child) {
     int status = 0;
     for (int i = 0; i < 540000; i++) {
@@ -38,7 +39,7 @@ __attribute__((unused)) static int life_wait(pid_t child) {
     return 255;
 }
 
-// Runs the program with this mode as its argument; `before` runs in the child before the exec.
+// Runs this program with `mode` as its argument. `before` runs in the child before the exec.
 __attribute__((unused)) static int life_run_self(const char *mode, void (*before)(void)) {
     pid_t child = fork();
     if (child == 0) {

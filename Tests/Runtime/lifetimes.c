@@ -1,4 +1,4 @@
-// Blocks that last lie apart from those that die soon: few windows keep a block each, which hold address space, records and mappings.
+// Long-lived blocks lie apart from short-lived ones, so that fewer windows stay for a single block.
 // link: runtime
 // options: profile=fence:fence_windows=all
 
@@ -13,7 +13,7 @@ HEAP_PLACE(make_passing, SIZE)
 
 static char *lasting[BLOCKS / EVERY], *passing[WAITING];
 
-// Every eighth block stays. Mappings that windows take afterwards.
+// Keeps every eighth block. Returns the number of mappings that windows take then.
 static uint64_t run(char *(*make)(void), char *(*make_one_of_eight)(void)) {
     uint64_t before = zg_stats_get(zg_counter_protected_mappings);
     for (int i = 0; i < BLOCKS; i++) {
@@ -38,10 +38,10 @@ static uint64_t run(char *(*make)(void), char *(*make_one_of_eight)(void)) {
 int main(void) {
     zg_runtime_start();
     uint64_t mixed = run(make_passing, make_passing), apart = run(make_passing, make_lasting);
-    if (!zg_window_may_be()) return check_end(); // a kernel without
+    if (!zg_window_may_be()) return check_end(); // this kernel has no windows
     CHECK(apart * 2 < mixed,
           "blocks that last take less than half of the windows when their stack tells them from others");
-    // The other way round: what is known of a stack does not stay for good.
+    // Swap the roles of the stacks: the runtime has to unlearn what it knew of them.
     apart = run(make_lasting, make_passing);
     CHECK(apart * 2 < mixed, "and when the stacks have changed their parts");
     return check_end();

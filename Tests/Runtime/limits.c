@@ -1,4 +1,4 @@
-// Scarce surroundings: closed and few descriptors, limited address space and data, unlimited stack, blocked break.
+// Scarce resources: closed and few descriptors, limited address space and data, unlimited stack, blocked break.
 // slow
 // preload
 // warning: no address space for the guarded heap
@@ -54,7 +54,7 @@ static int work_everywhere(void) {
     return life_wait(child) ? 4 : 0;
 }
 
-// As much as there is: then NULL and ENOMEM, and after a free it goes on.
+// Allocates until memory runs out: malloc returns NULL with ENOMEM, and works again after a free.
 static int exhaust(void) {
     enum { MOST = 200000 };
     static void *blocks[MOST];
@@ -74,7 +74,7 @@ static int exhaust(void) {
     return work_with_blocks(1000) ? 4 : 0;
 }
 
-// Large blocks that the system refuses again and again: what the heap says it has does not drift.
+// The system refuses large blocks again and again: the heap's statistics stay right.
 static int refuse_large(void) {
     limit(RLIMIT_DATA, (rlim_t)40 << 20);
     for (int i = 0; i < 2000; i++) free(malloc((size_t)64 << 20));
@@ -86,7 +86,7 @@ static int refuse_large(void) {
     return work_with_blocks(100) ? 2 : 0;
 }
 
-// All descriptors closed by the program, as daemons do, its own ones in their place.
+// The program closes all descriptors, as daemons do, and opens its own under the same numbers.
 static int close_all(void) {
     syscall(SYS_close_range, 0u, ~0u, 0u);
     int result = work_everywhere();
@@ -99,11 +99,11 @@ static int close_all(void) {
     result |= work_everywhere();
     char byte = 0;
     if (fcntl(pipes[0], F_SETFL, O_NONBLOCK) != 0 || read(pipes[0], &byte, 1) != -1)
-        return 13; // nobody wrote into ours
+        return 13; // nothing was written into the program's pipe
     return result;
 }
 
-// libc's own heap cannot grow at the break: its blocks lie elsewhere, and are still libc's.
+// libc's own heap cannot grow at the break. Its blocks lie elsewhere, and are still recognized as libc's.
 static int block_break(void) {
     extern void *__libc_malloc(size_t);
     char *end = sbrk(0);

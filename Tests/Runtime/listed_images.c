@@ -1,5 +1,5 @@
-// Images that are found by the loader's list are those that glibc's own table has, while they are there, and never others.
-// qemu-user: process_vm_readv is not emulated, by which the loader's list is read
+// Images found by the loader's list: the same as in glibc's own table while they are loaded, and none afterwards.
+// qemu-user: does not emulate process_vm_readv, by which the loader's list is read
 // link: runtime
 // library: loading_library.c
 // libs: -ldl
@@ -31,13 +31,13 @@ static int agree(uint64_t address) {
     int is_known = _dl_find_object((void *)address, &object) == 0;
     enum zg_chain_answer answer = zg_chain_find(address, &module);
     if (!is_known) return answer == zg_chain_none;
-    // Of an image with a gap between its segments glibc names the one that the address lies in.
+    // For an image with a gap between its segments, glibc returns only the segment that holds the address.
     return answer == zg_chain_found && module.start <= (uint64_t)object.dlfo_map_start &&
            module.end >= (uint64_t)object.dlfo_map_end - 4096 && module.bias == object.dlfo_link_map->l_addr &&
            module.eh_frame_hdr == object.dlfo_eh_frame && module.path == object.dlfo_link_map->l_name;
 }
 
-// Everywhere in an image, and on both sides of it.
+// Looks up addresses in an image and on both sides of it.
 static int look_around(struct dl_phdr_info *info, size_t bytes, void *images) {
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -63,7 +63,7 @@ static void check_all_agree(void) {
     munmap(mapped, 4096);
 }
 
-// --- opened and closed, with nobody told -----------------------------------------------------------------------------
+// --- libraries that are loaded and closed ----------------------------------------------------------------------------
 
 static void check_comings_and_goings(void) {
     uint64_t places[3];
@@ -79,11 +79,12 @@ static void check_comings_and_goings(void) {
     }
 }
 
-// --- another image in its place --------------------------------------------------------------------------------------
+// --- another library in its place ------------------------------------------------------------------------------------
 
 static _Alignas(ElfW(Ehdr)) char bytes[1 << 20];
 
-// A copy of the library that says of its unwind rules that they lie a word further on. NULL where it cannot be made.
+// Copies the library, and moves the address of the unwind rules in its program header by a word. Returns NULL on
+// failure.
 static const char *make_other(char *template) {
     int input = open(library_path, O_RDONLY), output = mkstemp(template);
     ssize_t count = input < 0 ? -1 : read(input, bytes, sizeof bytes);
@@ -140,7 +141,7 @@ static void *hold_lock(void *unused) {
     return unused;
 }
 
-// Would hang, were the lock taken.
+// Hangs if the lookup takes the loader's lock.
 static void check_no_lock(void) {
     void *library = dlopen(library_path, RTLD_NOW);
     uint64_t code = (uint64_t)dlsym(library, "loading_call");
@@ -203,7 +204,7 @@ static void check_refused(void) {
         struct sock_fprog filter = {sizeof code / sizeof *code, code};
         struct zg_module module;
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(0); // not here
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(0); // no filters here
         _exit(zg_chain_find((uint64_t)check_refused, &module) == zg_chain_unknown &&
                       zg_chain_find(1, &module) == zg_chain_unknown
                   ? 0

@@ -1,4 +1,4 @@
-// With little address space the addresses of dead blocks are used again before there are no more: all blocks stay guarded.
+// With little address space, addresses of freed blocks are reused before they run out: all blocks stay guarded.
 // preload
 // options: profile=fence
 

@@ -1,4 +1,4 @@
-// What is around live blocks: a change is found by the first look, once; blocks that come and go meanwhile are no finding.
+// Red zones of live blocks: the first check finds a change, once; blocks that come and go meanwhile cause no finding.
 // preload
 // libs: -pthread
 
@@ -19,7 +19,7 @@ static const struct zg_api *api(void) {
     return find();
 }
 
-// Always the same stack.
+// Allocates always with the same stack.
 static __attribute__((noinline)) char *make(size_t size) {
     char *block = malloc(size);
     __asm__ volatile("" : "+r"(block)::"memory");
@@ -40,7 +40,7 @@ static void *work(void *unused) {
     return unused;
 }
 
-// Findings in a process whose threads are busy, and whose blocks are all as they should be. Addresses are used again soon.
+// Counts findings in a process with busy threads and intact blocks. Addresses are reused soon.
 static int look_often(void) {
     pthread_t threads[THREADS];
     char *protected = memalign(PAGE, PAGE + 100), *discarded = memalign(PAGE, 2 * PAGE);
@@ -55,7 +55,7 @@ static int look_often(void) {
     return found + (int)api()->finding_count(NULL);
 }
 
-// A digit for each look: what the first one finds, the second, and how many findings there are once the block is freed.
+// Returns a digit for each: findings of the first check, of the second, and in total after the block is freed.
 static int look(const char *mode) {
     char *blocks[EVERY + 1];
     for (int i = 0; i <= EVERY; i++) blocks[i] = make(20);

@@ -1,4 +1,4 @@
-// Blocks are made and freed, and a finding is reported, while another thread is inside of dl_iterate_phdr and waits for that.
+// Allocates, frees and reports a finding while another thread holds the loader's lock in dl_iterate_phdr.
 // preload
 // options: find_object=0:on_finding=continue:report_path=/dev/null
 
@@ -22,7 +22,7 @@ static void *hold_lock(void *unused) {
     return unused;
 }
 
-// Each depth is a place that no rule is known for yet.
+// Each depth has a return address without a cached unwind rule.
 __attribute__((noinline)) static void *from_new_place(int depth) {
     void *block = depth ? from_new_place(depth - 1) : malloc(40);
     __asm__ volatile("" : "+r"(block));

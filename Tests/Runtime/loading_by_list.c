@@ -1,4 +1,4 @@
-// dlopen and dlclose in a loop, where images are found by the loader's list.
+// dlopen and dlclose in a loop, with images found by the loader's list.
 // preload
 // library: loading_library.c
 // options: find_object=0

@@ -1,4 +1,4 @@
-// A library with frames of its own between the program's, for loading.c.
+// A library whose frames lie between frames of the program, for loading.c.
 
 #include <stdlib.h>
 

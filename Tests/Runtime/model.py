@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Runs long random sequences of all allocation functions against a model of what every block is (Tests/Runtime/Model/model.c).
+"""Runs long random sequences of all allocation functions, and checks blocks against a model (Tests/Runtime/Model/model.c).
 
 usage: Tests/Runtime/model.py [--operations N] [--threads N] [--seed S] [--filter TEXT] [--library PATH] [--build WHAT]
 
-One program, guarded under each set of options below and once unguarded (the control); the operations are shared out among
-them. It fails where the program sees something wrong, where it does not end in time, where there is a finding, or where the
-library says anything. Meanwhile `zguard trim` asks the process to give memory back. A failure names its seed.
+Runs one program under each set of options below, and once unguarded (the control); the operations are divided among the runs.
+A run fails if the program sees a wrong result or does not end in time, if there is a finding, or if the library prints
+anything. Meanwhile `zguard trim` makes the process give memory back. A failure prints its seed.
 
---build takes another runtime than build/lib/libzguard.so, in which undefined behaviour is a trap:
-  checked     between rounds, when no thread is inside the runtime, the invariants of slabs, spans, quarantine, retired runs and
-              fenced blocks are verified
-  undefined   they are not: the runtime's own thread may be at work
+--build takes another runtime than build/lib/libzguard.so, in which undefined behavior traps:
+  checked     verifies the invariants of slabs, spans, quarantine, retired runs and isolated blocks between rounds, while no
+              thread is in the runtime
+  undefined   does not verify them: the runtime's own thread may run
 """
 
 import argparse
@@ -31,8 +31,9 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # 
 
 BUILDS = ("checked", "undefined")
 
-# Name, share of the operations, options, and words for the program. Pages of one's own cost system calls: fewer operations.
-# Where dead blocks are read nothing may be given back meanwhile.
+# Name, share of the operations, options, and arguments of the program. Isolated blocks cost system calls: fewer
+# operations.
+# Memory must not be given back in runs that read freed blocks (`fill`).
 CONFIGURATIONS = [
     ("default", 120, "", []),
     ("continue", 48, "on_finding=continue", []),
@@ -50,7 +51,7 @@ CONFIGURATIONS = [
     ("budget", 16, "overhead=5%", []),
 ]
 
-FENCE_COST = 6  # seconds for as many operations as take one second otherwise, for deadlines
+FENCE_COST = 6  # how many times longer operations take with isolated blocks, for deadlines
 
 
 def build_program():
@@ -60,7 +61,7 @@ def build_program():
 
 
 class Trimmer(threading.Thread):
-    """Asks a process to give memory back, again and again, as somebody at another terminal would."""
+    """Makes a process give memory back again and again, like a user at another terminal."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -80,18 +81,18 @@ class Trimmer(threading.Thread):
 
 
 def run_one(name, options, words, operations, arguments, program, library):
-    """What went wrong, or None; and what the program said."""
+    """Returns the error or None, and the program's output."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report"
         environment = scrubbed()
         if library:
-            # While invariants are checked no thread of the runtime's own may be at work.
+            # The runtime's own thread must not run while invariants are checked.
             alone = "pressure_thread=0" if arguments.build == "checked" else ""
             environment = guarded_by(library, ":".join(filter(None, [f"report_path={report}", options, alone])))
         command = [program, operations, arguments.threads, arguments.seed, *words]
-        # A slow machine that others share does some 200,000 operations a second.
+        # A slow machine with other load does some 200,000 operations a second.
         deadline = arguments.timeout or 60 + operations / 100000 * (FENCE_COST if name in ("fence", "mappings", "few addresses") else 1)
-        # What is given back is not to be read.
+        # Memory that was given back does not hold the fill.
         trimmer = Trimmer() if library and ZGUARD.exists() and "fill" not in words else None
         code, out, err = run_within(deadline, command, started=trimmer and trimmer.begin, env=environment, cwd=directory)
         if trimmer:
@@ -137,7 +138,7 @@ def main():
     shares = sum(row[1] for row in chosen)
     checks = Checks()
     total = 0
-    # Checks take longer than what they check: short rounds only where there are few operations.
+    # Checks take longer than the operations: short rounds only if there are few operations.
     round_operations = arguments.round or (20000 if arguments.build == "checked" else max(20000, min(500000, int(arguments.operations / 40))))
     for name, share, options, words in chosen:
         operations = max(int(arguments.operations * share / shares), 10000)

@@ -57,7 +57,7 @@ static void make_tree(void) {
 
 static __attribute__((noinline)) void poll_now(void) {
     struct zg_thread *thread = zg_thread_enter(HEAP_FRAME);
-    zg_maintenance_poll(thread);
+    zg_maintenance_check_now(thread);
     zg_thread_leave(thread);
     __asm__ volatile("" ::: "memory");
 }

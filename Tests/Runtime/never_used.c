@@ -1,4 +1,4 @@
-// A slot that never was a block stays nobody's, also where it is retired with dead neighbours.
+// A slot that was never allocated keeps no record of a block, even when it is retired with freed neighbors.
 // link: runtime
 // options: fence_per_context=0:report_path=/dev/null
 
@@ -12,7 +12,7 @@
 enum { BYTES = 6144 };
 static char *block;
 
-// Its magazine holds slots that were never used when it ends: they become free for others.
+// When this thread ends, its magazine holds slots that were never allocated. They become free for other threads.
 static void *make_one(void *context) {
     block = heap_allocate(BYTES, 16, false);
     heap_free(block);

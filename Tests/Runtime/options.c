@@ -30,7 +30,7 @@ static void note(const struct zg_option_error *error, void *context) {
 struct row {
     const char *text;
     int result, unknown;
-    int option; // -1: nothing to compare
+    int option; // -1: no value to compare
     int64_t value;
 };
 
@@ -143,7 +143,7 @@ static void check_options(void) {
         zg_options_parse(&options, nearest[i].given, note, &seen);
         CHECK(seen.unknown == 1 && strcmp(seen.last.expected, nearest[i].nearest) == 0, nearest[i].given);
     }
-    // Every option: its default is in range, least and most are accepted, what lies beyond is not.
+    // Each option: its default is in range, its least and most are accepted, values beyond are not.
     for (int i = 0; i < zg_option_count; i++) {
         const struct zg_option_info *info = &zg_option_table[i];
         CHECK(info->name[0] && info->text[0], "an option has a name and a text");
@@ -242,7 +242,7 @@ static void check_text(void) {
           "strings are compared whole");
 }
 
-// Every kind, with and without a block, with hostile texts; the line has to be JSON with all fields.
+// Every kind of finding, with and without a block, with hostile texts: the line must be JSON with all fields.
 static void print_reports(void) {
     static const char path[] = "report.jsonl";
     remove(path);

@@ -1,5 +1,5 @@
-// Captures on thousands of coroutines' stacks need no system call, and bear that what was read before has gone.
-// qemu-user: filters of system calls are not emulated
+// Captures on thousands of coroutine stacks need no system call, and survive that memory read before was unmapped.
+// qemu-user: seccomp filters are not emulated
 // preload
 // control
 
@@ -68,7 +68,7 @@ static bool count_probes(void) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// The return address on top leads the walk beyond the stack, where there is other memory first, and then none.
+// The topmost return address leads the unwinder beyond the stack, where memory is mapped at first, and unmapped later.
 static void check_gone(void) {
     char *pages = mmap(NULL, 8 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     char *top = pages + 4 * STACK;
@@ -89,7 +89,7 @@ int main(void) {
         stacks[i] = stack_for(stack + STACK, coroutine, NULL);
         run(i);
     }
-    for (int i = 0; i < COROUTINES; i++) run(i); // the first free on each
+    for (int i = 0; i < COROUTINES; i++) run(i); // the first free on each stack
     if (!CHECK(count_probes(), "the filter is installed")) return check_end();
     calls = 0;
     for (int round = 0; round < ROUNDS; round++)

@@ -1,4 +1,4 @@
-// Fenced blocks in use: reads behind them pass after a while where masked loads are slow, writes are found all the same.
+// Live isolated blocks: if masked loads are slow, reads behind them pass after a while; writes are always found.
 // preload
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ static void use_processor(void) {
     int64_t start = -1, ns;
     do {
         for (int i = 0; i < 200; i++) {
-            void *volatile block = malloc(100); // slow calls are among them
+            void *volatile block = malloc(100); // some of these calls take the slow path, which opens guard pages
             free(block);
         }
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -1,4 +1,4 @@
-// The budget of processor time for pages is spread over the life of a process, kept below its ceiling, and shared by urgency.
+// The processor time budget for pages is spread over a process's life, capped, and divided by urgency.
 // link: runtime
 
 #include "pages/page_time.h"
@@ -9,11 +9,11 @@
 #include "settings/config.h"
 
 #define MS UINT64_C(1000000)
-#define BLOCK_NS (1000 + 2500)             // what zg_page_time_charge(1) takes
-#define RETIRED_NS (BLOCK_NS + 8000 + 600) // zg_page_time_retired of one page, after a long time
+#define BLOCK_NS (1000 + 2500)             // what zg_page_time_charge(1) charges
+#define RETIRED_NS (BLOCK_NS + 8000 + 600) // what zg_page_time_retired charges for one page after a long time
 
-// The clock is the test's, in the place of the runtime's: processor time that it is told, and every look at it is long after
-// the last.
+// The test's clock replaces the runtime's: it returns the processor time that the test sets, and ten milliseconds for
+// the time since the last look.
 static uint64_t processor_ns;
 void zg_clock_init(void) {}
 void zg_clock_before_fork(void) {}
@@ -24,7 +24,7 @@ uint64_t zg_clock_ticks(uint64_t ns) { return ns; }
 
 static uint64_t spent_ns;
 
-// As much as it is given: how much.
+// Spends all that the budget allows. Returns how much.
 static uint64_t spend(enum zg_page_use use, bool ample) {
     uint64_t before = spent_ns;
     while (zg_page_time_allows(use, ample) && spent_ns - before < 10000 * MS) {
@@ -54,7 +54,7 @@ static void check_start(void) {
     CHECK(!zg_page_time_is_early(), "windows are worth their price by now");
 }
 
-// Stacks that are new again and again, for ten seconds.
+// First blocks of new stacks want pages all the time, for ten seconds.
 static void check_new_stacks(void) {
     uint64_t begin = processor_ns, in_last_second = 0;
     for (int step = 1; step <= 1000; step++) {
@@ -71,9 +71,9 @@ static void check_new_stacks(void) {
     CHECK(spent_ns <= 6 * MS + 3 * share_of(processor_ns) + BLOCK_NS, "all together stay below the ceiling");
 }
 
-// Everybody wants pages: what is left over goes to the others, and first blocks find their reserve.
+// All kinds want pages: later blocks get what is left over, and first blocks still have their reserve.
 static void check_left_over(void) {
-    processor_ns += 40000 * MS; // what was spent in advance is paid back
+    processor_ns += 40000 * MS; // pays back what was spent in advance
     spend(zg_page_later, false);
     uint64_t before = spent_ns;
     for (int step = 0; step < 100; step++) {
@@ -87,7 +87,7 @@ static void check_left_over(void) {
     CHECK(spend(zg_page_first, false) >= 60 * MS, "which they can");
 }
 
-// An hour in which nobody wants anything.
+// For an hour, nothing is spent.
 static void check_burst(void) {
     processor_ns += 3600000 * MS;
     uint64_t first = spend(zg_page_first, false);
@@ -108,7 +108,7 @@ static void check_retiring(void) {
     CHECK(zg_page_time_allows(zg_page_later, false), "blocks in use have the rest");
 }
 
-// What a test gets where others have used everything up.
+// What a test is granted after others have used up the budget.
 static void check_grant(void) {
     spend(zg_page_new_code, false);
     CHECK(!zg_page_time_allows(zg_page_first, false), "nothing is left");
@@ -120,7 +120,7 @@ static void check_grant(void) {
     CHECK(spend(zg_page_first, false) <= MS + BLOCK_NS, "what a test does not use is not the next one's");
 }
 
-// Whatever its parent has left.
+// A child's budget does not depend on what its parent has left.
 static void check_child(void) {
     processor_ns += 100000 * MS;
     CHECK(zg_page_time_allows(zg_page_first, true), "the parent has something left");

@@ -1,4 +1,4 @@
-// Two functions that call each other and themselves: a block for each path through them has a stack of its own.
+// Two functions that call each other and themselves, so that each path through them gives its block a stack of its own.
 
 #ifndef PATHS_H
 #define PATHS_H

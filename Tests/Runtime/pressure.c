@@ -1,5 +1,5 @@
-// Short memory: texts of the kernel, true and hostile ones; the level; the steps and the recovery; every source in a fake tree.
-// qemu-user: limits of address space and of data are not set
+// Memory pressure: kernel texts, valid and hostile; the level; steps and recovery; every source, in a fake file tree.
+// qemu-user: does not set limits on address space and data
 // link: runtime
 // timeout: 120
 
@@ -17,7 +17,7 @@
 #include "pressure/pressure.h"
 #include "process/ready.h"
 #include "process/thread_entry.h"
-#include "process/watch.h"
+#include "process/maintenance_thread.h"
 
 // --- texts -----------------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ static void check_fields(void) {
     CHECK(field("A: 18014398509481984 kB\n", "A", &value) && value == UINT64_MAX, "and just over");
     CHECK(!field("A: kB\n", "A", &value) && !field("A\n", "A", &value) && !field("A", "A", &value), "no number");
     CHECK(!field("A: 12", "A", &value), "cut off: 12 may be 1234");
-    // Every beginning of a text says the truth or nothing.
+    // The parser returns a true value or fails for each prefix of a text.
     for (size_t bytes = 0; bytes <= sizeof text - 1; bytes++)
         if (zg_pressure_parse_field(text, bytes, "MemAvailable", &value))
             CHECK(value == 7 * 1024 || value == 7, "cut off");
@@ -231,7 +231,7 @@ static void make_folders(char *path) {
         }
 }
 
-// Written in place: who has the file open sees the new text.
+// Writes in place, so that a process with the file open reads the new text.
 static void put(const char *name, const char *text) {
     char path[512];
     snprintf(path, sizeof path, "%s%s", tree, name);
@@ -283,7 +283,7 @@ static void make_tree(void) {
 static struct zg_readings read_all(void) {
     struct zg_readings readings;
     usleep(2000);
-    zg_pressure_read(&readings, zg_pressure_open);
+    zg_pressure_read(&readings, zg_pressure_all_files);
     return readings;
 }
 
@@ -350,7 +350,7 @@ static void limit(int resource, rlim_t value) {
     setrlimit(resource, &limits);
 }
 
-// The limits are this process's real ones, what it uses is what the tree says.
+// The limits are this process's real ones; its usage comes from the fake tree.
 static void check_limits(void) {
     const char *more = "VmSize:\t%llu kB\nVmData:\t%llu kB\nThreads:\t1\nSeccomp:\t0\nSeccomp_filters:\t0\n";
     char text[256];
@@ -376,30 +376,31 @@ static void check_limits(void) {
     put("/proc/self/status", STATUS "Seccomp:\t0\nSeccomp_filters:\t0\n");
 }
 
-// A limit that comes, changes and goes while the process has threads: its own group's, which had none at the start.
+// The process's own group has no limit at the start; one is set, changed and removed while the runtime keeps the file
+// open.
 static void check_kept_group(void) {
     struct zg_readings readings;
-    zg_pressure_read(&readings, zg_pressure_kept);
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK_EQUAL(readings.group.limit, 0, "no limit");
     put(ONE "/memory.limit_in_bytes", "1000\n");
-    zg_pressure_read(&readings, zg_pressure_kept);
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK(readings.group.limit == 1000 && readings.group.used == 850, "a limit that was set later");
     put(ONE "/memory.limit_in_bytes", "900\n");
-    zg_pressure_read(&readings, zg_pressure_kept);
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK_EQUAL(readings.group.limit, 900, "and lowered");
     put(ONE "/memory.limit_in_bytes", "9223372036854771712\n");
-    zg_pressure_read(&readings, zg_pressure_kept);
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK_EQUAL(readings.group.limit, 0, "and lifted");
 }
 
-// Nothing that is missing, unreadable or nonsense stops the reading.
+// Missing, unreadable or senseless files never stop the reading.
 static void check_missing(void) {
     static const char *const names[] = {"/proc/pressure/memory", "/proc/meminfo",    TWO "/memory.pressure",
                                         TWO "/memory.events",    ONE "/memory.stat", TWO "/memory.current",
                                         "/proc/self/mountinfo",  "/proc/self/cgroup"};
     char garbage[20000];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], "/proc/meminfo") != 0) drop(names[i]); // that is one of those that are kept
+        if (strcmp(names[i], "/proc/meminfo") != 0) drop(names[i]); // this file is kept open
         for (int j = 0; j < 17; j++) CHECK(level_now() == 0, names[i]);
         memset(garbage, (int)('0' + i), sizeof garbage - 1);
         garbage[sizeof garbage - 1] = 0;
@@ -415,18 +416,18 @@ static void check_missing(void) {
     CHECK_EQUAL(level_now(), 2, "what is read");
     limit(RLIMIT_NOFILE, 3);
     struct zg_readings readings;
-    zg_pressure_read(&readings, zg_pressure_open);
+    zg_pressure_read(&readings, zg_pressure_all_files);
     limit(RLIMIT_NOFILE, 1024);
     CHECK_EQUAL(readings.total, 0, "says nothing with a full table");
-    // What is kept.
-    zg_pressure_read(&readings, zg_pressure_kept);
+    // Files that are kept open.
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK(readings.total && zg_pressure_level(&readings) == 2, "is read without opening");
     drop("/proc/meminfo");
-    zg_pressure_read(&readings, zg_pressure_kept);
+    zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK(readings.total, "whatever becomes of its name");
     check_kept_group();
     put_memory(500);
-    // A filter was installed: nothing is opened any more, whoever asks.
+    // A filter was installed after the start: no more files are opened, for any reader.
     put("/proc/self/status", STATUS "Seccomp:\t2\nSeccomp_filters:\t1\n");
     put(TWO "/memory.events", "low 0\nhigh 9\nmax 5\noom 99\noom_kill 0\n");
     readings = read_all();
@@ -453,14 +454,14 @@ static void *fill_quarantine(uint64_t bytes) {
 static __attribute__((noinline)) void poll_now(void) {
     struct zg_thread *thread = zg_thread_enter(HEAP_FRAME);
     usleep(2000);
-    zg_maintenance_poll(thread);
+    zg_maintenance_check_now(thread);
     zg_thread_leave(thread);
     __asm__ volatile("" ::: "memory");
 }
 
 static void check_course(void) {
     uint64_t cap = zg_config.quarantine_bytes, steps = zg_stats_get(zg_counter_pressure_steps);
-    // From where the tests before left it.
+    // The earlier tests may have left a higher level: recover.
     for (int i = 0; i < 6; i++) poll_now();
     CHECK_EQUAL(zg_stats_get(zg_counter_pressure_level), 0, "memory suffices");
     void *dead = fill_quarantine(cap * 2);
@@ -495,7 +496,7 @@ static void check_course(void) {
     CHECK(zg_quarantine_bytes() > 0, "dead blocks are held again");
 }
 
-// Who allocates and frees answers, where no thread of our own does.
+// If the runtime has no thread of its own, a thread that allocates and frees answers requests.
 static void check_request(void) {
     fill_quarantine(1 << 20);
     uint64_t trims = zg_stats_get(zg_counter_trims);
@@ -510,7 +511,7 @@ static void check_request(void) {
 // --- the calling stack -----------------------------------------------------------------------------------------------
 
 static __attribute__((noinline)) bool plain_here(void) {
-    bool plain = zg_watch_stack_is_plain(HEAP_FRAME);
+    bool plain = zg_maintenance_thread_stack_is_program_only(HEAP_FRAME);
     __asm__ volatile("" : "+r"(plain)::"memory");
     return plain;
 }

@@ -1,4 +1,4 @@
-// What tests know of processors: the register of a result in a signal's context, a switch of stacks, and a few instructions.
+// Processor specifics for tests: the result register in a signal's context, a switch of stacks, and a few instructions.
 
 #ifndef PROCESSORS_H
 #define PROCESSORS_H
@@ -7,14 +7,15 @@
 #include <string.h>
 #include <ucontext.h>
 
-// Saves what a function keeps for its caller on the stack and the stack pointer in `*from`; goes on at `to`, which was saved so.
+// Pushes the callee-saved registers and stores the stack pointer in `*from`, then continues at `to`, which was saved
+// this way.
 void switch_stack(void **from, void *to);
 
 #if defined(__x86_64__)
 
 #define CONTEXT_RESULT(context) (((ucontext_t *)(context))->uc_mcontext.gregs[REG_RAX])
 
-// The register that LOAD, STORE and CALL count from, and another one: DWARF's numbers.
+// Base register of LOAD, STORE and CALL, and another register, as DWARF numbers.
 enum { BASE_REGISTER = 3, OTHER_REGISTER = 5 };
 #define CODE_LOAD 0x48, 0x8b, 0x03        // mov (%rbx),%rax
 #define CODE_STORE 0x48, 0x89, 0x03       // mov %rax,(%rbx)
@@ -34,7 +35,7 @@ enum { SWITCHED_WORDS = 6 };
             "  ret\n"                                                                                                  \
             ".size switch_stack, .-switch_stack\n");
 
-// A stack that ends at `top`, where `first` finds this return address.
+// Returns a stack that ends at `top`, on which `first` runs with this return address.
 static inline void *stack_for(char *top, void (*first)(void), void *return_address) {
     uint64_t *words = (uint64_t *)top;
     *--words = (uint64_t)return_address;

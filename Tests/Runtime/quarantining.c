@@ -1,4 +1,4 @@
-// The quarantine: the cap holds, a rare context's dead blocks stay, large blocks leave first, every changed byte is found.
+// Quarantine: its cap holds, freed blocks of rare contexts stay, large blocks leave first, changed bytes are found.
 // link: runtime
 // libs: -Wl,--wrap=zg_os_retire
 
@@ -76,7 +76,7 @@ static void check_large_first(void) {
     trim();
 }
 
-// Blocks of large alignments are large blocks even where they have no bytes: those behind them leave, too.
+// A block with a large alignment counts as large even if it has 0 bytes: blocks behind it in the queue can leave.
 static void check_empty_ones(void) {
     trim();
     void *empty = heap_allocate(0, 1 << 20, false), *large = heap_allocate(300000, 16, false);
@@ -88,7 +88,8 @@ static void check_empty_ones(void) {
     CHECK(heap_state_of(large) != zg_state_quarantined, "its state says so");
 }
 
-// Whoever looks on from outside while a thread is stopped in the middle of it compares only what is quarantined.
+// A block's state changes before its pages do: a process that stops the thread in between compares only quarantined
+// blocks.
 static enum zg_state state_meanwhile;
 static const void *leaving;
 int __real_zg_os_retire(void *start, uint64_t bytes);
@@ -100,7 +101,7 @@ int __wrap_zg_os_retire(void *start, uint64_t bytes) {
 static void check_order(void) {
     unsigned char *large = heap_allocate(300000, 16, false);
     uint32_t overhead = zg_config.fence_overhead;
-    zg_config.on_finding = zg_on_finding_abort; // with `continue` the pages stay
+    zg_config.on_finding = zg_on_finding_abort; // with `continue` the pages stay accessible
     zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
     leaving = large;
     memset(large, 1, 300000);
@@ -141,14 +142,14 @@ static void check_changes(void) {
         }
     for (uint64_t at = 0; at < 300000; at += 29989) {
         unsigned char *large = heap_allocate(300000, 16, false);
-        memset(large, 1, 300000); // blocks with pages that were never used are not verified
+        memset(large, 1, 300000); // pages that were never touched are not verified
         heap_free(large);
         large[at] = 1;
         uint64_t before = findings();
         zg_quarantine_verify_all("test");
         CHECK_EQUAL(findings() - before, 1, "one changed byte of a large block");
         large[at] = ZG_FILL_FREED;
-        // Where its pages had been written, every change counts; where not, they were not filled.
+        // In pages that were touched every change is found; other pages were not filled.
         large = heap_allocate(300000, 16, false);
         memset(large, 7, 300000);
         heap_free(large);

@@ -1,4 +1,4 @@
-// realloc keeps the contents over every class boundary, between slots and spans, and where pages move.
+// realloc keeps the contents across size classes, between slots and spans, and when pages move.
 // slow
 // preload
 // control
@@ -9,10 +9,10 @@
 
 #include "check.h"
 
-// A byte that depends on its place, with a period that no power of two divides.
+// A byte that depends on its position, with a period that no power of two divides.
 static unsigned char pattern(size_t at, unsigned salt) { return (unsigned char)(at * 131 + at / 251 + salt); }
 
-// All of a small block; of a large one every page's first, middle and last bytes, and both ends.
+// Writes every byte of a small block; in a large block, both ends and every 1021st byte.
 static void write_pattern(unsigned char *block, size_t size, unsigned salt) {
     for (size_t at = 0; at<size; at += size> 200000 && at > 64 && at + 64 < size ? 1021 : 1)
         block[at] = pattern(at, salt);
@@ -55,7 +55,7 @@ int main(void) {
     for (int i = 0; i < 20; i++)
         for (int j = 0; j < 20; j++) resize(large[i], large[j], salt++);
 
-    // One block up to 64 MiB and down again, its old contents checked at every step.
+    // Grow one block to 64 MiB and shrink it again. Check its old contents at every step.
     unsigned char *block = malloc(1);
     size_t size = 1;
     block[0] = pattern(0, 9);
@@ -79,7 +79,8 @@ int main(void) {
     }
     free(block);
 
-    // Moved pages: the old addresses are dead, the new block is not connected with the next one that gets them.
+    // Moved pages: the old addresses become inaccessible, and writes to the new block do not reach later blocks at the
+    // old addresses.
     for (int round = 0; round < 20; round++) {
         unsigned char *first = malloc(2 << 20), *second = malloc(3 << 20);
         memset(first, 0xa1, 2 << 20);
@@ -104,7 +105,7 @@ int main(void) {
         free(third);
     }
 
-    // Odd starts: an aligned large block is moved or copied all the same.
+    // Aligned large blocks are moved or copied as well, whatever their start.
     for (size_t alignment = 16; alignment <= 2097152; alignment *= 4) {
         unsigned char *aligned = memalign(alignment, 1500000);
         write_pattern(aligned, 1500000, 5);

@@ -1,4 +1,4 @@
-// Records of blocks: what lookup says of every address in, around and outside of slots and spans, in every state.
+// Block records: what a lookup returns for addresses in, around and outside of slots and spans, in every state.
 // link: runtime
 
 #include <string.h>
@@ -20,8 +20,9 @@ static void check_live(const char *block, uint64_t size, const char *what) {
         CHECK(view.start == (uint64_t)block && view.size == size && view.offset == (int64_t)offsets[i], what);
         CHECK(view.state == zg_state_live && view.alloc_stack && !view.free_stack && view.alloc_thread, what);
     }
-    CHECK(zg_lookup_is_ours((uint64_t)block), what);
-    // One past the end: the slot's slack, the next slot, or the rest of the span; never this block as a hit inside.
+    CHECK(zg_lookup_is_in_heap((uint64_t)block), what);
+    // One byte past the end may lie in the slot's slack, the next slot, or the rest of the span, but never inside this
+    // block.
     if (zg_lookup_block((uint64_t)block + size, &view))
         CHECK(view.start != (uint64_t)block || view.offset == (int64_t)size, what);
 }
@@ -43,8 +44,8 @@ static void check_slots(void) {
     CHECK(!zg_lookup_block(zg_slabs.base + zg_slabs.bytes, &view), "nor what follows");
     CHECK(!zg_lookup_block(zg_slabs.base - 1, &view), "nor what is before");
     CHECK(!zg_lookup_block(0, &view) && !zg_lookup_block(UINT64_MAX, &view), "nor are null and the last address");
-    CHECK(!zg_lookup_block((uint64_t)&view, &view) && !zg_lookup_is_ours((uint64_t)&view), "nor is the stack");
-    CHECK(!zg_lookup_is_ours((uint64_t)check_slots), "nor is code");
+    CHECK(!zg_lookup_block((uint64_t)&view, &view) && !zg_lookup_is_in_heap((uint64_t)&view), "nor is the stack");
+    CHECK(!zg_lookup_is_in_heap((uint64_t)check_slots), "nor is code");
 }
 
 static void check_spans(void) {
@@ -76,7 +77,7 @@ static void check_spans(void) {
             if (sizes[i] >= 1048576 && alignment <= 65536)
                 CHECK_EQUAL(state, zg_state_retired, "a large one is retired");
         }
-    // Blocks of 0 bytes between others: each has an address of its own inside its own span.
+    // Blocks of 0 bytes between others: each has its own address in a span of its own.
     for (uint64_t alignment = 32768; alignment <= 4194304; alignment *= 2) {
         char *others[12], *empty[12];
         for (int i = 0; i < 12; i++) {
@@ -138,7 +139,7 @@ static void check_states(void) {
     heap_free(live);
 }
 
-// A signal handler frees while its thread is inside the runtime.
+// A signal handler frees while its thread is in the runtime.
 static void check_put_off(void) {
     enum { BLOCKS = 20 };
     char *blocks[BLOCKS];
@@ -151,7 +152,7 @@ static void check_put_off(void) {
         CHECK_EQUAL(heap_state_of(blocks[i]), zg_state_quarantined, "and done when the runtime is left");
 }
 
-// A retired address comes back only when too many are held.
+// Retired addresses are reused only after too many are held.
 static void check_retired(void) {
     enum { ROUNDS = 5000, BYTES = 1 << 20 };
     static char *starts[ROUNDS];

@@ -1,4 +1,4 @@
-// A report that cannot be written (limit on files, pipe without a reader) does not end the program, nor takes its signals.
+// A report that cannot be written (file size limit, pipe without a reader) does not end the program or eat its signals.
 // preload
 // warning: findings that could not be written
 // options: on_finding=continue:report_path=/tmp/zguard-signals-%p.jsonl
@@ -18,7 +18,8 @@ static void free_twice(void) {
     free(block);
 }
 
-// Programs that start where files may not be as large as our page of statistics.
+// Returns the status of a program that starts with a limit on file sizes, which the runtime's statistics page may
+// exceed.
 static int status_of_start(char *program, uint64_t limit) {
     pid_t child = fork();
     if (!child) {
@@ -45,7 +46,7 @@ int main(int count, char **words) {
     CHECK_EQUAL(pipe(ends), 0, "a pipe");
     int kept = dup(2);
     close(ends[0]);
-    dup2(ends[1], 2); // where findings go that the report cannot take
+    dup2(ends[1], 2); // findings that the report cannot take go to standard error
     struct rlimit limit = {1, RLIM_INFINITY};
     CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0, "files may have a byte");
     free_twice();

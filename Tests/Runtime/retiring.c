@@ -1,5 +1,5 @@
-// Blocks with pages of their own: where they lie, how long their addresses stay dead, and what that costs in mappings.
-// qemu-user: of memory that is protected it says otherwise whether a call can read it
+// Isolated blocks: their place in their pages, how long their addresses stay inaccessible, and the cost in mappings.
+// qemu-user: answers otherwise whether a system call can read protected memory
 // slow
 // preload
 // timeout: 900
@@ -14,8 +14,8 @@
 
 #include "life.h"
 
-// Without arguments the program runs itself once for each mode, with the options that the mode needs. With ZG_TEST_LONG
-// in the environment there are ten million retirements, as `scripts/test --long` asks for.
+// Without arguments the program runs itself once for each mode, with the options that the mode needs. ZG_TEST_LONG in
+// the environment makes ten million retirements, for `scripts/test --long`.
 
 enum { PAGE = 4096 };
 
@@ -26,7 +26,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 static uint64_t random_number(uint64_t *state) { return work_random(state); }
 
-// Probed by the kernel, which faults instead of us.
+// Asks the kernel to read, which fails without a fault.
 static bool is_readable(const void *address) {
     char byte;
     struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
@@ -47,7 +47,7 @@ static bool is_dead(const char *block, size_t size) {
     return !is_readable(block + size - 1);
 }
 
-// Of four blocks of a context one stands at the start of its pages.
+// One in four blocks of a context begins at the start of its pages.
 static const char *fence_of(const char *block, size_t size, size_t alignment) {
     size_t step = alignment > PAGE || (uint64_t)block % PAGE == 0 ? PAGE : alignment < 16 ? 16 : alignment;
     return block + round_up(size, step);
@@ -58,7 +58,7 @@ static bool is_fenced(const char *block, size_t size) {
     return (uint64_t)fence % PAGE == 0 && !is_readable(fence);
 }
 
-// Mappings that begin between these addresses.
+// Counts the mappings that begin between these addresses.
 static int count_mappings(uint64_t from, uint64_t to) {
     int count = 0;
     char line[512];
@@ -89,7 +89,7 @@ static bool is_long(void) {
     return value && *value;
 }
 
-// MARK: what callers see
+// MARK: what programs see
 
 static void check_one(unsigned char *block, size_t size, size_t alignment) {
     const char *fence = fence_of((char *)block, size, alignment);
@@ -130,7 +130,7 @@ static void check_blocks(void) {
 }
 
 static void check_zeros(void) {
-    // Addresses come again: retired_bytes is small here.
+    // retired_bytes is small here, so that addresses are reused.
     for (int round = 0; round < 20000; round++) {
         size_t size = sizes[round % SIZES];
         unsigned char *block = calloc(1, size);
@@ -168,7 +168,7 @@ static void check_resizing(void) {
 
 // MARK: many retirements
 
-// A few blocks in use, replaced at random, their contents checked; `check` is called ten times.
+// Keeps a few blocks in use, replaces them at random, and checks their contents. Calls `check` ten times.
 static void churn(uint64_t count, void (*check)(void)) {
     enum { HELD = 256 };
     static unsigned char *held[HELD];
@@ -208,7 +208,8 @@ static void check_churn(void) {
     CHECK(is_dead(block, 100), "the last one dies like the first");
 }
 
-// Ranges of all lengths and alignments side by side, some over the borders of page tables, which are closed and opened as wholes.
+// Ranges of all lengths and alignments side by side. Some cross the borders of page tables, which the runtime protects
+// as a whole.
 static void check_borders(void) {
     enum { HELD = 24, COUNT = 40000, LARGEST = 1 << 20 };
     static unsigned char *held[HELD];
@@ -228,11 +229,11 @@ static void check_borders(void) {
     for (int i = 0; i < HELD; i++) free(held[i]);
 }
 
-static int mappings_allowed;  // by the option
-static uint64_t first_fenced; // address
+static int mappings_allowed;  // set by the option
+static uint64_t first_fenced; // address of the first isolated block
 
 static void check_mappings(void) {
-    // The area of fenced blocks, as far as this program comes; the heap for all others has some hundreds of its own.
+    // The 8 GiB that this program's isolated blocks use. The heap for all other blocks has some hundreds of mappings.
     int all = count_mappings(0, UINT64_MAX), fenced = count_mappings(first_fenced, first_fenced + ((uint64_t)8 << 30));
     CHECK(fenced < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
     CHECK(all < mappings_allowed + 500, "and so do all");
@@ -240,7 +241,7 @@ static void check_mappings(void) {
         fprintf(stderr, "%d mappings, %d for protected pages, allowed %d\n", all, fenced, mappings_allowed);
 }
 
-// Dead blocks between thousands of live ones: each costs mappings of its own.
+// Freed blocks between thousands of live ones: each costs mappings.
 static void check_interleaved(void) {
     enum { LIVE = 6000 };
     static unsigned char *live[LIVE];
@@ -273,7 +274,7 @@ static void check_interleaved(void) {
 
 static uint64_t address_of_page(const void *block) { return (uint64_t)block / PAGE; }
 
-// retired_bytes=64m: as long as less has died no address comes again; then they come in the order in which they died.
+// retired_bytes=64m: no address is reused before that many bytes were freed; then the oldest are reused first.
 static void check_addresses(void) {
     enum { MOST = 200000, RETIRED = 64 << 20 };
     static uint64_t pages[MOST];
@@ -281,7 +282,7 @@ static void check_addresses(void) {
     int first_reused = -1, reuses = 0;
     long most_passed_over = 0, oldest = 0, before = resident_pages(), after;
     uint64_t lowest = UINT64_MAX;
-    // By distance from the lowest page; 0 where it was not seen yet, and otherwise its last death's number plus 1.
+    // Number of the last block freed at a page, plus 1; 0 if none. The index is the distance from the lowest page.
     static uint32_t died[1 << 22];
     for (int i = 0; i < MOST; i++) {
         char *block = malloc(100);
@@ -294,7 +295,7 @@ static void check_addresses(void) {
             return;
         }
         if (died[distance]) {
-            // The number of dead blocks that have waited longer.
+            // Count the freed blocks that have waited longer.
             uint32_t death = died[distance] - 1;
             if (first_reused < 0) first_reused = i;
             reuses++;
@@ -306,7 +307,7 @@ static void check_addresses(void) {
         died[distance] = (uint32_t)i + 1;
     }
     after = resident_pages();
-    // A dead block holds its page and the guard behind it, or more where the heap wants it so.
+    // A freed block holds its page and the guard page behind it; the heap may choose to hold more.
     CHECK(first_reused < 0 || first_reused >= RETIRED / (64 << 10) / 2, "no address comes again before that");
     CHECK(first_reused > 0 && first_reused <= RETIRED / PAGE + 1000, "addresses come again when it is");
     CHECK(reuses > MOST / 2, "and go on to");
@@ -317,7 +318,7 @@ static void check_addresses(void) {
                 most_passed_over, after - before);
 }
 
-// The budget is not spent by this: each address is another one.
+// Fewer bytes are freed than retired_bytes: no address is reused.
 static void check_all_different(void) {
     enum { COUNT = 200000 };
     static uint8_t seen[1 << 24];
@@ -405,7 +406,7 @@ static void check_fork(void) {
 }
 
 enum { THREADS = 4, SHELF = 512 };
-static void *shelf[SHELF]; // blocks on their way from the thread that made them to the one that frees them
+static void *shelf[SHELF]; // blocks on their way from the allocating thread to the one that frees them
 static int thread_failures;
 
 struct parcel {
@@ -482,7 +483,7 @@ static void check_locked(void) {
     CHECK(is_dead(after, 100), "and one that was made when memory was not locked any more");
 }
 
-// MARK: which blocks
+// MARK: which blocks are isolated
 
 enum { ASKED = 1000 };
 
@@ -498,7 +499,7 @@ static __attribute__((noinline)) char *make_there(void) {
     return block;
 }
 
-// Of that many blocks from one place; all are in use together.
+// Counts the isolated blocks among `count` blocks from one call site that are in use at the same time.
 static int count_fenced(char *(*make)(void), int count) {
     static char *blocks[ASKED];
     int fenced = 0;
@@ -573,7 +574,7 @@ static void enter(void) {
     setenv("ZG_TEST_MAPPINGS", entered->mappings, 1);
 }
 
-// As life_run_self, without an end to its patience: the driver has one.
+// Like life_run_self, but without a deadline: the driver has one.
 static int run_mode(void) {
     int status = 0;
     pid_t child = fork();

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 """Builds and runs the runtime's unit tests in Tests/Runtime, and checks what the preload library exports and needs.
 
-A test program states in the lines below its first one how it is built and run, which is its only registration:
+The comment lines below a test program's first line state how it is built and run. There is no other registration:
   link: runtime   linked with the runtime's own objects (white box)
   preload         run with build/lib/libzguard.so preloaded (black box)
-  control         also run without the library: what it checks is libc's behaviour
+  control         also run without the library: its checks hold for libc, too
   options         ZGUARD_OPTIONS for the run
-  also            run once more, with these options besides, such as of a kernel that lacks something; once for each word
+  also            run again with each of these additional options, such as those of a kernel that lacks a feature
   libs            further flags for the compiler
   with            further source files, compiled with the C++ compiler
   library         source file of a shared library that the program loads; its path is the program's first argument
   output: json    every line on standard output that begins with '{' has to be valid JSON
-  timeout         seconds, where the default is too short
-  slow            it takes long: of these --slice takes its part
-  warning         what the library may well say on standard error; otherwise it says nothing
-  processor       the only one that it is for: it holds instructions
-  qemu-user       why it is not run under qemu's user mode: what that does not have or does otherwise
-Every program ends its output with "checks N failures M" and exits with 0 where all checks hold.
+  timeout         seconds, if the default is too short
+  slow            takes long: --slice runs only its share of these tests
+  warning         text that the library may print on standard error; otherwise it must not print anything
+  processor       the only processor that it runs on, because it contains instructions
+  qemu-user       why it does not run under qemu's user mode: what that lacks or does differently
+Every program ends its output with "checks N failures M" and exits with 0 if all checks hold.
 """
 
 import argparse
@@ -46,24 +46,24 @@ TIMEOUT_SECONDS = 40
 JOBS = 2
 TLS_BYTES = 64
 OLDEST_GLIBC = (2, 31)
-PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # of libdl and libpthread
+PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # in libdl and libpthread of older glibcs
 KEYS = {"link", "preload", "control", "options", "also", "libs", "with", "library", "output", "timeout", "slow", "warning", "processor", "qemu-user"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
 
 
-# Another processor's libraries: a tree that ZG_SYSROOT names, or a root of Debian's.
+# Libraries for another processor: the tree in ZG_SYSROOT, or a root directory made from Debian's packages.
 SYSROOT = os.environ.get("ZG_SYSROOT", "")
-EMULATED_TIMES = 6  # as long as on this machine's processor
+EMULATED_TIMES = 6  # times as long as on this machine's processor
 
 
 class NotHere(Exception):
-    """Why a test is not run."""
+    """The reason why a test cannot run here."""
 
 
 def find_emulator():
-    """The words in front of a program of another processor, which may start others like it."""
+    """Returns the command prefix that runs a program of another processor, and the programs that it starts."""
     if ARCH == HERE or processors.WHOLE:
         return []
     try:
@@ -142,7 +142,7 @@ class Program:
         environment, command = scrubbed(**options), [self.executable, *self.arguments]
         if guarded and not self.is_linked:
             environment["LD_PRELOAD"] = str(library)
-        if emulator:  # what starts the program is this machine's
+        if emulator:  # the emulator itself runs on this machine's processor, without the library
             preload = environment.pop("LD_PRELOAD", None)
             command = [*emulator, "env", *([f"LD_PRELOAD={preload}"] if preload else []), *command]
             environment["QEMU_LD_PREFIX"] = SYSROOT
@@ -166,7 +166,7 @@ class Program:
         return int(ends[-1][0])
 
     def trap(self, environment):
-        """Where a sanitizer's trap struck."""
+        """Returns gdb's output with the place where a sanitizer's trap struck."""
         gdb = ["gdb", "-batch", "-nx", "-ex", "set startup-with-shell off", *(word for name, value in environment.items()
                if name in ("LD_PRELOAD", "ZGUARD_OPTIONS") for word in ("-ex", f"set environment {name} {value}")),
                "-ex", "handle SIGSEGV nostop noprint pass", "-ex", "run", "-ex", "backtrace 8", "--args", self.executable, *self.arguments]
@@ -187,7 +187,7 @@ class Program:
                 check_finding_fields(value, line)
 
     def why_not(self, emulator):
-        """Why it is not run here, or nothing."""
+        """Returns the reason why the test does not run here, or an empty text."""
         if self.header.get("processor", ARCH) != ARCH:
             return f"only for {self.header['processor']}"
         return f"qemu-user: {self.header['qemu-user']}" if emulator and "qemu-user" in self.header else ""
@@ -197,13 +197,13 @@ class Program:
         self.checks += self.run_once(True, library, emulator)
         for more in self.header.get("also", "").split():
             self.checks += self.run_once(True, library, emulator, more)
-        if "control" in self.header and not emulator:  # what it checks is libc's, on a kernel
+        if "control" in self.header and not emulator:  # checks libc on a real kernel
             self.checks += self.run_once(False, library, emulator)
         self.seconds = time.monotonic() - started
 
 
 def check_finding_fields(value, line):
-    """The fields of a report line that readers rely on."""
+    """Checks the fields of a report line that readers rely on."""
     for field in ("kind", "access", "confidence", "address", "thread", "stacks", "detail", "count", "pid", "program",
                   "time", "signature"):
         if field not in value:
@@ -229,7 +229,7 @@ def published_names():
 
 
 def check_exports(checked):
-    """The dynamic symbols are the table of published functions, no more and no less."""
+    """The dynamic symbols are exactly those in the table of published functions."""
     wanted, got = published_names(), set()
     for line in command_output(["nm", "-D", "--defined-only", LIBRARY]).splitlines():
         fields = line.split()
@@ -243,7 +243,7 @@ def check_exports(checked):
 
 
 def check_needed(checked):
-    """Only libc and the loader: anything else would come before the program's own libraries."""
+    """The library needs only libc and the loader: anything else would be loaded before the program's own libraries."""
     dynamic = command_output(["readelf", "-dW", LIBRARY])
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
     checked("libc.so.6" in needed, "libc is not needed")
@@ -255,7 +255,7 @@ def check_needed(checked):
 
 
 def check_hardening(checked):
-    """No executable stack, no segment both writable and executable, relocations read-only, all bound at the start."""
+    """No executable stack, no segment both writable and executable, read-only relocations, no lazy binding."""
     headers = command_output(["readelf", "-lW", LIBRARY])
     dynamic = command_output(["readelf", "-dW", LIBRARY])
     stack = re.search(r"GNU_STACK\s+(?:0x\w+\s+){5}([RWE ]+?)\s+(?:0|0x\w+)$", headers, re.M)
@@ -267,7 +267,7 @@ def check_hardening(checked):
 
 
 def check_thread_storage(checked):
-    """Thread-local storage comes out of the little that the loader keeps for preloaded libraries."""
+    """Thread-local storage is small: it comes out of the surplus that the loader reserves for preloaded libraries."""
     headers = command_output(["readelf", "-lW", LIBRARY])
     sizes = [int(size, 16) for size in re.findall(r"TLS\s+(?:0x\w+\s+){4}(0x\w+)", headers)]
     checked(len(sizes) <= 1, "more than one TLS segment")
@@ -279,7 +279,8 @@ def check_thread_storage(checked):
 
 
 def check_version_needs(checked):
-    """The oldest glibc that the library runs with. What it refers to weakly was in other libraries there, which a program may lack."""
+    """Checks the oldest glibc that the library runs with. Weak references name functions that other libraries had in that glibc; a
+    program may lack them."""
     text = command_output(["readelf", "-VW", LIBRARY])
     versions = {tuple(int(part) for part in version.split(".")) for version in re.findall(r"Name: GLIBC_([\d.]+)", text)}
     checked(versions, "no version needs")
@@ -288,7 +289,7 @@ def check_version_needs(checked):
         checked(name in PARTS_OF_OTHERS or name.startswith(("__gmon_start__", "__cxa_finalize", "_ITM_")), f"weak reference to {name}")
     for version in versions:
         checked(version <= OLDEST_GLIBC, f"GLIBC_{'.'.join(map(str, version))} is needed")
-    # A loader before glibc 2.36 skips relative relocations in this form, and says nothing.
+    # A loader before glibc 2.36 skips relocations in the RELR form without a message.
     checked("(RELR" not in command_output(["readelf", "-dW", LIBRARY]), "there are relocations of a newer form")
 
 
@@ -391,11 +392,11 @@ def main():
     results = Results(arguments.verbose)
     BUILD.mkdir(parents=True, exist_ok=True)
     for name, check in LIBRARY_CHECKS.items():
-        if arguments.filter in name and not arguments.library and not processors.WHOLE:  # whatever runs it, it is the same file
+        if arguments.filter in name and not arguments.library and not processors.WHOLE:  # the file does not depend on what runs it
             run_library_check(name, check, results)
     programs = []
     for path in sorted(SOURCES.glob("*.c")):
-        # A file that is another one's library has no main and no header of its own.
+        # The source of another test's library has no main and no header.
         if arguments.filter not in path.name or path.stem.endswith("_library"):
             continue
         program = Program(path)

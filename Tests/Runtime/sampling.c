@@ -1,4 +1,4 @@
-// Profile sample: a use after free in a loop is found as often as the rate says, and where the seed says.
+// Profile sample: a use after free in a loop is found at the sampling rate, and at the same round for the same seed.
 // preload
 // timeout: 300
 // libs: -lm
@@ -12,8 +12,8 @@
 
 #include "life.h"
 
-// Without arguments the program runs itself once for each seed; the run counts in shared memory how often it has
-// committed its bug, and dies of it when the block was one with pages of its own.
+// Without arguments the program runs itself once for each seed. The run counts in shared memory how often it has
+// committed its bug, and crashes when the block was isolated.
 
 enum { SEEDS = 200, MOST = 1000000 };
 
@@ -42,7 +42,7 @@ static int run(void) {
     return 0;
 }
 
-// A block with pages of its own has exactly as many bytes as were asked for; libc's has more.
+// malloc_usable_size of an isolated block is the requested size; libc's is larger.
 enum { ODD = 41, EACH = 5, THREADS = 8000, CHILDREN = 1500 };
 
 static int count_sampled(int blocks) {
@@ -60,7 +60,7 @@ static void *short_thread(void *sum) {
     return NULL;
 }
 
-// The same share of the blocks is chosen whether one thread makes them all, or many make a few each, or many processes.
+// The share of sampled blocks is the same in one thread, in many short threads, and in many short processes.
 static int run_shares(void) {
     map_rounds();
     uint64_t in_threads = 0;
@@ -94,7 +94,7 @@ static void set_options(void) {
     setenv("ZGUARD_OPTIONS", options, 1);
 }
 
-// In which round the bug was found; MOST + 1: it was not.
+// Returns the round in which the bug was found, or MOST + 1.
 static uint64_t found_at(int with_rate, unsigned with_seed) {
     rate = with_rate;
     seed = with_seed;
@@ -145,7 +145,7 @@ static void check_share(uint64_t sampled, int blocks, const char *what) {
 
 static void check_shares(void) {
     rate = 50;
-    seed = 0; // children of a fork draw other numbers than each other then
+    seed = 0; // with a seed, each child of a fork would draw the same numbers
     CHECK_EQUAL(life_run_self("shares", set_options), 0, "the program with short threads and children");
     check_share(rounds[1], THREADS * EACH, "one block of so many is chosen in a long thread");
     check_share(rounds[2], THREADS * EACH, "and in short threads");

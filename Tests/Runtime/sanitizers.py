@@ -3,10 +3,10 @@
 
 usage: Tests/Runtime/sanitizers.py [--operations N] [--seed S] [--filter TEXT]
 
-  thread     the heap with four threads (Tests/Runtime/Model/threads.c says what cannot be under it), under several sets of options
+  thread     the heap with four threads, under several sets of options (Tests/Runtime/Model/threads.c lists what TSan cannot run)
   undefined  the model test, and the preload tests of Tests/Runtime, with a library in which every report is a trap
 
-The tests that are linked with the runtime are built with UBSan anyway (runtime.py), its fuzzers too (scripts/fuzz).
+The white-box tests (runtime.py) and the fuzzers (scripts/fuzz) are always built with UBSan.
 """
 
 import argparse
@@ -31,17 +31,17 @@ OPTIONS = [
     ("continue", "on_finding=continue"),
     ("mappings", "protect=mprotect:fence_overhead=100%:retired_bytes=4M"),
 ]
-# No stacks, no handlers, no thread of the runtime's own: see threads.c.
+# No stacks, no handlers, no maintenance thread: see threads.c.
 ALWAYS = "stack_depth=0:handle_signals=0:pressure_thread=0:report_path=/dev/null"
 
-# The preload tests that are about the heap and its callers, and take no longer than a few seconds.
+# The preload tests of the heap and its callers that take no longer than a few seconds.
 RUNTIME_TESTS = ["semantics", "threads_end", "gone_images", "little_space", "signal_calls"]
 
 
 def build_threads():
     source, runtime, target = TESTS / "Runtime/Model/threads.c", builds.archive("thread"), builds.BUILD / "model/threads"
     clang = builds.find_clang()
-    # Swift's own clang comes with a TSan that knows libdispatch, and needs it.
+    # The TSan in Swift's clang needs libdispatch.
     libraries = Path(clang).resolve().parent.parent / "lib" / "swift" / "linux"
     dispatch = [f"-L{libraries}", "-ldispatch", "-lBlocksRuntime", f"-Wl,-rpath,{libraries}"] if libraries.exists() else []
     return builds.compiled(target, [clang, "-std=gnu17", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror",
@@ -51,7 +51,7 @@ def build_threads():
 
 
 def run_threads(options, arguments):
-    """What went wrong, or None."""
+    """Returns the error, or None."""
     program = build_threads()
     environment = scrubbed(ZGUARD_OPTIONS=":".join(filter(None, [ALWAYS, options])))
     code, out, _ = run_within(120 + arguments.operations / 1000, [program, int(arguments.operations), arguments.seed],
@@ -64,7 +64,7 @@ def run_threads(options, arguments):
 
 
 def run_driver(name, words):
-    """The same, of another driver."""
+    """Like run_threads, for another driver."""
     result = subprocess.run([sys.executable, str(TESTS / "Runtime" / name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, errors="replace")
     closing = re.search(r"^(\d+) passed, 0 failed", result.stdout, re.M)

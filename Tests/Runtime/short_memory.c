@@ -1,5 +1,5 @@
-// Programs whose memory gets short, and the thread that gives it back: limits, control groups, filters, fork, exit.
-// qemu-user: limits of address space and of data are not set, and filters of system calls are not emulated
+// Programs short of memory, and the thread that gives memory back: limits, control groups, filters, fork, exit.
+// qemu-user: does not set limits on address space and data, and does not emulate seccomp filters
 // slow
 // preload
 // timeout: 180
@@ -23,7 +23,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-// --- what a process looks like from inside, without malloc -------------------------------------------------------------
+// --- a process's memory and threads, read without malloc -------------------------------------------------------------
 
 static size_t resident(void) {
     char text[128];
@@ -35,7 +35,7 @@ static size_t resident(void) {
     return second ? strtoul(second, NULL, 10) * 4096 : 0;
 }
 
-// Threads named "zguard", or with NULL all.
+// Counts the threads named `name`, or all threads if it is NULL.
 static int count_threads(const char *name) {
     char entries[2048] __attribute__((aligned(16)));
     int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
@@ -77,7 +77,7 @@ static uint64_t counter(enum zg_counter number) {
 
 // --- work ------------------------------------------------------------------------------------------------------------
 
-// Allocates this much in blocks of a size, writes it, frees it. False where an allocation fails.
+// Allocates `bytes` bytes in blocks of `size`, writes them, and frees them. False if an allocation fails.
 static bool fill_and_free(size_t bytes, size_t size) {
     size_t count = bytes / size;
     char **blocks = mmap(NULL, count * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -92,7 +92,7 @@ static bool fill_and_free(size_t bytes, size_t size) {
     return all;
 }
 
-// Frees as it goes, with little in use at any time. False where an allocation fails.
+// Allocates and frees with few blocks in use at any time. False if an allocation fails.
 static bool churn(size_t bytes, size_t size) {
     enum { HELD = 256 };
     static char *held[HELD];
@@ -121,14 +121,15 @@ static bool wait_for_thread(bool there) {
     return false;
 }
 
-// --- a process that holds much that it does not need --------------------------------------------------------------------
+// --- an idle process that holds much freed memory --------------------------------------------------------------------
 
 static int be_idle(void) {
     if (!fill_and_free(200 * MIB, 8000)) return 1;
     if (resident() < 100 * MIB) return 2;
     if (!wait_for_thread(true)) return 3;
     for (int i = 0; i < 200; i++) {
-        if (resident() < 60 * MIB) return counter(zg_counter_threads) == 1 ? 0 : 4; // ours is none of the program's
+        // the runtime's thread is not counted
+        if (resident() < 60 * MIB) return counter(zg_counter_threads) == 1 ? 0 : 4;
         usleep(50000);
     }
     fprintf(stderr, "resident %zu MiB\n", resident() / MIB);
@@ -142,7 +143,7 @@ static int be_threadless(void) {
     return 0;
 }
 
-// zguard trim: answered by the thread of a process that does nothing.
+// zguard trim: the runtime's thread answers for an idle process.
 static int answer_trim(void) {
     if (!fill_and_free(200 * MIB, 8000) || !wait_for_thread(true)) return 1;
     struct zg_stats_page *page = own_page();
@@ -167,7 +168,7 @@ static void *nap(void *unused) {
     return unused;
 }
 
-// The thread is made with the program's own one, whatever the stack looks like.
+// The runtime starts its thread together with the program's own thread, whatever the stack looks like.
 static int start_beside(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000)) return 1;
@@ -177,7 +178,7 @@ static int start_beside(void) {
     return there ? 0 : 3;
 }
 
-// --- fork and exit -----------------------------------------------------------------------------------------------------
+// --- fork and exit ---------------------------------------------------------------------------------------------------
 
 static int fork_often(void) {
     if (!fill_and_free(200 * MIB, 8000) || !wait_for_thread(true)) return 1;
@@ -186,7 +187,7 @@ static int fork_often(void) {
         if (child == 0) {
             if (count_threads(NULL) != 1) _exit(90);
             int result = work_with_blocks(200);
-            if (i % 50 == 0) { // the child's own thread
+            if (i % 50 == 0) { // the child starts a thread of its own
                 if (!fill_and_free(150 * MIB, 8000) || !wait_for_thread(true)) _exit(91);
                 pid_t grandchild = fork();
                 if (grandchild == 0) exit(count_threads(NULL) == 1 ? work_with_blocks(100) : 92);
@@ -197,7 +198,7 @@ static int fork_often(void) {
         }
         int result = life_wait(child);
         if (result) return result;
-        if (i % 20 == 0) fill_and_free(100 * MIB, 8000); // gives it something to do meanwhile
+        if (i % 20 == 0) fill_and_free(100 * MIB, 8000); // work for the runtime's thread meanwhile
     }
     return count_threads("zguard") <= 1 ? 0 : 2;
 }
@@ -211,7 +212,7 @@ static int exit_while_busy(void) {
     exit(0);
 }
 
-// The process ends with the last thread of the program's: ours must not keep it.
+// The process ends with the program's last thread: the runtime's thread must not keep it alive.
 static int leave_main(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000) || !wait_for_thread(true)) return 1;
@@ -219,7 +220,8 @@ static int leave_main(void) {
     pthread_exit(NULL);
 }
 
-// Who closes a descriptor and opens a file gets the same number, though the thread reads files meanwhile.
+// A program that closes a descriptor and opens a file gets the same number, even while the runtime's thread reads
+// files.
 static int reuse_numbers(void) {
     if (!fill_and_free(200 * MIB, 8000) || !wait_for_thread(true)) return 1;
     struct timespec start, now;
@@ -231,7 +233,7 @@ static int reuse_numbers(void) {
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec - start.tv_sec < 3);
-    // All of them closed, as daemons do.
+    // Close all descriptors, as daemons do.
     syscall(SYS_close_range, 3u, ~0u, 0u);
     if (open("/dev/null", O_RDONLY) != 3) return 3;
     if (!fill_and_free(100 * MIB, 8000)) return 4;
@@ -240,20 +242,20 @@ static int reuse_numbers(void) {
     return work_with_blocks(500);
 }
 
-// --- limits --------------------------------------------------------------------------------------------------------------
+// --- limits ----------------------------------------------------------------------------------------------------------
 
 static void limit(int resource, rlim_t value) {
     struct rlimit limit = {value, value};
     setrlimit(resource, &limit);
 }
 
-// More is freed than there is room for, with a quarantine that would keep all of it.
+// Frees more than the limits allow to keep, with a quarantine that would hold all of it.
 static int churn_much(void) {
     return churn(2000 * MIB, 8000) && churn(1000 * MIB, 20000) && churn(1000 * MIB, 300000) ? 0 : 1;
 }
 static int churn_small(void) { return churn(3000 * MIB, 1000) ? 0 : 1; }
 
-// What is dead makes room for blocks of other sizes, by every function that allocates.
+// Freed blocks make room for blocks of other sizes, through every function that allocates.
 static int change_sizes(void) {
     for (size_t size = 100; size < 2 * MIB; size = size * 5 / 2)
         if (!fill_and_free(40 * MIB, size)) return 1;
@@ -271,7 +273,7 @@ static int change_sizes(void) {
     return 0;
 }
 
-// --- filters -------------------------------------------------------------------------------------------------------------
+// --- filters ---------------------------------------------------------------------------------------------------------
 
 static void filter(const int *numbers, int count, uint32_t action) {
     struct sock_filter program[40];
@@ -284,11 +286,11 @@ static void filter(const int *numbers, int count, uint32_t action) {
     program[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog whole = {(unsigned short)at, program};
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    // For all threads, ours too.
+    // The filter applies to all threads, including the runtime's.
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &whole) != 0) _exit(77);
 }
 
-// The kernel gives nothing any more: what is dead has to do.
+// The kernel refuses more memory: allocations have to reuse freed blocks.
 static int refuse_memory(void) {
     static char *blocks[40000];
     if (!fill_and_free(40 * MIB, 1000)) return 1;
@@ -304,7 +306,7 @@ static int refuse_memory(void) {
     return 0;
 }
 
-// Calls that the program does not make itself any more kill it.
+// Installs a filter that kills the process if the runtime makes calls that the program itself makes no more.
 static int be_confined(void) {
     static const int calls[] = {
         SYS_openat, SYS_prlimit64, SYS_close, SYS_clone, SYS_clone3, SYS_fcntl, SYS_socket,
@@ -322,7 +324,7 @@ static int be_confined(void) {
     return 0;
 }
 
-// --- control groups ------------------------------------------------------------------------------------------------------
+// --- control groups --------------------------------------------------------------------------------------------------
 
 static char group[256];
 
@@ -341,7 +343,7 @@ static void enter_group(void) {
     if (!put("cgroup.procs", number)) _exit(78);
 }
 
-// As many small blocks in use as would fill the group four times over if each had a page.
+// Keeps small blocks that would fill the group four times over if each had a page.
 static int keep_small(void) {
     for (int i = 0; i < 128 * 1024; i++) {
         char *block = malloc(64);
@@ -351,7 +353,7 @@ static int keep_small(void) {
     return 0;
 }
 
-// A group of our own with a limit, in version 1 or 2 of the hierarchy. False where there is none to be had.
+// Makes a control group with a limit, in version 1 or 2 of the hierarchy. False if that is not possible.
 static bool make_group(int version) {
     const char *parents[] = {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"};
     snprintf(group, sizeof group, "%s/zguard-test-%d", parents[version - 1], getpid());
@@ -385,11 +387,11 @@ static void check_group(int version) {
     for (int i = 0; rmdir(group) != 0 && i < 100; i++) usleep(20000);
 }
 
-// --- all of it -----------------------------------------------------------------------------------------------------------
+// --- the modes -------------------------------------------------------------------------------------------------------
 
 static void little_space(void) { limit(RLIMIT_AS, (rlim_t)4 << 30); }
 static void little_data(void) { limit(RLIMIT_DATA, (rlim_t)200 << 20); }
-// What one size has taken no other one gets, dead or free.
+// Memory that one size class has taken serves no other class, whether its blocks are freed or unused.
 static void some_data(void) { limit(RLIMIT_DATA, (rlim_t)1000 << 20); }
 
 static const struct {

@@ -1,4 +1,4 @@
-// Where stacks do not repeat, they are shortened and the statistics say so; their memory is bounded; where they repeat again, they are whole.
+// Stacks are shortened while they do not repeat, and recorded whole once they repeat again; their memory stays bounded.
 // preload
 // options: stack_overhead=100%
 
@@ -38,11 +38,11 @@ int main(void) {
     if (!CHECK(bytes <= UINT64_C(64) << 20, "they keep to their bound"))
         fprintf(stderr, "%ju bytes\n", (uintmax_t)bytes);
     CHECK(bytes >= nodes * 16, "in which the nodes lie");
-    // One stack, again and again, makes up for it.
+    // Captures of one known stack, again and again, make new stacks affordable.
     for (uint64_t i = 0; i < KNOWN; i++) free(left(1, 0));
     uint64_t shortened = count_of(zg_counter_stacks_shortened), before = count_of(zg_counter_stack_nodes);
     for (uint64_t i = 0; i < PATHS; i++) free(left(i << 8 | UINT64_C(5) << 20, DEPTH));
-    for (uint64_t i = 0; i < NEW / 10; i++) free(left(1, 0)); // the thread's counts become public
+    for (uint64_t i = 0; i < NEW / 10; i++) free(left(1, 0)); // publishes the thread's counters
     CHECK_EQUAL(count_of(zg_counter_stacks_shortened), shortened, "new stacks are recorded whole again");
     CHECK(count_of(zg_counter_stack_nodes) >= before + PATHS, "with their frames");
     return check_end();

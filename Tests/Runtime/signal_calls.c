@@ -1,4 +1,4 @@
-// signal, sysv_signal and siginterrupt as libc has them.
+// signal, sysv_signal and siginterrupt behave as in libc.
 // preload
 // control
 

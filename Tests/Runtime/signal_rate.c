@@ -1,4 +1,4 @@
-// Signal handlers that allocate and free at a high rate while the program does: nothing is lost, doubled or stuck.
+// Signal handlers allocate and free at a high rate while the program does: no block is lost or doubled, none hangs.
 // preload
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include "life.h"
 
 enum { RING = 256 };
-static void *ring[RING]; // made by the handler at one time, freed by it at another
+static void *ring[RING]; // allocated in one run of the handler, freed in another
 static unsigned ring_at;
 static uint64_t handled, wrong;
 static int stop;
@@ -61,7 +61,7 @@ int main(void) {
         CHECK_EQUAL(work_with_blocks(2000), 0, "the program works under fire");
         pthread_t other;
         void *result = NULL;
-        // A thread is hit by the timer in its first and last instructions, too.
+        // The timer also interrupts a thread's first and last instructions.
         if (CHECK_EQUAL(pthread_create(&other, NULL, short_lived, NULL), 0, "a thread starts under fire")) {
             pthread_join(other, &result);
             CHECK_EQUAL(result, 0, "a thread works under fire");

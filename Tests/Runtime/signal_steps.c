@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__)
 
-// The trap flag: the processor raises SIGTRAP after each instruction. The kernel clears it in the handler.
+// The trap flag: the processor raises SIGTRAP after each instruction. The kernel clears the flag in the handler.
 static inline void steps_on(void) { __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 static inline void steps_off(void) { __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 
@@ -18,7 +18,7 @@ enum { PREPARED = 60000 };
 static void **prepared; // blocks for the handler to free
 static size_t prepared_count, prepared_used;
 static uint64_t steps, failures;
-static int mode; // what the handler does
+static int mode; // operations of the handler: 1 malloc, 2 free, 4 realloc
 
 static void on_step(int number) {
     (void)number;
@@ -71,8 +71,8 @@ static void run(const char *what, int handler_mode, int rounds, size_t size) {
     CHECK_EQUAL(work_with_blocks(200), 0, "the heap is well afterwards");
 }
 
-// The handler allocates at one step only, a later one in each thread: until then the thread is new to the runtime.
-// thrd_create: a thread that pthread_create did not start is met at its first allocation.
+// The handler allocates at one step only, one step later in each new thread. Up to that step the runtime does not know
+// the thread: thrd_create is not intercepted, so that the runtime meets the thread at its first allocation.
 static __thread uint64_t thread_steps;
 static uint64_t act_at;
 
@@ -94,7 +94,7 @@ static int first_allocations(void) {
     struct sigaction action = {.sa_handler = on_one_step};
     sigaction(SIGTRAP, &action, NULL);
     free(malloc(20));
-    // Every instruction of the beginning, then every fifth: the rest is long and much alike.
+    // Every one of the first 300 instructions, then every fifth: the rest is long and repetitive.
     for (act_at = 1; act_at < 3000; act_at += act_at < 300 ? 1 : 5) {
         thrd_t thread;
         int result = 1;
@@ -106,7 +106,7 @@ static int first_allocations(void) {
     return 0;
 }
 
-// The runtime's destructor runs before that of a later key in every round; steps go on to the last round.
+// In every round of destructors, the runtime's runs before that of a later key. Single steps go on to the last round.
 static pthread_key_t key;
 static void last_round(void *value) {
     uint64_t round = (uint64_t)value;

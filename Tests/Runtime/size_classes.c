@@ -1,4 +1,4 @@
-// Size classes: every size has the smallest class that holds it; slot numbers by reciprocal are exact.
+// Size classes: every size gets the smallest class that holds it; slot numbers computed by a reciprocal are exact.
 // link: runtime
 
 #include "blocks/slab.h"
@@ -34,7 +34,7 @@ int main(void) {
         CHECK(zg_slab_is_valid(slab), "the slab is valid");
         CHECK_EQUAL(slab->base % zg_min(bytes & -bytes, 4096), 0, "slots have their natural alignment");
         for (int i = 0; i < 30000; i++) {
-            // First, last and random slots; in each the first, second, last and a random byte.
+            // First, last and random slots. In each slot the first, second, last and a random byte.
             uint64_t slot = i < 100   ? (uint64_t)i
                             : i < 200 ? slots - 1 - (uint64_t)(i - 100)
                                       : work_random(&state) % slots;

@@ -1,4 +1,4 @@
-// New stacks that take more than stack_overhead are shortened, in steps, down to what is innermost; equal ones stay equal; without a limit none is.
+// Captures over the stack_overhead budget are shortened in steps, equal stacks stay equal, and 100% never shortens.
 // preload
 // options: stack_overhead=0%:stack_bytes=4g:fence_per_context=0
 
@@ -40,7 +40,7 @@ struct stack {
     uint64_t innermost, outermost;
 };
 
-// Of the allocation of a block.
+// Returns the stack of a block's allocation.
 static struct stack stack_of(void *block) {
     char text[65536];
     struct stack stack = {0};
@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     CHECK(whole.frames > DEPTH && first.frames == whole.frames, "a few stacks are whole, whatever their share");
     CHECK_EQUAL(count_of(zg_counter_stacks_shortened), 0, "which the counter says, too");
 
-    // Few enough that the thread's cache knows what there is of them, or one: then there is nothing more to shorten.
+    // Ends when the stacks are so short that the thread's cache has all their frames, or have one frame.
     int frames = whole.frames;
     bool shrinks = true, is_settled = false;
     for (int chunks = 0; chunks < CHUNKS_MOST && !is_settled; chunks++) {
@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
         allocate_anew(CHUNK);
         int now = stack_of_new(0).frames;
         is_settled = now <= SETTLED && count_of(zg_counter_stacks_shortened) - shortened < CHUNK / 10;
-        shrinks &= now <= frames || now == whole.frames; // the first ones with some innermost frames are whole
+        shrinks &= now <= frames || now == whole.frames; // the first stacks with these innermost frames are whole
         frames = now;
     }
     struct stack last = stack_of_new(1);

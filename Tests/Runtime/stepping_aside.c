@@ -1,4 +1,4 @@
-// A thread that has stepped aside allocates from libc, uncounted; what it frees of the heap's is freed as ever.
+// A thread in bypass allocates from libc, uncounted; heap blocks that it frees are freed as always.
 // link: runtime
 // options: fence_per_context=0:on_finding=continue
 // warning: ==zguard==
@@ -46,7 +46,7 @@ static void check_aside(void) {
     CHECK_EQUAL(counted(), before, "it is counted nowhere");
     for (int i = 0; i < BLOCKS; i++) zg_entry_plain_free(mine[i], FRAME);
 
-    // More than a signal handler may leave behind.
+    // More than the number of frees that a signal handler may defer.
     CHECK(BLOCKS > 2 * MOST_DEFERRED, "many");
     for (int i = 0; i < BLOCKS - 1; i++) zg_entry_plain_free(blocks[i], FRAME);
     char *moved = zg_entry_reallocate(blocks[BLOCKS - 1], 2 * SIZE, FRAME);
@@ -74,7 +74,7 @@ int main(void) {
         CHECK_EQUAL(pthread_create(&other, NULL, on_another_thread, NULL), 0, "a thread");
         pthread_join(other, NULL);
         zg_api_own()->step_back();
-        zg_api_own()->step_back(); // once too often: nothing happens
+        zg_api_own()->step_back(); // one call too many has no effect
         zg_entry_plain_free(kept, FRAME);
         zg_entry_plain_free(still, FRAME);
         char *block = made(SIZE);
@@ -82,7 +82,7 @@ int main(void) {
         zg_entry_plain_free(block, FRAME);
         CHECK_EQUAL(zg_stats_get(zg_counter_findings), 0, "nothing is found");
     }
-    // A bug aside is a bug.
+    // Bugs are found in bypass as well.
     char *block = made(SIZE);
     zg_api_own()->step_aside();
     zg_entry_plain_free(block, FRAME);

@@ -1,9 +1,9 @@
-// The check of the Swift runtime's object layout: one as expected, and others that differ in one thing each.
+// The check of the Swift runtime's object layout accepts the expected layout, and no other.
 // preload
 // libs: -rdynamic
 // warning: this Swift runtime lays out objects in a way that is not known
 
-// The program itself plays the Swift runtime: it exports the functions that the check calls.
+// The program itself takes the place of the Swift runtime: it exports the functions that the check calls.
 
 #include "life.h"
 

@@ -1,4 +1,4 @@
-// Profile mte: which memory has which tag, what is found by tags at the instruction, and whose it was.
+// Profile mte: tags of memory, findings by tag mismatch at the faulting instruction, and the block that they name.
 // processor: aarch64
 // preload
 // options: profile=mte:report_path=findings-%p.jsonl
@@ -135,7 +135,7 @@ static void check_fork(void) {
     free(block);
 }
 
-// --- what is found ---------------------------------------------------------------------------------------------------
+// --- findings --------------------------------------------------------------------------------------------------------
 
 static char *block, *behind;
 static volatile char sink;

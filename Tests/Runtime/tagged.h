@@ -1,4 +1,4 @@
-// What tests of memory tags share: tags of pointers and of memory.
+// Helpers of the memory tagging tests: tags of pointers and of memory.
 
 #ifndef TAGGED_H
 #define TAGGED_H
@@ -13,14 +13,14 @@ static inline bool has_tags(void) { return getauxval(AT_HWCAP2) & HAS_TAGS; }
 static inline uint64_t address_of(const void *pointer) { return (uint64_t)pointer & ~(UINT64_C(15) << 56); }
 static inline uint32_t tag_of(const void *pointer) { return (uint64_t)pointer >> 56 & 15; }
 
-// The tag of the 16 bytes at an address.
+// Returns the tag of the 16 bytes at an address.
 static inline uint32_t tag_at(uint64_t address) {
     uint64_t word = address;
     __asm__ volatile(".arch_extension memtag\n ldg %0, [%0]" : "+r"(word)::"memory");
     return word >> 56 & 15;
 }
 
-// Blocks at the address of a block that died, one after the other; NULL where its place is not used again.
+// Allocates until a block lies at the address of the freed `block`. Returns NULL if that address is not reused.
 static inline char *next_at(const char *block, uint64_t size) {
     for (int i = 0; i < 1000; i++) {
         char *other = malloc(size);

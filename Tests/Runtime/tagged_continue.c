@@ -1,4 +1,4 @@
-// Profile mte with on_finding=continue: after each finding the access is made, and the program goes on; checks begin again.
+// Profile mte with on_finding=continue: after each finding the access succeeds, the program goes on, and checks resume.
 // processor: aarch64
 // preload
 // options: profile=mte:on_finding=continue:quarantine_bytes=0:report_path=findings-%p.jsonl
@@ -12,7 +12,7 @@ enum { SIZE = 64 };
 
 static volatile char sink;
 
-// How many findings the process has reported since the last time.
+// Returns the number of new findings since the last call; negative if any is of another kind.
 static int new_findings(const char *kind) {
     static char said[1 << 18];
     static int before;
@@ -89,7 +89,7 @@ static void check_threads(void) {
     CHECK(found >= 1 && found <= THREADS, "threads use it and go on");
 }
 
-// A system call whose buffer is dead does what it would have done.
+// A system call with a freed buffer does the same as without the runtime.
 static void check_calls(void) {
     int ends[2];
     char *block = malloc(SIZE), got[4] = {0};

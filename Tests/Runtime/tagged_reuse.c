@@ -1,4 +1,4 @@
-// Profile mte where places are used again at once: a stale pointer leads to the block that it belonged to.
+// Profile mte without a quarantine: a stale pointer leads to the freed block, even after its slot was reused.
 // processor: aarch64
 // preload
 // options: profile=mte:quarantine_bytes=0:report_path=findings-%p.jsonl
@@ -13,9 +13,9 @@ enum { SIZE = 48, OTHER = 40, OWNERS = 6 };
 static char *block, *other;
 static volatile char sink;
 
-// One after the other at one place: no two of them with the same tag.
+// Successive blocks in one slot all have different tags.
 static void check_owners(void) {
-    enum { IN_OTHER_SLOTS = 200 }; // the first of a size lie in slots of a larger one
+    enum { IN_OTHER_SLOTS = 200 }; // the first blocks of a size lie in slots of a larger class
     for (int i = 0; i < IN_OTHER_SLOTS; i++) sink = *(volatile char *)malloc(SIZE);
     char *owners[OWNERS] = {malloc(SIZE)};
     for (int i = 1; i < OWNERS; i++) {
@@ -27,7 +27,7 @@ static void check_owners(void) {
     free(owners[OWNERS - 1]);
 }
 
-// `other` is where `block` was, and not as large.
+// Places the smaller `other` at the address of the freed `block`.
 static void prepare(void) {
     block = malloc(SIZE);
     free(block);

@@ -1,4 +1,4 @@
-// Profile mte: a program that takes the tags off its pointers is not checked any more, and goes on.
+// Profile mte: a program that strips tags off its pointers is no longer checked, and continues.
 // processor: aarch64
 // preload
 // options: profile=mte:on_finding=continue

@@ -1,4 +1,4 @@
-// Threads: five hundred of them, key destructors that free and allocate, detached and cancelled threads, C11 threads.
+// Threads: five hundred threads, key destructors that free and allocate, detached and cancelled threads, C11 threads.
 // preload
 // control
 
@@ -10,7 +10,7 @@
 static pthread_key_t keys[4];
 static int destructors_run, bad_blocks;
 
-// Frees what the key holds, and in the first rounds leaves something for the next one.
+// Frees the key's value. In the first rounds of destructors it sets a new value for the next round.
 static void destroy(void *value) {
     unsigned char *block = value;
     int rounds = block[0];

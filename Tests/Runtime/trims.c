@@ -1,5 +1,5 @@
-// Memory is given back again and again: what was given back, and is not used since, is not gone over once more.
-// qemu-user: it says of memory that it was given back, and keeps it
+// Trimming again and again: memory that was given back and not used since is not given back once more.
+// qemu-user: confirms that memory was given back, but keeps it
 // link: runtime
 // also: protect=mprotect:fence_windows=off
 // options: fence_per_context=0:report_path=/dev/null
@@ -22,7 +22,7 @@ int main(void) {
     if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     for (int i = 0; i < COUNT; i++) blocks[i] = heap_allocate(BYTES, 16, false);
     for (int i = 0; i < COUNT; i++)
-        if (i % KEPT) heap_free(blocks[i]); // a few in each run live on
+        if (i % KEPT) heap_free(blocks[i]); // a few blocks in each run stay in use
     CHECK(give_back() > COUNT * BYTES / 2, "most of the memory goes back");
     uint64_t again = 0;
     for (int i = 0; i < 10; i++) again += give_back();
@@ -33,7 +33,8 @@ int main(void) {
     CHECK_EQUAL(give_back(), 0, "once");
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = heap_allocate(BYTES, 16, false);
-        for (int j = 0; j < BYTES; j++) blocks[i][j] = 1; // whatever was given back can be used where it is handed out
+        // memory that was given back is usable when it is handed out again
+        for (int j = 0; j < BYTES; j++) blocks[i][j] = 1;
     }
     for (int i = 0; i < COUNT; i++)
         if (i % KEPT) heap_free(blocks[i]);

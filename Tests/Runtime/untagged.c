@@ -1,4 +1,4 @@
-// Profile mte without memory tagging is profile guard, and the statistics say so; with it they count tagged blocks.
+// Without memory tagging, profile mte is profile guard, and the statistics say so; with it, they count tagged blocks.
 // link: runtime
 // options: profile=mte:fence_per_context=0
 // warning: no memory tagging
@@ -17,7 +17,7 @@ int main(void) {
     for (int i = 0; i < BLOCKS; i++) {
         char *block = heap_allocate(SIZE, 16, i % 2);
         CHECK((zg_arch_tag((uint64_t)block) != 0) == zg_tags_are_on(), "pointers have tags where tags are used");
-        CHECK(zg_lookup_is_ours((uint64_t)block), "guarded");
+        CHECK(zg_lookup_is_in_heap((uint64_t)block), "guarded");
         for (int j = 0; j < SIZE; j++) block[j] = (char)i;
         zg_entry_plain_free(block, HEAP_FRAME);
     }

@@ -46,7 +46,7 @@ struct Catching : Base {
             cxx_frames(point, context, depth - 1);
             throw std::runtime_error("on the way back");
         } catch (const std::runtime_error &) {
-            point(context); // inside a handler
+            point(context); // inside an exception handler
         }
     }
 };

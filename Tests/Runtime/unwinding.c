@@ -34,7 +34,8 @@ static uint64_t compared, captures;
 
 extern void cxx_frames(void (*point)(void *), void *context, int depth);
 
-// libunwind's answer from the caller's caller outwards. An interrupted frame's pc is stored plus one, as the runtime does.
+// Returns libunwind's stack from the caller's caller outwards. Stores an interrupted frame's pc plus one, as the
+// runtime does.
 static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_cursor_t cursor;
     unw_context_t context;
@@ -45,8 +46,8 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_init_local(&cursor, &context);
     for (int i = 0; count < MOST; i++) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
-        // libunwind marks the frame that the step through the signal's frame led to: the interrupted one. For arm64 it marks the frame
-        // in front of that, the signal trampoline's.
+        // libunwind marks the interrupted frame, which the step through the signal's frame leads to. On arm64 it marks
+        // the frame in front of that, the signal trampoline's.
         bool is_marked = unw_is_signal_frame(&cursor) > 0;
         if (i >= 2) frames[count++] = pc + (ZG_ARCH_SIGNAL_RETURN_BYTES ? was_marked : is_marked);
         was_marked = is_marked;
@@ -55,7 +56,7 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     return count;
 }
 
-// libunwind's answers for arm64 lack the outermost function, the one that says that nothing called it.
+// Appends the outermost function, whose CFI leaves the return address undefined. libunwind omits it on arm64.
 static int with_outermost(uint64_t *frames, int count, const uint64_t *ours, int our_count) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -72,7 +73,7 @@ static void show(const char *who, const uint64_t *frames, int count) {
     fprintf(stderr, " (%d)\n", count);
 }
 
-// A point of the program at which the stack is taken, as malloc would take it.
+// Captures the stack here as malloc would, and compares it with libunwind's.
 static __attribute__((noinline)) void compare(const char *where) {
     const uint64_t *frame = ZG_ARCH_FRAME();
     uint64_t expected[MOST], captured[MOST];
@@ -81,7 +82,7 @@ static __attribute__((noinline)) void compare(const char *where) {
     if (!CHECK(thread, "the thread is entered")) return;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     int depth = zg_config.stack_depth;
-    for (int round = 0; round < 3; round++) { // the first fills the caches, the others come from them
+    for (int round = 0; round < 3; round++) { // the first round fills the caches, later ones use them
         uint32_t stack = zg_capture(thread, true);
         int got = zg_depot_get(stack, captured, ZG_STACK_MAX_DEPTH + 16);
         wanted = with_outermost(expected, wanted, captured, got);
@@ -125,14 +126,14 @@ static __attribute__((noinline)) int recurse_with_alloca(int depth) {
     return depth ? recurse_with_alloca(depth - 1) + room[depth] : 0;
 }
 
-// Two stacks with the same return addresses at the same places, but that a frame in between begins elsewhere: only the frame
-// pointer that was saved below it tells them apart.
+// Two stacks with the same return addresses at the same places. A frame between them begins elsewhere, and only the
+// frame pointer saved below that frame tells the stacks apart.
 static uint64_t shifted_at, shifted_wanted;
 static volatile int shifted_bytes = 16;
 static void (*volatile shifted_entry)(size_t);
 
 static __attribute__((noinline)) void shifted_innermost(void) {
-    char *here = alloca((size_t)shifted_bytes); // a frame pointer of its own, which saves the other one
+    char *here = alloca((size_t)shifted_bytes); // needs a frame pointer, and so saves the caller's
     shifted_at = (uint64_t)here;
     if (shifted_at == shifted_wanted) compare("a frame that begins elsewhere");
     __asm__ volatile("" ::"r"(here) : "memory");
@@ -166,7 +167,7 @@ static void shifted_frames(void) {
     if (!CHECK(shifted_at == at, "both stacks end at the same place")) return;
     shifted_wanted = at;
     for (int i = 0; i < 16; i++)
-        shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // from one place
+        shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // both from one call site
 }
 
 static int order(const void *a, const void *b) {
@@ -213,7 +214,7 @@ static void signals(void) {
 }
 
 #if defined(__aarch64__)
-// A frame that holds the whole of long vectors: not one that comes with a system call, at which a thread gives them up.
+// Signal frames with full vector state. A system call discards that state, so that these signals have to be faults.
 enum { BREAK_BYTES = 4, PAGE = 4096, VECTORS = 32 };
 static char *closed;
 static uint64_t vector_bytes, vector_frames;
@@ -224,7 +225,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
     recurse(8, "below a frame with vectors");
     if (number == SIGTRAP) machine->pc += BREAK_BYTES;
     else mprotect(closed, PAGE, PROT_READ | PROT_WRITE);
-    // Their frame's end is known where the handler runs on the stack that was interrupted.
+    // The end of the signal frame is known if the handler runs on the interrupted stack.
     if (number == SIGTRAP) vector_frames += machine->sp - (uint64_t)info >= VECTORS * vector_bytes;
 }
 
@@ -388,7 +389,7 @@ static void alternate_stack(void) {
     sigaltstack(&old, NULL);
 }
 
-// Registers of a program that went wrong: a walk from there reads nothing without asking, whatever they hold.
+// Registers of a crashed program: whatever they hold, the unwinder probes memory before it reads.
 static void wild_registers(void) {
     int ended = 0;
     for (uint64_t distance = 0; distance < 64; distance++)
@@ -434,7 +435,7 @@ int main(void) {
     zg_config.stack_depth = 32;
     while (captures < 1000000) shape(3 + (int)(work_random(&shape_state) % 40) / 2);
     CHECK_EQUAL(shape_wrong, 0, "every one of a million captures is the walk from scratch");
-    zg_unwind_forget();
+    zg_unwind_invalidate_rules();
     recurse(20, "after the rules were forgotten");
     CHECK(compared > 500, "many points were compared");
     return check_end();

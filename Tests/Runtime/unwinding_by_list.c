@@ -1,4 +1,4 @@
-// Captured stacks equal libunwind's, where images are found by the loader's list.
+// Captured stacks equal libunwind's, with images found by the loader's list.
 // link: runtime
 // options: fence_per_context=0:stack_bytes=1g:stack_overhead=100%:find_object=0
 // with: unwind_frames.cpp

@@ -1,4 +1,4 @@
-// Faults of threads whose scalable vectors and matrices are in use: what is found, and that all is in them that was, afterwards.
+// Faults of threads that use scalable vectors or matrices: the findings, and that all registers keep their contents.
 // processor: aarch64
 // preload
 // options: profile=fence:on_finding=continue:report_path=findings-%p.jsonl
@@ -15,10 +15,9 @@
 enum { SIZE = 4096, PAGE = 4096, VECTORS = 32, MOST_STATE = VECTORS * VECTOR_MOST + 17 * VECTOR_MOST / 8 };
 
 static char *block;
-static bool
-    has_kernels_frames; // qemu's user mode leaves out the record of what failed, and says nothing of the frames' size
+static bool has_kernels_frames; // false in qemu's user mode: no ESR record, and no AT_MINSIGSTKSZ
 
-// --- what is found ---------------------------------------------------------------------------------------------------
+// --- findings --------------------------------------------------------------------------------------------------------
 
 #define SVE ".arch_extension sve\n ptrue p0.b\n "
 #define SME ".arch_extension sme\n smstart sm\n " SVE
@@ -88,7 +87,7 @@ static void make_dead(void) {
     free(block);
 }
 
-// --- what is in the registers ----------------------------------------------------------------------------------------
+// --- register contents -----------------------------------------------------------------------------------------------
 
 #define FOR_REGISTERS ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n"
 #define FOR_PREDICATES ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n"
@@ -101,8 +100,8 @@ static void make_dead(void) {
                   ", #31\n  addvl x9, x9, #1\n" FOR_PREDICATES                                                         \
                   "  str p\\n, [x9, #\\n, mul vl]\n.endr\n  rdffr p0.b\n  str p0, [x9, #16, mul vl]\n  ldr p0, [x9]\n"
 
-// Fills everything, saves it, reads a byte, and saves it once more. The next ones: the same of the matrices' array, whose rows come
-// from `before`, and of a vector in streaming mode.
+// Fills all vector registers, saves them, reads a byte, and saves them again. array_around does the same with the
+// matrix array ZA, whose rows come from `before`; streaming_around with a vector in streaming mode.
 extern void vectors_around(const char *byte, char *before, char *after);
 extern void array_around(const char *byte, const char *before, char *after, uint64_t rows);
 extern void streaming_around(const char *byte, char *before, char *after);
@@ -122,7 +121,7 @@ __asm__(".text\n.arch_extension sve\n.arch_extension sme\n"
 static char state_before[MOST_STATE], state_after[MOST_STATE];
 static char array_before[VECTOR_MOST * VECTOR_MOST], array_after[VECTOR_MOST * VECTOR_MOST];
 
-// 1 where something is not as it was; the child's status then.
+// Returns 1 if a byte differs. The child exits with this status.
 static int differs(const char *before, const char *after, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
         if (before[i] != after[i]) {
@@ -159,7 +158,7 @@ static const struct row with_array[] = {
 
 // --- the program's own handler ---------------------------------------------------------------------------------------
 
-static char *closed; // a page that the handler opens
+static char *closed; // the handler makes this page accessible
 static uint64_t seen_bytes, seen_wrong, seen_syndrome, handled;
 
 static const struct _aarch64_ctx *next_record(const struct _aarch64_ctx *record) {
@@ -167,7 +166,7 @@ static const struct _aarch64_ctx *next_record(const struct _aarch64_ctx *record)
     return (const void *)((const struct extra_context *)record)->datap;
 }
 
-// Finds the vectors in the frame, and writes into one of them: its first 128 bits are those of another record.
+// Checks the vectors in the signal frame, and writes one of them; the FPSIMD record holds its first 128 bits.
 static void on_fault(int signal, siginfo_t *info, void *context) {
     const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
     const struct sve_context *vectors = NULL;
@@ -184,7 +183,7 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     if (!vectors || !first_bits) return;
     seen_bytes = vectors->vl;
     uint32_t quads = sve_vq_from_vl(vectors->vl);
-    if (vectors->head.size < SVE_SIG_CONTEXT_SIZE(quads)) return; // there is nothing in them
+    if (vectors->head.size < SVE_SIG_CONTEXT_SIZE(quads)) return; // the frame holds no vector contents
     for (int i = 0; i < VECTORS; i++) {
         const unsigned char *lanes = (const unsigned char *)vectors + SVE_SIG_ZREG_OFFSET(quads, i);
         for (uint32_t j = 0; j < vectors->vl; j++) seen_wrong += lanes[j] != (unsigned char)(i - 16 + (int)j * 3);
@@ -211,7 +210,7 @@ static void check_own_handler(void) {
     munmap(closed, PAGE);
 }
 
-// Loads that fault at their first lane alone, or at none, say in a register how far they came: nothing is found.
+// First-faulting and non-faulting loads report how far they came in a register: no finding.
 static void check_loads_that_stop(void) {
     uint64_t first, none, bytes = longest_vectors();
     make_live();

@@ -1,5 +1,6 @@
-// Scalable vectors (SVE) and matrices (SME) of arm64, as long as the processor has them. Where something is in them the kernel saves
-// all of it in a signal's frame, behind the registers and what it says of the fault: frames of 20 KiB, or of 100.
+// Scalable vectors (SVE) and matrices (SME) of arm64, at the processor's greatest length. If they are in use, the
+// kernel saves all of them in a signal frame, behind the registers and the fault's description: frames of 20 or 100
+// KiB.
 
 #ifndef VECTORS_H
 #define VECTORS_H
@@ -10,7 +11,7 @@
 #include <sys/prctl.h>
 
 #ifndef AT_MINSIGSTKSZ
-#define AT_MINSIGSTKSZ 51 // since Linux 4.18: how large a frame may be
+#define AT_MINSIGSTKSZ 51 // since Linux 4.18: the size of the largest frame
 #endif
 
 enum { HAS_VECTORS = 1 << 22 /* HWCAP_SVE */, HAS_MATRICES = 1 << 23 /* HWCAP2_SME */ };
@@ -19,7 +20,7 @@ enum { VECTORS_SET = 50, MATRICES_SET = 63 /* PR_SVE_SET_VL, PR_SME_SET_VL */, V
 static inline bool has_vectors(void) { return getauxval(AT_HWCAP) & HAS_VECTORS; }
 static inline bool has_matrices(void) { return has_vectors() && getauxval(AT_HWCAP2) & HAS_MATRICES; }
 
-// The longest that there are, in this thread and in those that it makes. Returns how many bytes; 0: there are none.
+// Sets the greatest length, for this thread and its new threads. Returns it in bytes, or 0 if the processor has none.
 static inline uint64_t longest(bool is_there, int call) {
     int set = is_there ? prctl(call, VECTOR_MOST, 0, 0, 0) : 0;
     return set > 0 ? (uint64_t)set & 0xffff : 0;

@@ -1,4 +1,4 @@
-// Where only some blocks lie in windows: few private pages beside them, few pages of old windows resident, contents kept.
+// Only some blocks lie in windows: few additional private pages, few resident pages of old windows, contents kept.
 // preload
 // options: fence_overhead=100
 // timeout: 120
@@ -16,7 +16,7 @@ static size_t made;
 
 static size_t size_of(size_t number) { return sizes[number % SIZES]; }
 
-// Two call sites at each level: as many stacks as there are paths.
+// Two call sites at each level make a stack of its own for each path.
 __attribute__((noinline)) static void make(int level) {
     if (level) {
         make(level - 1);
@@ -63,7 +63,7 @@ int main(void) {
         return check_end();
     }
     CHECK(in_windows > BLOCKS / 64 / 2, "most of these blocks are in windows");
-    // 48 MiB of addresses, of which those used last, and one window of each size that goes on, are in the page tables.
+    // Of 48 MiB of addresses, only the windows used last and one open window per size are in the page tables.
     CHECK(shared < 6 * MIB, "pages of old windows are resident");
     CHECK(grown < 3 * MIB, "small blocks take private pages though windows would do");
     for (size_t i = 0; i < BLOCKS; i++) CHECK(is_kept(i), "contents of a block changed while its page was not mapped");

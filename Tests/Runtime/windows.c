@@ -1,5 +1,5 @@
-// Blocks in windows: contents, dead pages, what is found, children of forks, memory that goes back, processes that get none.
-// qemu-user: /proc/self/maps is what the emulator remembers, and a vfork is a fork
+// Blocks in windows: contents, freed pages, findings, children of fork, memory given back, processes without windows.
+// qemu-user: /proc/self/maps shows the emulator's mappings, and a vfork is a fork
 // slow
 // preload
 // options: profile=fence:fence_windows=all
@@ -39,14 +39,14 @@ static bool is_first_kept(const struct held *held, size_t count) {
 }
 static bool is_kept(const struct held *held) { return is_first_kept(held, held->size); }
 
-// The kernel's answer, which nobody else hears of. Arguments are whole words: syscall passes them on as such.
+// Asks the kernel, so that no fault occurs. All arguments are whole words, because syscall passes them as such.
 static bool can_read(const void *address) {
     char byte;
     struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)address, 1};
     return syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &from, 1L, 0L) == 1;
 }
 
-// Shared mappings are windows.
+// Windows are shared mappings.
 static bool is_in_window(const void *address) {
     char letters[5] = "none", line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -61,7 +61,7 @@ static bool is_in_window(const void *address) {
     return letters[3] == 's';
 }
 
-// --- contents ----------------------------------------------------------------------------------------------------------
+// --- contents --------------------------------------------------------------------------------------------------------
 
 static bool is_zero(const unsigned char *start, size_t size) {
     while (size && !start[size - 1]) size--;
@@ -104,7 +104,7 @@ static void resize(struct held *held, uint64_t r) {
     write_all(held);
 }
 
-// Returns what is left to somebody else who frees it.
+// Leaves some blocks in `held` for the caller to free.
 static void work_at_random(struct held *held, uint64_t seed, int operations) {
     uint64_t state = seed;
     for (int i = 0; i < operations; i++) {
@@ -149,9 +149,9 @@ static void check_contents(void) {
     }
 }
 
-// --- dead pages --------------------------------------------------------------------------------------------------------
+// --- pages of freed blocks -------------------------------------------------------------------------------------------
 
-// At the start, while there is time to guard each by itself.
+// At the start of the process, when the budget still allows a guard page for each freed block.
 static void check_dead_pages(void) {
     enum { COUNT = 400 };
     unsigned char *blocks[COUNT];
@@ -176,9 +176,9 @@ static void check_dead_pages(void) {
     drop_all(held, SLOTS);
 }
 
-// --- what is found -----------------------------------------------------------------------------------------------------
+// --- findings --------------------------------------------------------------------------------------------------------
 
-// Blocks are no longer guarded one by one: returns one that is dead, and can still be written to.
+// Uses up that budget. Returns a freed block that can still be written to.
 static unsigned char *dying_block(size_t size) {
     for (int i = 0; i < 4000000; i++) {
         unsigned char *block = malloc(size);
@@ -232,10 +232,10 @@ static int do_wrong(const char *what) {
             if (!fork()) exit(0);
             int status;
             wait(&status);
-            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // it looked itself
+            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // the child found it itself
         }
         for (int i = 0; i < 1000000; i++) free(malloc(100));
-        _exit(7); // it was to be found by now
+        _exit(7); // should have been found by now
     }
     return 0;
 }
@@ -278,7 +278,7 @@ static void check_findings(void) {
     check_finding("dying block written, child's exit", "write-after-free", 6);
 }
 
-// --- forks -------------------------------------------------------------------------------------------------------------
+// --- forks -----------------------------------------------------------------------------------------------------------
 
 static void tell(int pipe) { CHECK_EQUAL(write(pipe, "x", 1), 1, "the other is told"); }
 static void hear(int pipe) {
@@ -289,7 +289,7 @@ static void hear(int pipe) {
 static void change_all(struct held *held, int count, unsigned by) {
     for (int i = 0; i < count; i++) held[i].salt += by, write_all(&held[i]);
 }
-// Dead blocks whose page no other has by now.
+// Counts freed blocks whose page belongs to no other block yet.
 static int count_dead(unsigned char **dead, int count) {
     int there = 0;
     for (int i = 0; i < count; i++) there += !can_read(dead[i]);
@@ -301,7 +301,7 @@ static int count_kept(const struct held *held, int count) {
     return kept;
 }
 
-// Blocks of this generation and those before, changed in turn by parent and child, who never see each other's.
+// Parent and child change blocks of this and earlier generations in turn. Neither may see the other's writes.
 static int generation(struct held *held, unsigned char **dead, int count, int left) {
     int to_child[2], to_parent[2], start = check_failures, dead_before = count_dead(dead, count);
     if (pipe(to_child) || pipe(to_parent)) return 1;
@@ -342,7 +342,7 @@ static void check_generations(void) {
     for (int i = 0; i < COUNT; i++) {
         make(&held[i], work_random(&state));
         free(dead[i] = malloc(held[i].size));
-        // Once there is no time to guard each by itself, closing its window does.
+        // Once the budget is used up, a freed block becomes inaccessible when its window is retired.
         while (can_read(dead[i])) free(dead[i] = malloc(100));
     }
     CHECK_EQUAL(generation(held, dead, COUNT, 2), 0, "three generations");
@@ -420,7 +420,7 @@ static void check_handler(void) {
     drop_all(in_handler, KEPT);
 }
 
-// A signal that reaches the child before its fork has returned.
+// A signal that arrives in the child before its fork has returned.
 static struct held *volatile of_handler;
 static volatile sig_atomic_t changed;
 static void read_block(int number) {
@@ -454,7 +454,7 @@ static int fork_under_signals(void) {
     return wrong || changed ? 1 : 0;
 }
 
-// Bytes of memory behind windows, by way of the mappings that begin at a chunk's start.
+// Returns the resident bytes of window memory, counted at the mappings that begin at a chunk's start.
 static uint64_t window_memory(int *mappings) {
     static unsigned char pages[1 << 16];
     static unsigned long seen[4096];
@@ -504,7 +504,7 @@ static void check_memory(void) {
     uint64_t after = window_memory(&mappings_then);
     CHECK(after <= before + before / 8, "children take no memory of their parent's");
     CHECK(mappings_then <= mappings + 10, "and no mappings");
-    // Ten generations: each has what the one before had.
+    // Ten generations of forks: memory and mappings do not grow.
     for (int depth = 0; depth < 10; depth++) {
         pid_t child = fork();
         if (child) {
@@ -540,7 +540,7 @@ static void check_spawned(void) {
     drop(&one);
 }
 
-// --- processes without windows -----------------------------------------------------------------------------------------
+// --- processes without windows ---------------------------------------------------------------------------------------
 
 static void limit_space(void) {
     struct rlimit limit = {UINT64_C(64) << 30, UINT64_C(64) << 30};
@@ -557,7 +557,7 @@ static int work_limited(void) {
     return check_failures != 0;
 }
 
-// Blocks from before and after.
+// Blocks from before and after mlockall.
 static int work_locked(void) {
     static struct held held[SLOTS];
     struct held before = {malloc(100), 100, 9};
@@ -590,7 +590,7 @@ int main(int count, char **words) {
     check_generations();
     check_memory();
     check_contents();
-    check_generations(); // blocks wait to be guarded now
+    check_generations(); // now freed blocks have to wait for a guard page
     check_threads();
     check_handler();
     check_spawned();

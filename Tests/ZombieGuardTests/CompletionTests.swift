@@ -1,4 +1,4 @@
-// Completions and the manual page are made from the tables and hold all of them.
+// Shell completions and the manual page are generated from the tables and contain every entry.
 
 import Testing
 

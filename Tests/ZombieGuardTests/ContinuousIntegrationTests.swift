@@ -1,4 +1,4 @@
-// JUnit XML and GitHub's annotations: what stands where, and what is escaped.
+// JUnit XML and GitHub annotations: their fields, and escaping.
 
 import Foundation
 import FoundationXML

@@ -1,4 +1,4 @@
-// What was watched: shares, the reason that is told, and how it is said.
+// Coverage: shares of watched blocks, the reason for missing coverage, and its sentence.
 
 import CZombie
 import Foundation
@@ -27,12 +27,12 @@ import Testing
             ["allocations": 1000, "fenced_blocks": 140, "contexts": 100, "contexts_fenced": 61],
             "14 % of the blocks of 61 % of the allocation stacks had pages of their own"
         ),
-        // Memory tags watch a block as pages do.
+        // Memory tags watch a block as guard pages do.
         (
             ["allocations": 100, "tagged_blocks": 97, "fenced_blocks": 2, "contexts": 10, "contexts_fenced": 9],
             "99 % of the blocks of 90 % of the allocation stacks had memory tags or pages of their own"
         ),
-        // All but one is not all, and one of a million is not none.
+        // Rounding: a part never becomes 100 %, and one in a million never 0 %.
         (
             ["allocations": 1_000_000, "fenced_blocks": 1, "contexts": 100_000, "contexts_fenced": 99_999],
             "0.1 % of the blocks of 99 % of the allocation stacks had pages of their own"
@@ -41,7 +41,7 @@ import Testing
             ["allocations": 1000, "fenced_blocks": 45],
             "4.5 % of the blocks of 0 % of the allocation stacks had pages of their own"
         ),
-        // Those that the program's own allocator served are blocks, too; counts of threads may come late.
+        // Blocks from the program's own allocator count as blocks, too. Threads may publish their counters late.
         (
             [
                 "allocations": 5, "unguarded_allocations": 10, "passed_blocks": 5, "fenced_blocks": 6, "contexts": 1,
@@ -75,9 +75,9 @@ import Testing
         #expect(told.text.hasSuffix(" (the mappings for protected pages were used up at 0.8 s)"))
         #expect(coverage(some, events.merging(["off": 9 * second]) { $1 }).shortfall?.name == "off")
         #expect(coverage(some, ["fence_per_context": second]).shortfall?.sentence.contains(" at ") == false)
-        // Nothing is missing: nothing is to be explained.
+        // Full coverage needs no reason.
         #expect(coverage(["allocations": 5, "fenced_blocks": 5], events).shortfall == nil)
-        // A clock that was set back.
+        // The clock was set back.
         #expect(coverage(some, events, start: 100 * second).shortfall?.seconds == 0)
     }
 
@@ -154,7 +154,7 @@ import Testing
     @Test func pageOfARunIsReadThroughItsLink() throws {
         let scratch = try Scratch()
         let run = try RunCoverage(at: scratch.path + "/page")
-        // Nobody has found it yet.
+        // No program has reported to the page yet.
         #expect(run.coverage == nil)
         let file = try Descriptor(opening: scratch.path + "/page", flags: O_RDWR)
         #expect(ftruncate(file.number, 0) != 0 && ftruncate(file.number, 1 << 20) != 0)

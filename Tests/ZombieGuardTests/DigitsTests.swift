@@ -1,4 +1,4 @@
-// Numbers in text from elsewhere: digits and nothing else, wherever one is read.
+// Numbers in foreign text: every reader accepts digits and nothing else.
 
 import Testing
 
@@ -6,7 +6,7 @@ import Testing
 @testable import ZombieGuardCore
 
 @Suite struct DigitsTests {
-    /// Each is a number to one of Swift's or C's own functions.
+    /// Some function of Swift or C accepts each of these as a number.
     static let noNumbers = [
         "", "+5", "-5", "-0", " 5", "5 ", "\t5", "5\n", "0x5", "5.", ".5", "5e1", "1_000", "٥", "５", "5\0", "inf",
         "nan", "99999999999999999999",

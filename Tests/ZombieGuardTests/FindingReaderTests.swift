@@ -1,4 +1,4 @@
-// Reading reports that are whole, broken, huge, foreign or still growing.
+// Reading reports that are complete, damaged, huge, foreign, or still growing.
 
 import Foundation
 import Testing
@@ -30,7 +30,8 @@ import Testing
         "count":1,"pid":9,"program":"/bin/x","time":"2026-01-02T03:04:05.678Z","signature":"","later":{"a":[1]}}
         """
 
-    /// A process that is forbidden the clock writes the first second of 1970; `odd` and `later` are for the slower of the two decoders.
+    /// A process that may not read the clock writes the first second of 1970. The keys `odd` and `later` make the
+    /// slower of the two decoders read the line.
     @Test(arguments: ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-03-02T04:00:00Z"])
     func timeThatNoClockToldIsNone(_ time: String) throws {
         let plain =
@@ -46,7 +47,7 @@ import Testing
             let shipped = try #require(
                 ShippedFinding(finding, text: line, source: "h/report", line: 1, written: written, sender: sender))
             #expect(shipped.day == "2026-05-06" && shipped.finding.lastSeen == "2026-05-06T07:08:09Z")
-            // Whoever it is shipped to by its new line finds the same.
+            // A reader of the shipped line gets the same id and day.
             let again = try #require(Finding(jsonLine: shipped.line))
             let later = try #require(
                 ShippedFinding(again, text: shipped.line, source: "i/r", line: 7, written: .now, sender: sender))

@@ -1,4 +1,4 @@
-// What several tests need: files, compiled programs, a finding to start from.
+// Fixtures of several tests: files, compiled programs, a sample finding.
 
 import Foundation
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @testable import ZombieGuard
 @testable import ZombieGuardCore
 
-/// A directory for the files of one test, removed with the value's owner.
+/// A directory for one test's files, which is removed when this object is released.
 final class Scratch {
     let path: String
 
@@ -25,7 +25,7 @@ final class Scratch {
         return file
     }
 
-    /// Compiles a C program; returns its path.
+    /// Compiles a C program. Returns the path of the executable.
     func compile(_ source: String, _ flags: [String] = ["-g", "-O0"], name: String = "program") throws -> String {
         let input = try file(name + ".c", source.utf8)
         let compiler = Process()
@@ -38,7 +38,7 @@ final class Scratch {
     }
 }
 
-/// The addresses of a program's symbols as its file counts them.
+/// Addresses of a program's symbols, as in its ELF file.
 func symbolAddresses(in program: String) throws -> [String: UInt64] {
     let nm = Process()
     let pipe = Pipe()

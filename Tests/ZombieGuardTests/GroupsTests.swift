@@ -1,4 +1,4 @@
-// Groups stay small, count right and merge what comes from everywhere.
+// Finding groups: their size stays bounded, counts are right, and groups of several sources merge.
 
 import Testing
 
@@ -66,7 +66,7 @@ import Testing
         for number in 0..<5 {
             var raw = Finding.sample()
             raw.stacks.access = [.unnamed("/opt/app", UInt64(number % 2) * 16)]
-            raw.stacks.access[0].pc = Address(UInt64(number)) // another run
+            raw.stacks.access[0].pc = Address(UInt64(number)) // address of another run
             raw.address = Address(UInt64(number))
             groups.add(raw) { finding in
                 named += 1
@@ -102,7 +102,7 @@ import Testing
         #expect(groups.findings[0].time == "2026-01-02T00:00:05Z")
         #expect(groups.findings[0].firstSeen == "2026-01-01T00:00:00Z")
         #expect(groups.findings[0].lastSeen == "2026-01-02T00:00:05.5Z")
-        // A finished report of all that, merged with another one.
+        // A finished report with these groups, merged with another report.
         var other = FindingGroups()
         other.add(finding("a", time: "2026-01-01T06:00:00Z"))
         other.add(groups.findings[0])

@@ -1,4 +1,4 @@
-// Looking into a guarded process from outside: this one, which plays the part.
+// Inspects a guarded process from outside. The test process itself takes the place of the guarded process.
 
 import CSystem
 import CZombie
@@ -10,7 +10,7 @@ import Testing
 @testable import ZombieGuardCore
 @testable import zguard
 
-/// A statistics page and a little heap in this process, laid out as the runtime does.
+/// A statistics page and a small heap in this process, with the runtime's layout.
 private final class FakeHeap {
     static let slotSize = 64
     static let slots = 300
@@ -47,7 +47,7 @@ private final class FakeHeap {
         nodes.initialize(repeating: zg_depot_node(), count: 4)
         for index in 1..<4 { nodes[index].pc_and_depth = UInt64(index) << 48 | codeAddress }
         nodes[2].parent = 1
-        nodes[3].parent = 3 // damaged: it is its own caller
+        nodes[3].parent = 3 // damaged: the node is its own parent
         for index in 0..<Self.slots { blocks[index] = block(zg_state_quarantined) }
         spans[1].block = block(zg_state_quarantined, slack: 0)
         spans[1].start = UInt64(UInt(bitPattern: spanMemory))
@@ -55,7 +55,7 @@ private final class FakeHeap {
         setLayout()
     }
 
-    // A return address in this very program.
+    // A return address in this test program.
     private let codeAddress = UInt64(UInt(bitPattern: dlsym(nil, "swift_demangle"))) + 8
 
     func block(_ state: zg_state, slack: UInt32 = 4) -> zg_block {
@@ -94,7 +94,7 @@ private final class FakeHeap {
     }
 }
 
-// One page at a time: a process has one.
+// Serialized, because a process can have only one statistics page.
 @Suite(.serialized) struct GuardedProcessTests {
     private let ownID = Int(getpid())
 
@@ -171,7 +171,7 @@ private final class FakeHeap {
         let error = ProcessError.notOurs(7, obstacle)
         #expect(error.description == "no permission to look into process 7: \(obstacle.description)")
         #expect(error.hint != nil)
-        // Nobody is told to become what they are.
+        // The texts never advise to become what the user is already: root, or root with all capabilities.
         #expect(row.facts.ownUser != 0 || !obstacle.description.contains("belongs to root"))
         #expect(row.facts.ownCapabilities != Self.everything || error.hint?.contains("as root") == false)
     }
@@ -236,7 +236,7 @@ private final class FakeHeap {
             heap.spans[1].base = UInt64(UInt(bitPattern: pages))
             heap.spans[1].start = heap.spans[1].base + UInt64(start)
             heap.spans[1].size = UInt64(size)
-            heap.spans[1].units = 3 // with the guard
+            heap.spans[1].units = 3 // two data pages and the guard page
             heap.spans[1].fenced = 1
             heap.page.pointee.layout.fenced.page_bytes = 4096
             memset(pages + start, 0x41, size)
@@ -245,7 +245,7 @@ private final class FakeHeap {
         let (none, intact) = try check(heap)
         #expect(none.isEmpty)
         #expect(intact.verifiedLiveBlocks == 1)
-        // The last byte of the gap behind, then the first one in front that counts; further away nothing does.
+        // The last byte of the gap, then the first checked byte of the lead. Bytes further away are not checked.
         (pages + 8191).storeBytes(of: 0x42, as: UInt8.self)
         let behind = try #require(try check(heap).findings.first)
         #expect(behind.kind == .heapOverflow)
@@ -265,12 +265,12 @@ private final class FakeHeap {
         (pages + 8192 - 112 - 256).storeBytes(of: UInt8(ZG_FILL_GAP), as: UInt8.self)
         (pages + 8192 - 112 - 257).storeBytes(of: 0x42, as: UInt8.self)
         #expect(try check(heap).findings.isEmpty)
-        // At the start of its pages: all of the rest counts.
+        // A block at the start of its pages: the whole rest is checked.
         memset(pages, Int32(ZG_FILL_GAP), 2 * 4096)
         place(at: 0, size: 5000)
         (pages + 8000).storeBytes(of: 0x42, as: UInt8.self)
         #expect(try check(heap).findings.map(\.block?.offset) == [8000])
-        // What was reported already, and what has no gaps.
+        // A block with a reported change, and one without a red zone.
         place(at: 0, size: 5000, marks: ZG_HEADER_CHANGED)
         #expect(try check(heap).findings.isEmpty)
         place(at: 0, size: 8192)
@@ -285,7 +285,7 @@ private final class FakeHeap {
             heap.blocks[index] = heap.block(state)
             memset(heap.slot(index), 0, FakeHeap.slotSize)
         }
-        heap.slot(77).storeBytes(of: 1, toByteOffset: 32, as: UInt8.self) // behind the last whole vector of 40 bytes
+        heap.slot(77).storeBytes(of: 1, toByteOffset: 32, as: UInt8.self) // behind the last full vector of the 40 bytes
         heap.spanMemory.storeBytes(of: 1, toByteOffset: 4321, as: UInt8.self)
         let (findings, check) = try check(heap)
         #expect(findings.isEmpty)
@@ -333,7 +333,8 @@ private final class FakeHeap {
     }
 }
 
-/// The program's side: a block goes from quarantined to live and back, filled again before it is seen as freed.
+/// Acts as the program: turns a block from quarantined to live and back. It fills the block before it marks it as
+/// freed.
 private final class Churn: @unchecked Sendable {
     private let header: UnsafeMutablePointer<UInt32>
     private let contents: UnsafeMutableRawPointer

@@ -1,4 +1,4 @@
-// Pictures: which bytes of a block are shown and marked, and the axes of a timeline.
+// Pictures: the bytes of a block that are shown and marked, and the axes of a timeline.
 
 import Testing
 
@@ -151,7 +151,7 @@ import Testing
     @Test func manySamplesKeepTheirPeaks() throws {
         let figure = try #require(TimelinePicture(samples(100_000).shuffled(), marks: [])).figure
         #expect(figure.utf8.count < 60_000)
-        #expect(figure.contains("12 MiB")) // the axis of the one large value
+        #expect(figure.contains("12 MiB")) // the axis fits the one large value
     }
 
     @Test func findingsAreMarkedAtTheirTime() throws {
@@ -160,8 +160,8 @@ import Testing
         }
         let figure = try #require(TimelinePicture(samples(5), marks: marks)).figure
         #expect(figure.contains("href=\"#f1\"") && figure.contains("href=\"#f2\""))
-        #expect(!figure.contains("#f3")) // an hour later: another clock
-        #expect(figure.matches(of: /class="ml"/).count == 1) // no number upon another
+        #expect(!figure.contains("#f3")) // far behind the last sample: another clock
+        #expect(figure.matches(of: /class="ml"/).count == 1) // numbers do not overlap
     }
 
     @Test(arguments: [

@@ -1,4 +1,4 @@
-// The page: what is in it, what is escaped, what is folded.
+// The HTML report: contents, escaping, folding.
 
 import Foundation
 import Testing
@@ -55,7 +55,7 @@ import Testing
             page.matches(of: /<h3>([^<]*) <span>(\d+)<\/span>/).map { "\($0.1) \($0.2)" } == [
                 "Shop.Order 2", "Shop.Cart 1",
             ])
-        // Numbers are those of the page from top to bottom, and every link leads somewhere.
+        // Findings are numbered from top to bottom, and every link has a target.
         #expect(page.matches(of: /<details class="f" id="f(\d+)"/).map { String($0.1) } == ["1", "2", "3", "4", "5"])
         for link in page.matches(of: /href="#([^"]*)"/) { #expect(page.contains("id=\"\(link.1)\"")) }
     }
@@ -99,8 +99,8 @@ import Testing
         }
         let own = Finding.Frame.named("mine", "a.c", 1)
         #expect(stack([own, library, library]).contains("<summary>2 frames of libc.so.6</summary>"))
-        #expect(!stack([own, library]).contains("<summary>")) // one frame is no more than its fold
-        #expect(!stack([library, library]).contains("<summary>")) // nothing else to see
+        #expect(!stack([own, library]).contains("<summary>")) // a single frame is not folded
+        #expect(!stack([library, library]).contains("<summary>")) // a stack of library frames only is not folded
         let long = stack((1...50).map { Finding.Frame.named("mine", "a.c", $0) })
         #expect(count("<b>mine</b>", in: long) == 48 && long.contains("2 more frames further out"))
     }
@@ -150,7 +150,7 @@ import Testing
 
     @Test func longNamesAreCut() {
         #expect(htmlText(String(repeating: "<", count: 1000), cutAt: 3) == "&lt;&lt;&lt;…")
-        let tower = "a" + String(repeating: "\u{301}", count: 100_000) // one character, and a large one
+        let tower = "a" + String(repeating: "\u{301}", count: 100_000) // one character of 100,001 scalars
         #expect(htmlText(tower).unicodeScalars.count == 301)
     }
 

@@ -1,4 +1,4 @@
-// Excerpts of source files: which files are read, and how their lines come out.
+// Source excerpts: the files that are read, and how their lines are shown.
 
 import Foundation
 import Testing
@@ -20,7 +20,7 @@ import Testing
         #expect(sources.excerpt(of: path, by: .own, line: 5, context: 0)?.lines == ["five"])
         #expect(sources.excerpt(of: path, by: .own, line: 5, context: .max)?.lines.count == 5)
         for line in [0, -1, 6, .max, .min] { #expect(sources.excerpt(of: path, by: .own, line: line) == nil) }
-        // Read once: what happens to the file later does not matter.
+        // The file is read only once: later changes do not matter.
         try FileManager.default.removeItem(atPath: path)
         #expect(sources.excerpt(of: path, by: .own, line: 4)?.marked == 4)
         #expect(SourceExcerpts().excerpt(of: path, by: .own, line: 4) == nil)
@@ -52,7 +52,7 @@ import Testing
 
         let fifo = "\(scratch.path)/fifo.c"
         try #require(mkfifo(fifo, 0o600) == 0)
-        #expect(sources.excerpt(of: fifo, by: .own, line: 1) == nil) // and does not wait
+        #expect(sources.excerpt(of: fifo, by: .own, line: 1) == nil) // does not block on the FIFO
         let directory = "\(scratch.path)/folder.c"
         try #require(mkdir(directory, 0o700) == 0)
         #expect(sources.excerpt(of: directory, by: .own, line: 1) == nil)

@@ -1,4 +1,4 @@
-// What is, or was, at an address: sentences for states that are hard to meet, and damaged records.
+// The history of an address: sentences for states that rarely occur, and damaged records.
 
 import CZombie
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import ZombieGuardCore
 @testable import zguard
 
-/// Memory full of numbers that look a little like records and addresses.
+/// Memory full of random numbers, some of which look like records and addresses.
 private final class Noise: MemoryReader {
     private var generator: SeededNumbers
     init(seed: UInt64) { generator = SeededNumbers(state: seed) }
@@ -31,7 +31,7 @@ private final class Noise: MemoryReader {
     }
 }
 
-/// The same numbers for the same seed (SplitMix64).
+/// A random number generator with a seed (SplitMix64).
 private struct SeededNumbers {
     var state: UInt64
     mutating func next() -> UInt64 {
@@ -43,7 +43,7 @@ private struct SeededNumbers {
     }
 }
 
-/// Memory of this process that another one's is to be: reads outside of it fail.
+/// Memory of this process that stands for another process's memory. Reads outside of it fail.
 private final class OwnMemory {
     static let bytes = 4096
     let start = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: 4096)
@@ -57,7 +57,7 @@ private final class OwnMemory {
 
     func address(_ offset: Int) -> UInt64 { UInt64(UInt(bitPattern: start + offset)) }
 
-    /// What the runtime's own code reads through.
+    /// A memory reader for the runtime's own code.
     var space: zg_space {
         var space = zg_space()
         space.context = start
@@ -76,13 +76,13 @@ private final class OwnMemory {
 }
 
 struct HistoryTests {
-    /// A class within an extension that extends itself, by its own account: the way outwards has no end.
+    /// Damaged metadata: a class in an extension that extends itself. The walk outwards has to end.
     @Test func circlesOfContextsEnd() throws {
         let memory = OwnMemory()
         let (metadata, descriptor, name, around, extended) = (64, 512, 1536, 768, 1792)
-        memory.store(memory.address(2048), at: metadata - 16) // destroys instances
-        memory.store(UInt32(16), at: metadata + 24) // bytes of an instance
-        memory.store(UInt16(15), at: metadata + 28) // its alignment
+        memory.store(memory.address(2048), at: metadata - 16) // destroyer of instances
+        memory.store(UInt32(16), at: metadata + 24) // instance size
+        memory.store(UInt16(15), at: metadata + 28) // alignment mask of instances
         memory.store(UInt32(64), at: metadata + 32)
         memory.store(UInt32(16), at: metadata + 36)
         memory.store(memory.address(descriptor), at: metadata + 40)
@@ -92,7 +92,7 @@ struct HistoryTests {
         for (index, byte) in "Circle".utf8.enumerated() { memory.store(byte, at: name + index) }
         memory.store(UInt32(1), at: around) // an extension
         memory.store(Int32(extended - (around + 8)), at: around + 8)
-        memory.store(UInt8(1), at: extended) // of the type at this distance
+        memory.store(UInt8(1), at: extended) // reference to the type at this distance
         memory.store(Int32(around - (extended + 1)), at: extended + 1)
         var space = memory.space
         var text = [CChar](repeating: 0, count: 64)
@@ -155,7 +155,7 @@ struct HistoryTests {
                 + "(48 bytes at 0x1010); one of 3 dead objects that it may stand for")
     }
 
-    /// Whatever a process shows of its heap, it is read without a crash, and in time.
+    /// Arbitrary contents of a heap are read without a crash, and in bounded time.
     @Test(arguments: 0..<60)
     func damagedHeapsAreRead(seed: UInt64) {
         let noise = Noise(seed: seed)

@@ -1,4 +1,4 @@
-// What a program asks about itself, answered by a table of functions that stands in for the runtime.
+// The API for a program to inspect itself, with a table of functions that takes the place of the runtime.
 
 import CSystem
 import CZombie
@@ -8,16 +8,16 @@ import Testing
 @testable import ZombieGuard
 @testable import ZombieGuardCore
 
-/// A runtime made of constants. Its findings come when a test says so; one table serves all tests, for C functions have no
-/// state of their own.
+/// A fake runtime with constant answers. Tests choose when its findings appear. All tests share one table, because C
+/// functions have no state of their own.
 private enum Fake {
     nonisolated(unsafe) static let word = UnsafeMutablePointer<UInt32>.allocate(capacity: 1)
-    /// How often the thread has stepped aside and not come back, and how often it was asked for names without.
+    /// Nesting depth of the thread's bypass, and the number of descriptions requested outside of bypass.
     nonisolated(unsafe) static var depth = 0
     nonisolated(unsafe) static var timesNotAside = 0
     nonisolated(unsafe) static let page = UnsafeMutablePointer<zg_stats_page>.allocate(capacity: 1)
 
-    /// The live block at 0x1000 is a Cart, held by the one at 0x3000; the dead one at 0x2000 was one.
+    /// The live block at 0x1000 is a Cart, held by the one at 0x3000. The freed block at 0x2000 was a Cart.
     static func text(at address: UInt64) -> String? {
         func block(_ start: UInt64, _ state: String, _ more: String) -> String {
             """
@@ -45,7 +45,7 @@ private enum Fake {
 
     static func write(_ text: String?, _ to: UnsafeMutablePointer<CChar>?, _ capacity: UInt64) -> UInt64 {
         guard let text else { return 0 }
-        // Asks for more room than is offered at first.
+        // The description is longer than the first buffer of the caller.
         let padded = Array((text + String(repeating: " ", count: 40_000)).utf8)
         if padded.count <= capacity {
             for (index, byte) in padded.enumerated() { to?[index] = CChar(bitPattern: byte) }
@@ -67,7 +67,7 @@ private enum Fake {
             return number < UInt64(zg_system_load(Fake.word)) ? Fake.write(Fake.finding(number), to, capacity) : 0
         }
         table.finding_count = { first in
-            first?.pointee = 1 // the first one is no longer kept
+            first?.pointee = 1 // finding 0 is no longer kept
             return UInt64(zg_system_load(Fake.word))
         }
         table.describe = { address, to, capacity in
@@ -117,7 +117,7 @@ private struct Thrown: Error {}
         #expect("\(ZombieGuardError.inactive)" == "this process is not guarded")
     }
 
-    /// Names and lines take memory, which is not to be the program's.
+    /// Descriptions of findings and blocks allocate memory, which must come from libc.
     @Test func whatIsSaidOfFindingsAndBlocksIsMadeAside() async {
         await guarded {
             Fake.timesNotAside = 0

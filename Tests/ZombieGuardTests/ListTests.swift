@@ -1,4 +1,4 @@
-// Lists that stand in several places: schemas, documents and the enums of Swift against the runtime's tables.
+// Lists that exist twice: schemas, documents and Swift enums must match the runtime's tables.
 
 import CZombie
 import Foundation
@@ -7,7 +7,7 @@ import Testing
 @testable import ZombieGuard
 @testable import ZombieGuardCore
 
-/// The files of the project, wherever the tests run.
+/// Reads files of the project, in whatever directory the tests run.
 struct ProjectFiles {
     private let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
@@ -19,7 +19,8 @@ struct ProjectFiles {
         return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
     }
 
-    /// The rows of a document's table whose head begins with this name, without head and line, as texts of their cells.
+    /// Returns the rows of a document's table whose first column has this title: the cells, without header and
+    /// separator.
     func table(_ head: String, of path: String) throws -> [[String]] {
         let lines = try text(path).split(separator: "\n", omittingEmptySubsequences: false)
         let start = try #require(lines.firstIndex { $0.hasPrefix("| \(head) |") })
@@ -36,7 +37,7 @@ struct ProjectFiles {
     private let states = Finding.Block.State.allCases.map(\.rawValue)
     private let languages = Finding.Block.Language.allCases.map(\.rawValue)
 
-    /// The texts of a function that names the numbers of an enum.
+    /// Returns all names that a function has for the numbers of an enum.
     private func names(_ text: (UInt32) -> UnsafePointer<CChar>?) -> Set<String> {
         Set((0..<64).compactMap { text($0).map { String(cString: $0) } })
     }

@@ -1,4 +1,4 @@
-// Real mangled names, and what reports make of them.
+// Real mangled names, and the readable names in reports.
 
 import Testing
 
@@ -22,7 +22,7 @@ import Testing
         return Row(symbol: symbol, name: name)
     }
 
-    // As Swift 6.3 mangles them.
+    // Names as mangled by Swift 6.3.
     static let swift: [Row] = [
         row("$s4Shop4CartC3addyySiF", "Cart.add(_:)", "Cart", "add(_:)", .function),
         row("$s4Shop4CartC3add4item2toySi_ACtF", "Cart.add(item:to:)", "Cart", "add(item:to:)", .function),
@@ -190,7 +190,7 @@ import Testing
         row("$s4More7HasWrapC1wSivpfP", "property wrapper backing initializer of HasWrap.w", "HasWrap", nil, .helper),
     ]
 
-    // As g++ 12 mangles them.
+    // Names as mangled by g++ 12.
     static let cxx: [Row] = [
         row("_Z5twiceIiET_S0_", "twice<int>(int)", nil, nil, .function),
         row(
@@ -293,7 +293,7 @@ import Testing
         row("_ZdlPv", "operator delete(void*)", nil, nil, .function),
     ]
 
-    #if compiler(>=6.2) // what the library of an older one cannot read has no name
+    #if compiler(>=6.2) // older demanglers do not know this entity
     static let newer = [
         row("$s4More2UICfZ", "UI.__isolated_deallocating_deinit", "UI", "deinit", .function)
     ]
@@ -315,7 +315,7 @@ import Testing
         ("_RNvMC1aNtC1a1b1f.llvm.17", "<a::b>::f"),
         ("_ZN3own6panics17h8be3def6d96835aaE", "own::panics"),
         ("_ZN3own4main28_$u7b$$u7b$closure$u7d$$u7d$17h8be3def6d96835aaE", "own::main::{{closure}}"),
-        // Cut off, without an end, or nobody's.
+        // Truncated or invalid names.
         ("_RNvC7mycrate3fo", "_RNvC7mycrate3fo"), ("_RIC", "_RIC"), ("_RB_", "_RB_"), ("_RYRYRB_", "_RYRYRB_"),
         ("_RC1aC", "a"), ("_Read", "_Read"),
     ])
@@ -326,7 +326,7 @@ import Testing
         #expect(SymbolName(symbol: symbol) == SymbolName(readable: symbol, role: .function))
     }
 
-    // Whatever a demangler hands out, nothing traps on it.
+    // The parser never traps, whatever a demangler returns.
     @Test func everyCutOfADemangledNameIsRead() {
         for row in Self.swift.prefix(60) {
             let plain = demangle(row.symbol)
@@ -349,9 +349,9 @@ import Testing
         #expect(SwiftTypeText.path(of: Substring(row.text)).joined(separator: ".") == row.path)
     }
 
-    // MARK: Names that nobody's compiler has written
+    // MARK: Names that no compiler has written
 
-    /// Each level names the one before it twice: what the last one means has 2^levels words.
+    /// Each level names the level before it twice, so that the last one expands to 2^levels words.
     private static func doubled(levels: Int) -> (cxx: String, swift: String) {
         let digits = Array("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")
         func number(_ value: Int) -> String {
@@ -369,7 +369,7 @@ import Testing
         #expect(demangle(few.swift).utf8.count > 500)
         #expect(demangle(many.cxx) == many.cxx)
         #expect(demangle(many.swift) == many.swift)
-        // Many at once, with a number in front of the letter.
+        // Numbers in substitutions: large indices and repeat counts.
         let times = "$s1M1fyyAA1PVyA2000_A2000_A2000_S2iGF"
         #expect(demangle(times) == times)
         let pack =
@@ -385,7 +385,7 @@ import Testing
         }
     }
 
-    // Twenty functions, each inside of the next one: the names of the outer ones are read once each.
+    // Twenty functions nested in each other: the parser reads each outer name only once.
     @Test func namesInsideOfNamesEnd() {
         let local = "$s1M1gyyF" + String(repeating: "1hL_yyF", count: 20)
         #expect(SymbolName(symbol: local).readable.hasSuffix("h() in g()"))

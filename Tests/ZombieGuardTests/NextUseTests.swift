@@ -1,5 +1,5 @@
-// What findings say of an object that was only retained so far, from what the runtime found in the code behind the retain; and of
-// accesses that overlap.
+// Findings about retained objects: sentences from the code that the runtime has analyzed behind the retain, and
+// sentences about overlapping accesses.
 
 import Foundation
 import Testing

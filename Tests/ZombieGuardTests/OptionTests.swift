@@ -1,4 +1,4 @@
-// The runtime's options: what the table says, and what is said of bad ones.
+// The runtime's options: their table, and the messages for bad values.
 
 import Testing
 
@@ -18,7 +18,7 @@ import Testing
             if option.kind == .number || option.kind == .bytes {
                 #expect((option.least...option.most).contains(option.initial), "\(option.name)")
             }
-            // The parser takes the default as it is printed.
+            // The parser accepts the default value as it is printed.
             if option.kind != .path, option.kind != .names {
                 let parsed = OptionTable.parse("\(option.name)=\(option.initialText)")
                 #expect(parsed.problems.isEmpty, "\(option.name)")

@@ -1,4 +1,4 @@
-// Programs that can be guarded, cannot be guarded, cannot be run, are not there.
+// Programs that can be guarded, cannot be guarded, cannot be run, or do not exist.
 
 import Foundation
 import Testing
@@ -12,7 +12,7 @@ import Testing
 
     init() throws { scratch = try Scratch() }
 
-    /// A little ELF file: header, program headers, and an interpreter's path where one is given.
+    /// Returns a small ELF file: header, program headers, and the interpreter's path, if given.
     private func image(
         type: UInt16 = 3, machine: UInt16? = nil, is64Bit: Bool = true, interpreter: String? = nil, dynamic: Bool = true
     ) throws -> [UInt8] {
@@ -106,7 +106,7 @@ import Testing
     }
 
     @Test func everyDamagedHeaderIsAnswered() throws {
-        // Nothing to expect but an answer: a header that points astray must not bring the checker down.
+        // The only expectation is a result: a header with bad offsets must not crash the checker.
         let whole = try image(interpreter: loader)
         for index in whole.indices {
             var damaged = whole

@@ -1,4 +1,4 @@
-// Compressed reports that are damaged, cut off, or meant to fill the memory.
+// Compressed reports that are damaged, truncated, or made to exhaust memory.
 
 import Foundation
 import Testing
@@ -75,7 +75,7 @@ import Testing
     @Test func damagedAnywhere() throws {
         let text = Array((0..<2000).flatMap { "line \($0 * 7919)\n".utf8 })
         let whole = try gzip(text)
-        // The header's flags, time and system say nothing of the contents.
+        // The checksum does not cover the header's flags, time and system: skip the header.
         for position in stride(from: 10, to: whole.count, by: 41) {
             var damaged = whole
             damaged[position] ^= 0x55

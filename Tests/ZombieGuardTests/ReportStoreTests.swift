@@ -1,4 +1,4 @@
-// The report store: names, lines, retention, and what others or a dead process leave in its directory.
+// The report store: names, lines, retention, and files that other programs or killed processes leave in its directory.
 
 import Foundation
 import Testing
@@ -25,7 +25,7 @@ import Testing
         String(decoding: try Data(contentsOf: URL(fileURLWithPath: path)), as: UTF8.self)
     }
 
-    /// A finished report, last written to so many seconds ago.
+    /// A finished report, last written `age` seconds ago.
     @discardableResult
     private func finished(_ program: String, age: Int = 0, lines: [String] = ["{}"], compressed: Bool = false) throws
         -> String
@@ -169,7 +169,7 @@ import Testing
     @Test func failedRewriteKeepsWhatIsThere() throws {
         let writer = try store.open(program: "app")
         try writer.append("first")
-        // What stands in the way of the new file: a directory with its name.
+        // A directory with the temporary file's name prevents the replacement.
         let name = try #require(try names.first)
         let obstacle = "\(directory)/.\(name).tmp"
         try FileManager.default.createDirectory(atPath: obstacle, withIntermediateDirectories: false)
@@ -221,7 +221,7 @@ import Testing
     }
 
     @Test func sizesMayBeAnything() throws {
-        // Files with holes, as large as a file in memory may be: together more than 64 bits hold.
+        // Sparse files of the greatest size that tmpfs allows: their sum exceeds 64 bits.
         let store = ReportStore(
             directory: "/dev/shm/zguard-tests-\(getpid())", retention: Retention(age: nil, count: nil, bytes: 1000))
         defer { try? FileManager.default.removeItem(atPath: store.directory) }
@@ -276,7 +276,7 @@ import Testing
         let strict = ReportStore(directory: directory, retention: Retention(age: 3600, count: 1, bytes: 1))
         #expect(try strict.prune().removed == before.count)
         #expect(try names == before)
-        // Those called .jsonl are read nevertheless.
+        // Foreign files called .jsonl are read nevertheless.
         #expect(try strict.files().map(\.name).contains("4242.jsonl"))
         #expect(try strict.files().allSatisfy { $0.started == nil })
         #expect(try !strict.files().map(\.name).contains("README"))
@@ -306,22 +306,22 @@ import Testing
         #expect(try strict.reader(of: file) == nil)
     }
 
-    // MARK: what dead processes leave
+    // MARK: remains of killed processes
 
     @Test func remainsAreClearedAndNothingElse() throws {
         let path = try finished("both", lines: ["one", "two"], compressed: true)
         let name = try #require(ReportName.parse(String(path.split(separator: "/").last!))).name
-        // Died between the compressed file's name and the removal of the plain one.
+        // A writer died after it had named the compressed file and before it removed the plain one.
         let plain = directory + "/" + name.plain
         try Data("one\ntwo\n".utf8).write(to: URL(fileURLWithPath: plain))
         #expect(try store.files().map(\.name) == [name.plain])
-        // Died while it wrote a temporary file, and before it wrote anything.
+        // One died while it wrote a temporary file, and one before it wrote anything.
         for left in [name.temporary, name.compressedTemporary] {
             try Data("hal".utf8).write(to: URL(fileURLWithPath: directory + "/" + left))
         }
         let empty = ReportName(program: "empty", processID: 1)
         try Data().write(to: URL(fileURLWithPath: directory + "/" + empty.plain))
-        // A living process is about to give this one its name.
+        // A live process is about to rename this temporary file.
         let living = ReportName(program: "living", processID: 1)
         let opened = try StoreDirectory(opening: directory)
         let file = try opened.create(living.temporary)
@@ -373,7 +373,7 @@ import Testing
     }
 
     @Test func prunesThatNeverEndDoNotStopWriters() async throws {
-        // Another process takes each new file for one that a dead writer left, and is stopped while it holds the lock.
+        // Another process removes each new file as the remains of a dead writer, and stops while it holds the lock.
         let opened = try StoreDirectory(creating: directory)
         let meddler = Task.detached {
             var taken: [Descriptor] = []

@@ -1,4 +1,4 @@
-// Ages, counts, sizes and dates as command lines give them.
+// Ages, counts, sizes and dates as given on command lines.
 
 import Glibc
 import Testing

@@ -1,4 +1,4 @@
-// What a run leaves beside its report where zguard is killed: names, locks, and which findings a report lacks.
+// Files that a killed zguard leaves beside its report: their names, locks, and the findings that the report lacks.
 
 import CSystem
 import Foundation
@@ -19,7 +19,7 @@ import Testing
         return finding
     }
 
-    /// A file of raw findings whose zguard is gone.
+    /// Leaves a file of raw findings, as a killed zguard does.
     private func leave(_ findings: [Finding], hasBegun: Bool = true) throws {
         let kept = try RunFindings(beside: report, run: "/tmp/zguard.absent/secret")
         if hasBegun { kept.begin() }
@@ -65,7 +65,7 @@ import Testing
         try leave([finding(1)])
         let path = try #require(RunRemains.beside(report).first?.path)
         let writer = try Descriptor(opening: path, flags: O_WRONLY | O_APPEND)
-        // A file system without leases takes a file that was written to just now for one that still is.
+        // On a file system without leases, a file that was written a moment ago counts as still being written.
         #expect(RunRemains.beside(report).map(\.isGrowing) == [true])
         withExtendedLifetime(writer) {}
     }
@@ -84,7 +84,7 @@ import Testing
         while let entry = try read.next() {
             if case .finding(let finding, _) = entry { processes.append(finding.processID) } else { Issue.record() }
         }
-        // Equal but for the process: one group.
+        // Identical except for the process: one group.
         #expect(processes.count == 1)
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path) == ["report.jsonl"])
         #expect(try store.completeReports { warnings.append($0) } == ReportStore.Completed())
@@ -113,7 +113,7 @@ import Testing
         var raw = Finding.sample()
         raw.stacks.free = [Finding.Frame(pc: Address(rawValue: 16)), Finding.Frame(pc: Address(rawValue: 32))]
         var finished = raw
-        // An inlined function is a frame of the same address; the access stack may be zguard's.
+        // An inlined function is another frame with the same address. The access stack may be replaced by the runtime.
         finished.stacks.free.insert(Finding.Frame(pc: Address(rawValue: 16)), at: 0)
         finished.stacks.access = []
         finished.signature = "0123456789abcdef"

@@ -1,4 +1,4 @@
-// The socket of a run: senders that are interrupted, say nothing, or say what is no message.
+// The socket of a run: senders that are interrupted, send nothing, or send malformed messages.
 
 import CSystem
 import CZombie
@@ -63,7 +63,7 @@ import Testing
         let sender = try connect()
         #expect(send(pulse(1), to: sender))
         #expect(socket.receive().map(\.content) == [.pulse(1)])
-        // Of 300 the newest 256 are kept.
+        // The socket keeps the newest 256 of 300 connections.
         #expect(send(pulse(2), to: silent[299]))
         #expect(socket.receive().map(\.content) == [.pulse(2)])
     }

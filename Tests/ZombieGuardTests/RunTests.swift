@@ -1,4 +1,4 @@
-// zguard run from outside, with a stand-in for the runtime that writes the findings that a test wants.
+// Runs `zguard run` as a process, with a fake runtime library that writes the findings that a test chooses.
 
 import Foundation
 import Testing
@@ -10,7 +10,7 @@ import Testing
     private let scratch: Scratch
     private let library: String
 
-    /// Appends the line in FINDING to the raw findings, as the runtime does, in every process it is loaded into.
+    /// Appends the line in FINDING to the raw findings in every process, as the runtime does.
     private static let standIn = """
         #include <fcntl.h>
         #include <stdlib.h>
@@ -41,7 +41,7 @@ import Testing
         var errors: String
     }
 
-    /// Starts zguard, which is built beside the tests.
+    /// Starts the zguard that was built beside the tests.
     private func start(_ words: [String], _ environment: [String: String]) throws -> (Process, Pipe, Pipe) {
         let tests = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let process = Process()
@@ -89,7 +89,7 @@ import Testing
         let outcome = try zguard(["run", "--", "sh", "-c", row.script])
         #expect(outcome.status == row.status)
         #expect(outcome.output == "")
-        // The stand-in does not say what it watched.
+        // The fake runtime reports no coverage.
         #expect(outcome.errors.hasPrefix(Self.nothingKnown.dropLast() + row.clause))
         #expect(row.clause != "" || outcome.errors == Self.nothingKnown)
         #expect(try temporaryDirectories() == [])
@@ -166,7 +166,7 @@ import Testing
         #expect(outcome.output.hasSuffix("/findings:fill_new=1\n"))
     }
 
-    // As a mistyped flag is one: nothing runs.
+    // A mistyped option, like a mistyped flag, is an error: the program does not run.
     @Test(arguments: [
         (["-o", "stack_dept=5"], "stack_dept", "did you mean 'stack_depth'?"),
         (["-ofill_new=1:quarantine_byte=1"], "quarantine_byte", "did you mean 'quarantine_bytes'?"),
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT]) func signalIsPassedOn(signal: Int32) throws {
-        // The test's own threads block most signals, and zguard passes that on as it should.
+        // The test's own threads block most signals, and zguard passes its signal mask on.
         let script = """
             import os, signal, time
             signal.signal(\(signal), lambda *a: os._exit(40))

@@ -1,4 +1,4 @@
-// SARIF: results, rules, places, URIs, and what is escaped in messages.
+// SARIF: results, rules, locations, URIs, and escaping in messages.
 
 import Foundation
 import Testing
@@ -7,7 +7,7 @@ import Testing
 @testable import ZombieGuardCore
 
 @Suite struct SARIFReportTests {
-    /// The one run of a report, as other programs read it.
+    /// Returns the one run of a report, as a SARIF reader sees it.
     private func run(_ document: ReportDocument) throws -> [String: Any] {
         let log = try #require(
             JSONSerialization.jsonObject(with: Data(SARIFReport(document).text.utf8)) as? [String: Any])
@@ -107,7 +107,7 @@ import Testing
             kind: .wildAccess, stacks: Finding.Stacks(access: [.unnamed("/lib/x.so", 0x10), .unnamed(nil, 1 << 60)]))
         let text = SARIFReport(ReportDocument(findings: [finding])).text
         #expect(text.contains(#""artifactLocation":{"uri":"file:///lib/x.so"},"address":{"absoluteAddress":20496"#))
-        #expect(!text.contains("\(0x5000 + (UInt64(1) << 60))")) // no number that readers would round
+        #expect(!text.contains("\(0x5000 + (UInt64(1) << 60))")) // readers would round a number this large
     }
 
     @Test func inferredFindingsWarn() throws {

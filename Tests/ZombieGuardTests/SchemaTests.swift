@@ -1,4 +1,4 @@
-// Timeline samples and times as they stand in files, and the schema of samples against the table of counters.
+// Timeline samples and times in files; the schema of samples must match the table of counters.
 
 import CZombie
 import Testing
@@ -71,7 +71,7 @@ import Testing
             let time = Timestamp(milliseconds: milliseconds)
             #expect(Timestamp(time.description) == time)
         }
-        // Every day until then, in steps that meet all of the day's parts.
+        // Every day until then, at changing times of the day.
         var milliseconds: Int64 = 0
         while milliseconds < latest {
             let time = Timestamp(milliseconds: milliseconds)

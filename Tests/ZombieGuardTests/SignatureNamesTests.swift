@@ -1,4 +1,4 @@
-// What signatures take away from names, and what they look through.
+// Signatures: the parts of names that they ignore, and the frames that they skip.
 
 import Testing
 
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test func specializationsWithABrokenBracketAreNamed() {
-        // The demangler leaves out a bracket: "<Arg[0] = [Closure Propagated : …, Argument Types : […]> of …".
+        // The demangler omits a bracket: "<Arg[0] = [Closure Propagated : …, Argument Types : […]> of …".
         let symbol =
             "$s4Shop7performyS2iyXEF55$s4Shop12useInClosureySis9UnmanagedVyAA4CartCGFSiyXEfU_s0H0VyAA0K0CGTf1c_n"
         #expect(readableName(symbol) == "perform(_:)")

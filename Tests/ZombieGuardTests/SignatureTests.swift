@@ -1,4 +1,4 @@
-// Signatures stay what they are, and groups count.
+// Signatures never change, and groups count.
 
 import Testing
 
@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct SignatureTests {
     @Test func signatureNeverChanges() {
-        // People keep these in files: a change of this value is a change of the format.
+        // Users keep signatures in files: changing this value changes the file format.
         #expect(Finding.sample().computeSignature() == "82d63efffd6c0317")
         #expect(Finding(kind: .nullAccess).computeSignature() == "1fa2999bcbe4d66f")
     }
@@ -48,7 +48,7 @@ import Testing
         other.stacks.access.insert(contentsOf: [library, runtime], at: 0)
         #expect(other.computeSignature() == Finding.sample().computeSignature())
         #expect(other.stacks.accessOrigin?.function == "close_twice")
-        // Where there is nothing else, they count all the same.
+        // If a stack has only such frames, they count.
         other.stacks.access = [library]
         let one = other.computeSignature()
         other.stacks.access = [runtime]
@@ -57,8 +57,8 @@ import Testing
 
     static let frames: [(frame: Finding.Frame, isLibrary: Bool)] = [
         (.named("Cart.add(_:)", "/src/cart.swift", 3), false), (.named("Cart.add(_:)"), false),
-        (.named("String.shout()"), false), // an extension of the program's
-        (.named("Testing.run()", "/src/testing.swift", 5), false), // a type of the program's
+        (.named("String.shout()"), false), // an extension in the program
+        (.named("Testing.run()", "/src/testing.swift", 5), false), // a type in the program
         (.named("Swift.Array.append(_:)"), true), (.named("static Swift.Int.+(_:_:)"), true),
         (.named("closure #1 in static Swift.Array.f()"), true), (.named("partial apply for Foundation.Data.f()"), true),
         (.named("merged Swift.Set.f()"), true), (.named("protocol witness for Swift.P.f() in conformance S"), false),

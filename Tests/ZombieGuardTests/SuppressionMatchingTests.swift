@@ -1,4 +1,4 @@
-// Patterns and rules against hostile names and large numbers; suggestions for every finding.
+// Suppression patterns and rules with hostile names and large numbers; suggested rules for random findings.
 
 import Testing
 
@@ -46,7 +46,7 @@ import Testing
     ) throws {
         let glob = try Glob(pattern[...])
         let name = String(repeating: "a", count: 20_000)
-        #expect(!glob.matches(name)) // in this life
+        #expect(!glob.matches(name)) // without exponential backtracking
     }
 
     @Test func manyWildcardsForFramesTakeLittleTime() throws {
@@ -111,7 +111,7 @@ import Testing
     @Test func suggestionSuppressesItsFindingAndNoOther() throws {
         var random = SeededGenerator(seed: 1)
         var findings = (0..<60).map { _ in Self.randomFinding(&random) }
-        // Near ones: one frame more, one less, the next one's kind.
+        // Similar findings: with one frame more, one frame less, or another kind.
         for finding in findings.prefix(20) {
             var other = finding
             other.stacks.access.append(.named("more()"))
@@ -169,7 +169,7 @@ import Testing
     }
 }
 
-/// Random numbers that are the same in every run.
+/// A random number generator with a seed.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 

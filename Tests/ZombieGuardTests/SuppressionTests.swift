@@ -1,4 +1,4 @@
-// Files of suppressions: what they say, what they match, what is wrong with them.
+// Suppression files: syntax, matching, and errors.
 
 import Foundation
 import Testing
@@ -14,7 +14,7 @@ import Testing
         return rules.suppresses(finding)
     }
 
-    /// close_twice ← main, freed by close_once, allocated by open_it.
+    /// The stack is close_twice ← main; freed in close_once, allocated in open_it.
     private let sample = Finding.sample()
 
     static let matching = [
@@ -66,7 +66,7 @@ import Testing
             "double-free: swift_*\n    ...\n    std::*\n    main",
         ] { #expect(try matches(text, finding), "\(text)") }
         #expect(try !matches("double-free: close_twice\n    close_twice\n    close_twice", finding))
-        // Where there is nothing else they are what has to be named.
+        // If a stack has only such frames, a rule has to name them.
         finding.stacks.access = [.named("swift_release"), .named("swift_retain")]
         #expect(try !matches("double-free: swift_retain", finding))
         #expect(try matches("double-free: swift_release", finding))

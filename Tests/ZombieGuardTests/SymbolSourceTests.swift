@@ -1,4 +1,4 @@
-// Every place that symbols can come from, with files as the system's own tools make them.
+// Every source of symbols, with files made by the system's own tools.
 
 import CDwarf
 import Foundation
@@ -54,7 +54,7 @@ import Testing
         Finding.Frame(pc: Address(address), module: module, buildID: id, offset: Address(address))
     }
 
-    /// Names an address; nothing but what the test says is looked at.
+    /// Symbolicates an address, with no other directories than those that the test passes.
     private func name(
         _ module: String, _ address: UInt64, id: String? = buildID, directories: [String] = [], debug: [String] = []
     ) -> (frame: Finding.Frame, notes: [String]) {
@@ -84,9 +84,9 @@ import Testing
         #expect(name(program, triple).frame.function == nil)
         #expect(isTriple(name(program, triple, debug: [scratch.path + "/debug"]).frame))
         #expect(isTriple(name(program, triple, directories: [scratch.path + "/debug"]).frame))
-        // The file alone will do, too.
+        // The debug file alone suffices, too.
         #expect(isTriple(name("/gone/program", triple, debug: [scratch.path + "/debug"]).frame))
-        // One that only lies in the right place is none.
+        // A debug file at the right path with another build-id is ignored.
         let other = try compile("-g", "-O0", name: "other", id: "00ff")
         try run("objcopy", "--only-keep-debug", other, file)
         #expect(name(program, triple, debug: [scratch.path + "/debug"]).frame.line == nil)
@@ -138,16 +138,16 @@ import Testing
         #expect(name(program, triple).notes.isEmpty)
         #expect(name(program, triple).frame.function == "triple")
         #expect([1, 2].contains(name(program, triple).frame.line))
-        // Brought along without its directory.
+        // The file was moved to another directory.
         let elsewhere = try directory("elsewhere")
         let split = try #require(
             FileManager.default.contentsOfDirectory(atPath: scratch.path).first { $0.hasSuffix(".dwo") })
         try FileManager.default.moveItem(atPath: "\(scratch.path)/\(split)", toPath: "\(elsewhere)/\(split)")
         let missing = name(program, triple)
         #expect(missing.notes == ["not all names for '\(program)': '\(split)' is missing or another build"])
-        #expect(missing.frame.function == "triple") // of the symbol table
+        #expect(missing.frame.function == "triple") // from the symbol table
         #expect(name(program, triple, directories: [elsewhere]).notes.isEmpty)
-        // Another build's file with the right name.
+        // Another build's file with the same name.
         try build(["-DOTHER", "-O1", "-fno-inline"])
         #expect(name(program, triple).notes.count == 1)
     }
@@ -188,7 +188,7 @@ import Testing
         #expect(name(program, hidden).frame.line == nil)
     }
 
-    // MARK: Files of other places and times
+    // MARK: Moved and replaced files
 
     @Test func replacedFileIsSaidAndItsCopyFound() throws {
         let program = try compile("-g", "-O0")
@@ -200,7 +200,7 @@ import Testing
         #expect(replaced.frame.function == nil)
         #expect(replaced.notes == ["no names for '\(program)': the file is another build than the one that ran"])
         #expect(isTriple(name(program, triple, directories: [kept]).frame))
-        // Neither is a file without a build-id the one that had one.
+        // A file without a build-id is not the file that had one.
         _ = try compile("-g", "-O0", id: "")
         #expect(name(program, triple).frame.function == nil)
         #expect(name(program, triple, id: nil).frame.function == "triple")
@@ -257,7 +257,7 @@ import Testing
         func function(_ address: UInt64) -> String? { name(program, address, id: nil).frame.function }
         #expect(function(sized - 1) == "label")
         #expect(function(sized) == "sized")
-        #expect(function(sized + 1) == "sized") // not the label in it
+        #expect(function(sized + 1) == "sized") // not `inner`, the label inside of it
         #expect(function(sized + 2) == nil)
         #expect(function(sized + 4) == "alias")
     }

@@ -1,4 +1,4 @@
-// Names from real files: symbols, lines, build-ids, mangled names.
+// Symbolication of real files: symbols, lines, build-ids, mangled names.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// How text reports look: folded stacks, colours, source excerpts.
+// The look of text reports: folded stacks, colors, source excerpts.
 
 import Foundation
 import Testing
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    // A terminal obeys the parameters in their order: "2;0" would be faint no more.
+    // Terminals apply parameters in order, so that "2;0" would reset faint.
     @Test(arguments: [TextStyle.Role.mark, .kind, .sentence, .title, .function, .place, .faint, .pointer])
     func paintIsNotUndone(role: TextStyle.Role) {
         #expect(role.rawValue.split(separator: ";").last != "0")
@@ -34,13 +34,14 @@ import Testing
         let (own, free, release, sort, start) = (Self.own, Self.free, Self.release, Self.sort, Self.start)
         #expect(folded([]) == [])
         #expect(folded([own]) == ["0 Cart.add(_:)"])
-        // What the program called is the outermost; what called the program the innermost.
+        // A run of library frames is named by its outermost frame if the program called it, else by its innermost
+        // frame.
         #expect(
             folded([free, release, own, free, start]) == ["0-1 swift_release", "2 Cart.add(_:)", "3-4 libc.so.6"])
         #expect(folded([own, free, sort, own]) == ["0 Cart.add(_:)", "1-2 std::sort<…>(…)", "3 Cart.add(_:)"])
         #expect(folded([release, own, start]) == ["0-0 swift_release", "1 Cart.add(_:)", "2-2 _start"])
         #expect(folded([free, own, free, free], isFull: true).count == 4)
-        // Where nothing is the program's own, everything is shown.
+        // A stack without any frame of the program is shown in full.
         #expect(folded([free, release, sort, start]).count == 4)
     }
 
@@ -57,10 +58,10 @@ import Testing
             ])
         #expect(folded([own, partial, thunk, own]) == ["0 Cart.add(_:)", "1-2 reabstraction thunk", "3 Cart.add(_:)"])
         #expect(folded([own, witness]) == ["0 Cart.add(_:)", "1-1 protocol witness for P.f() in conformance Cart"])
-        // A run is named by what is no thunk.
+        // A run is named by a frame that is not a thunk.
         #expect(
             folded([own, partial, release, thunk, own]) == ["0 Cart.add(_:)", "1-3 swift_release", "4 Cart.add(_:)"])
-        // What calls the runtime is the closure itself, which has become part of the thunk.
+        // The closure, which was inlined into the thunk, calls the runtime.
         #expect(
             folded([release, partial, own]).dropFirst() == ["1 partial apply for closure #1 in f()", "2 Cart.add(_:)"])
         #expect(folded([helper, own]) == ["0-0 __swift_instantiateConcreteTypeFromMangledName", "1 Cart.add(_:)"])
@@ -70,7 +71,7 @@ import Testing
         #expect(text.contains("\n    #0 swift_release … (1 runtime frame)\n    #1 Cart.add(_:)  /src/cart.swift:3\n"))
         #expect(text.contains("\n    #2-#4 swift_release … (1 runtime frame and 2 thunks)\n"))
         #expect(text.contains("\n    #6 reabstraction thunk … (1 thunk)\n"))
-        // Where the source is shown, and what the sentence names, is never one of them.
+        // The origin, whose source is shown and which the sentence names, is never a thunk if there is another frame.
         #expect([release, witness, own].origin == own)
         #expect([release, thunk, partial].origin == thunk)
     }
@@ -90,7 +91,7 @@ import Testing
         }
         let short = withoutMangledEnd("_RNvCs" + String(repeating: "x", count: 90))
         #expect(short.count == 40 && short.hasSuffix("…"))
-        // What a macro has made, in a name that is otherwise taken apart.
+        // A macro-generated name, still mangled inside of a demangled name.
         #expect(
             withoutMangledEnd(
                 "$s11MisuseTests05CrashB0V12readsNowhere4TestfMp_7__localfMu0_ #1 (Int) -> () in static A.$s3fooyyF()")
@@ -143,7 +144,7 @@ import Testing
         #expect(!wants(["TERM": "xterm"], on: file))
         #expect(!wants(["TERM": "dumb"], on: other))
         #expect(!wants(["TERM": "xterm", "NO_COLOR": "1"], on: other))
-        #expect(wants(["TERM": "xterm", "NO_COLOR": ""], on: other)) // empty is as good as not set
+        #expect(wants(["TERM": "xterm", "NO_COLOR": ""], on: other)) // empty means not set
         #expect(wants(["CLICOLOR_FORCE": "1"], on: file))
         #expect(!wants(["CLICOLOR_FORCE": "0"], on: file))
         #expect(!wants(["CLICOLOR_FORCE": "1", "NO_COLOR": "1"], on: file))
@@ -193,7 +194,7 @@ import Testing
         let text = try report(on: row.line, column: row.column, source: "one\ntwo\nthree", name: row.name)
         #expect(text.split(separator: "\n").filter { $0.contains(" |") }.count == row.shown)
     }
-    // Line, column of the terminal in it, width; what is shown of it and where its column is then.
+    // Line, terminal column of the mark, and width; the shown text, and the mark's column in it.
     static let fitting: [(line: String, column: Int?, width: Int, shown: String, at: Int?)] = [
         ("0123456789", 10, 10, "0123456789", 10), ("0123456789", nil, 9, "01234567…", nil),
         ("0123456789", 7, 9, "01234567…", 7), ("0123456789", 8, 9, "…23456789", 7),
@@ -212,7 +213,7 @@ import Testing
         #expect(fitting.column == row.at)
     }
 
-    // Whatever the line, the width and the column: what is shown fits, and the column leads to the same character.
+    // For every line, width and column: the shown text fits, and the column marks the same character.
     @Test func everyColumnOfEveryLineFits() {
         for line in [
             "0123456789abcdefghijklmnopqrstuvwxyz", "日本語abc日本語def日本語ghi日本", "a\u{301}bc日d\u{301}efghij🙂klmnopqrst",

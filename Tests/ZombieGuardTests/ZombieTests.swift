@@ -1,4 +1,4 @@
-// Findings about freed objects: what symbols and stacks add, and the sentence.
+// Findings about freed objects: details from symbols and stacks, and the sentence.
 
 import Foundation
 import Testing
@@ -158,7 +158,7 @@ import Testing
     }
 }
 
-/// Members and classes out of a real program's symbols.
+/// Members and classes from a real program's symbols.
 @Suite struct ZombieSymbolTests {
     private let scratch: Scratch
     private let program: String
@@ -197,7 +197,7 @@ import Testing
         #expect(try finish(member: "_ZN7Derived1fEv", at: 1).member == nil)
         #expect(try finish(member: "plain").member == nil)
         #expect(try finish(member: "_ZN7DerivedD0Ev").member == "~Derived()")
-        // Two symbols of one meaning: complete and base object destructor.
+        // Two symbols with the same readable name: complete and base object destructor.
         #expect(try finish(member: "_ZN7DerivedD1Ev").member == "~Derived()")
     }
 
@@ -208,7 +208,7 @@ import Testing
         let deleting = try #require(all["_ZN7DerivedD0Ev"])
         let complete = try #require(all["_ZN7DerivedD1Ev"])
         let main = try #require(all["main"])
-        // The call of operator delete in the deleting destructor: the last call in it.
+        // The last call in the deleting destructor calls operator delete.
         let calls = (deleting..<deleting + 80).filter { pc in
             #if arch(x86_64)
             byte(at: pc) == 0xe8
@@ -229,7 +229,7 @@ import Testing
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete)], slot: 1).member == "~Derived()")
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toDelete)], slot: 99_999).member == nil)
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toComplete)], slot: 2).member == nil)
-        // In the middle of a call of another destructor operator delete was somebody else's.
+        // If the stack is inside another destructor call, operator delete was called for another object.
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(toComplete), frame(main)]).className == "Base")
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(complete + 8), frame(main)]).className == "Base")
         #expect(try finish(classSymbol: "_ZTS4Base", free: [frame(main + 8)]).className == "Base")
@@ -263,7 +263,7 @@ import Testing
         #expect(deepest.map(\.line) == [3, 6, 9])
         #expect(deepest.map(\.inlined) == [true, true, false])
         #expect(Set(deepest.map(\.pc)).count == 1)
-        // A finished report stays what it is.
+        // Symbolication does not change a finished report.
         let raw = Finding(kind: .doubleFree, stacks: Finding.Stacks(access: stacks.map { bare($0[0]) }, free: deepest))
         let finished = Symbolicator().symbolicate(raw)
         #expect(finished.stacks.access.count == stacks.joined().count)

@@ -18,7 +18,7 @@ void zg_lookup_init(void) {
     zg_lookup_bytes = end - zg_lookup_low;
 }
 
-bool zg_lookup_is_ours(uint64_t pointer) {
+bool zg_lookup_is_in_heap(uint64_t pointer) {
     uint64_t address = zg_arch_address(pointer);
     return zg_slab_contains(address) || zg_span_contains(address) || zg_alias_contains(address);
 }
@@ -96,7 +96,7 @@ bool zg_lookup_block(uint64_t pointer, struct zg_block_view *view) {
 
 void zg_lookup_strip(uint64_t *words, int count) {
     for (int i = 0; i < count; i++)
-        if (zg_arch_tag(words[i]) && zg_lookup_is_ours(words[i])) words[i] = zg_arch_address(words[i]);
+        if (zg_arch_tag(words[i]) && zg_lookup_is_in_heap(words[i])) words[i] = zg_arch_address(words[i]);
 }
 
 // Slots that zg_lookup_by_tag searches in each direction; and bytes in front of a class's first slot that belong to
@@ -131,7 +131,7 @@ bool zg_lookup_is_in_front(uint64_t address) {
     return next < end && next->base - address <= LAST_BYTES && address >= zg_slabs.base;
 }
 
-bool zg_lookup_is_fenced(const struct zg_block_view *view) {
+bool zg_lookup_is_isolated(const struct zg_block_view *view) {
     if (zg_alias_contains(view->start)) return true;
     const struct zg_span *span = zg_slab_contains(view->start) ? NULL : zg_span_find(view->start);
     return span && span->fenced;

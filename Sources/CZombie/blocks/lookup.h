@@ -24,14 +24,14 @@ struct zg_block_view {
 // block that is there now or the one before. All addresses of a view are without tags.
 bool zg_lookup_block(uint64_t pointer, struct zg_block_view *view);
 // Returns true if the address lies in the guarded heap's areas, whether or not in a block.
-bool zg_lookup_is_ours(uint64_t pointer);
+bool zg_lookup_is_in_heap(uint64_t pointer);
 // A range that contains all areas of the guarded heap. Most foreign addresses lie outside, which takes one comparison.
 extern uint64_t zg_lookup_low, zg_lookup_bytes;
 void zg_lookup_init(void);
 // Hot path.
 ZG_INLINE bool zg_lookup_is_foreign(uint64_t pointer) {
     uint64_t address = zg_arch_address(pointer);
-    return ZG_LIKELY(address - zg_lookup_low >= zg_lookup_bytes) || !zg_lookup_is_ours(address);
+    return ZG_LIKELY(address - zg_lookup_low >= zg_lookup_bytes) || !zg_lookup_is_in_heap(address);
 }
 // Removes the tags of those words that point into the guarded heap, so that they can be compared with addresses.
 void zg_lookup_strip(uint64_t *words, int count);
@@ -41,7 +41,7 @@ bool zg_lookup_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *di
 // Returns true if the address lies closely in front of the first slot of a class.
 bool zg_lookup_is_in_front(uint64_t address);
 // Returns true if the block is isolated (fence.h) or in a window.
-bool zg_lookup_is_fenced(const struct zg_block_view *view);
+bool zg_lookup_is_isolated(const struct zg_block_view *view);
 const char *zg_lookup_state_name(enum zg_state state);
 const char *zg_lookup_family_name(enum zg_alloc_family family);
 

@@ -176,7 +176,7 @@ bool zg_slab_is_dry(uint32_t class) {
     return !zg_load(&slab->free_count) && zg_load(&slab->opened) >= zg_load(&slab->opened_end);
 }
 
-void zg_slab_open(uint32_t class, uint64_t from, uint64_t to) {
+void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take_inside(&slab->lock);
     if (slab->opened == slab->opened_end) {
@@ -214,7 +214,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     return count;
 }
 
-uint32_t zg_slab_source(uint32_t class) {
+uint32_t zg_slab_serving_class(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     if (__atomic_load_n(&slab->used, __ATOMIC_RELAXED) || slab->slot_bytes > SHARED_MOST) return class;
     uint32_t asked = __atomic_load_n(&slab->asked, __ATOMIC_RELAXED);

@@ -46,7 +46,7 @@ struct __attribute__((aligned(256))) zg_slab {
     // End of the list of free slots, which grows downwards (zg_slab_free_slot). It has room for all committed slots.
     uint32_t *free_end;
     uint64_t free_count; // also read without the lock
-    // Number of blocks that a larger class served (zg_slab_source). Approximate, because the update is not atomic.
+    // Number of blocks that a larger class served (zg_slab_serving_class). Approximate, because the update is not atomic.
     uint32_t asked;
     // Opened slots: below `used`, but as fresh as those above, and handed out before them. Also read without the lock.
     uint64_t opened, opened_end;
@@ -67,7 +67,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
 // Returns the class whose slots serve this one. The first few blocks of a size get slots of the next power of two,
 // because each class in use costs page-table pages, system calls, and faults at first, and every fork copies its page
 // tables.
-uint32_t zg_slab_source(uint32_t class);
+uint32_t zg_slab_serving_class(uint32_t class);
 // Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
 // Commits fresh slots of each class: `bytes` bytes, or as many as the class has, if that is more. Prepares for a time
@@ -83,7 +83,7 @@ bool zg_slab_is_valid(const struct zg_slab *slab);
 // Returns true if the class has neither free nor opened slots; fresh ones may be left. Reads without the lock.
 bool zg_slab_is_dry(uint32_t class);
 // Marks slots [from, to) as opened. They and their records must read as zero.
-void zg_slab_open(uint32_t class, uint64_t from, uint64_t to);
+void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to);
 // Releases the memory of the list of free slots behind its current end.
 void zg_slab_trim_list(uint32_t class);
 // Takes up to `most` slots, in state reusable, from the list of free slots. Returns their number.

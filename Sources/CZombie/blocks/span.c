@@ -37,8 +37,8 @@ static uint64_t units_used;
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
 static uint64_t dirty_bytes; // bytes in dirty_bins; also read without the lock
 // Pages of a span of this bin were released for fresh memory.
-static bool was_given[BIN_COUNT];
-static uint32_t regrets;
+static bool was_cleaned_for_fresh[BIN_COUNT];
+static uint32_t cleaned_too_early;
 static uint32_t refused_moves;
 static uint32_t retired_head, retired_tail, retired_count;
 static uint64_t retired_bytes;
@@ -87,7 +87,7 @@ static struct zg_span *pop_dirty(uint32_t bin) {
 }
 
 // Returns the bytes released; 0 if the kernel refused.
-static uint64_t give_back(struct zg_span *span) {
+static uint64_t release_pages(struct zg_span *span) {
     uint64_t bytes = touched_bytes(span);
     if (!bytes || zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) return 0;
     span->dirty = 0;
@@ -126,7 +126,7 @@ static void reuse_retired(void) {
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
         // A zombie whose saved contents were restored after a finding stays where it is.
-        if (span->block.header & ZG_HEADER_OPENED) continue;
+        if (span->block.header & ZG_HEADER_CONTENTS_RESTORED) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         push(span);
@@ -140,8 +140,8 @@ static bool clean_one(bool for_fresh) {
     for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
         struct zg_span *span = pop_dirty(hand);
         if (!span) continue;
-        bool clean = give_back(span) != 0;
-        was_given[hand] |= for_fresh && clean;
+        bool clean = release_pages(span) != 0;
+        was_cleaned_for_fresh[hand] |= for_fresh && clean;
         push(span);
         hand = (hand + 1) % BIN_COUNT;
         return clean;
@@ -162,11 +162,11 @@ static bool make_room(uint64_t bytes) {
 // Call when a block gets fresh memory. Otherwise a program that needs one large block after the other, each of another
 // size, would keep the memory of all of them. Under the lock.
 static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
-    if (was_given[bin]) regrets++;
-    was_given[bin] = false;
+    if (was_cleaned_for_fresh[bin]) cleaned_too_early++;
+    was_cleaned_for_fresh[bin] = false;
     int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
     uint64_t most = zg_max(DIRTY_BESIDE_FRESH, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
-    while (regrets < REGRETS_MOST && dirty_bytes && dirty_bytes + bytes > most)
+    while (cleaned_too_early < REGRETS_MOST && dirty_bytes && dirty_bytes + bytes > most)
         if (!clean_one(true)) return;
 }
 
@@ -214,7 +214,7 @@ void zg_span_resize(struct zg_span *span, uint64_t size) {
 // The spans are marked as dirty, because zg_span_allocate does not commit those again.
 void zg_span_open_reserve(uint32_t each) {
     zg_lock_take(&span_lock);
-    regrets = REGRETS_MOST; // released pages could not be committed again
+    cleaned_too_early = REGRETS_MOST; // released pages could not be committed again
     zg_lock_drop(&span_lock);
     for (uint32_t i = 0; i < EXACT_BINS * each; i++) {
         uint64_t units = i % EXACT_BINS + 1;
@@ -233,7 +233,7 @@ void zg_span_open_reserve(uint32_t each) {
 void zg_span_release(struct zg_span *span) {
     zg_stats_add(zg_counter_heap_committed_bytes, -(span->units * ZG_UNIT_BYTES));
     zg_lock_take(&span_lock);
-    if (!make_room(touched_bytes(span))) give_back(span);
+    if (!make_room(touched_bytes(span))) release_pages(span);
     push(span);
     zg_lock_drop(&span_lock);
 }
@@ -337,7 +337,7 @@ uint64_t zg_span_trim(void) {
     for (int bin = 0; bin < BIN_COUNT; bin++) {
         uint32_t kept = 0;
         for (struct zg_span *span; (span = pop_dirty((uint32_t)bin)) != NULL;) {
-            uint64_t given = give_back(span);
+            uint64_t given = release_pages(span);
             bytes += given;
             if (given) {
                 push(span);

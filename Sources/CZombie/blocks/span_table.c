@@ -9,7 +9,7 @@
 // Number of records committed at a time; a multiple of a page.
 enum { SPAN_STEP = 4096 };
 
-struct zg_span_map zg_large_map, zg_fenced_map;
+struct zg_span_map zg_large_map, zg_isolated_map;
 
 static struct zg_lock table_lock;
 static uint64_t area_base, area_bytes;
@@ -41,24 +41,24 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fe
     uint64_t fenced = area_base + (units << ZG_UNIT_SHIFT), skip = zg_round_up(fenced, fenced_alignment) - fenced;
     uint32_t *numbers = (uint32_t *)(tables + map_bytes(units));
     if (fenced_bytes > skip)
-        zg_fenced_map =
+        zg_isolated_map =
             (struct zg_span_map){fenced + skip, (fenced_bytes - skip) >> ZG_PAGE_SHIFT, ZG_PAGE_SHIFT, numbers, 0};
     spans = (struct zg_span *)(tables + map_bytes(units) + map_bytes(pages));
     zg_stats->layout.spans_base = (uint64_t)spans;
     zg_stats->layout.span_bytes = sizeof *spans;
     zg_stats->layout.spans_used = spans_used;
     describe(&zg_stats->layout.large, &zg_large_map);
-    if (zg_fenced_map.units) describe(&zg_stats->layout.fenced, &zg_fenced_map);
+    if (zg_isolated_map.units) describe(&zg_stats->layout.fenced, &zg_isolated_map);
     return true;
 }
 
 uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment) {
-    uint64_t end = zg_fenced_map.base + (zg_fenced_map.units << zg_fenced_map.unit_shift);
-    if (bytes > (zg_fenced_map.units << zg_fenced_map.unit_shift) / 4) return 0;
+    uint64_t end = zg_isolated_map.base + (zg_isolated_map.units << zg_isolated_map.unit_shift);
+    if (bytes > (zg_isolated_map.units << zg_isolated_map.unit_shift) / 4) return 0;
     uint64_t start = (end - bytes) & ~(alignment - 1);
-    zg_fenced_map.units = (start - zg_fenced_map.base) >> zg_fenced_map.unit_shift;
+    zg_isolated_map.units = (start - zg_isolated_map.base) >> zg_isolated_map.unit_shift;
     area_bytes = start - area_base;
-    describe(&zg_stats->layout.fenced, &zg_fenced_map);
+    describe(&zg_stats->layout.fenced, &zg_isolated_map);
     return start;
 }
 
@@ -100,8 +100,8 @@ struct zg_span *zg_span_table_add(struct zg_span_map *map, uint64_t first, uint6
 }
 
 struct zg_span *zg_span_find(uint64_t address) {
-    bool fenced = zg_fenced_map.units && address >= zg_fenced_map.base;
-    const struct zg_span_map *map = fenced ? &zg_fenced_map : &zg_large_map;
+    bool fenced = zg_isolated_map.units && address >= zg_isolated_map.base;
+    const struct zg_span_map *map = fenced ? &zg_isolated_map : &zg_large_map;
     uint64_t unit = (address - map->base) >> map->unit_shift;
     if (unit >= __atomic_load_n(&map->covered, __ATOMIC_ACQUIRE)) return NULL;
     uint32_t number = __atomic_load_n(&map->numbers[unit], __ATOMIC_ACQUIRE);

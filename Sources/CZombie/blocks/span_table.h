@@ -17,7 +17,7 @@ struct zg_span_map {
     uint32_t *numbers;    // unit -> record number; 0: none
     uint64_t covered;     // in units
 };
-extern struct zg_span_map zg_large_map, zg_fenced_map;
+extern struct zg_span_map zg_large_map, zg_isolated_map;
 
 // The unit of large blocks. The unit of isolated blocks is a page.
 #define ZG_UNIT_SHIFT 16

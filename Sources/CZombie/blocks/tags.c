@@ -71,7 +71,7 @@ static uint8_t next_tag(uint64_t index, uint8_t last) {
 // Returns the end of the tagged bytes of a block of `size` bytes.
 static uint64_t end_of(uint64_t start, uint64_t size) { return start + zg_round_up(size, GRANULE); }
 
-void zg_tags_leave(const struct zg_slab *slab, uint64_t index) {
+void zg_tags_record_former(const struct zg_slab *slab, uint64_t index) {
     struct zg_tagged *tagged = record(slab, index);
     if (!tagged) return;
     const struct zg_block *block = &slab->blocks[index];
@@ -87,7 +87,7 @@ static void fill_gap(uint64_t start, uint64_t size) {
     __builtin_memset((void *)(start + size), ZG_FILL_GAP, zg_round_up(size, GRANULE) - size);
 }
 
-void *zg_tags_give(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t alignment) {
+void *zg_tags_set(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t alignment) {
     uint64_t start = zg_slab_slot_address(slab, index);
     struct zg_tagged *tagged = known(slab, index);
     zg_tags_check_again();
@@ -116,7 +116,7 @@ void zg_tags_resize(const struct zg_slab *slab, uint64_t index, uint64_t before,
     fill_gap(zg_arch_with_tag(start, tagged->tag), size);
 }
 
-void zg_tags_take(const struct zg_slab *slab, uint64_t index) {
+void zg_tags_clear(const struct zg_slab *slab, uint64_t index) {
     const struct zg_tagged *tagged = known(slab, index);
     zg_tags_check_again();
     if (tagged && tagged->tag) zg_arch_set_tags(zg_slab_slot_address(slab, index), slab->slot_bytes, 0);
@@ -136,7 +136,7 @@ uint64_t zg_tags_find_change(const struct zg_slab *slab, uint64_t index, uint64_
     return length;
 }
 
-bool zg_tags_fits(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size) {
+bool zg_tags_match(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size) {
     uint64_t offset;
     uint8_t now;
     const struct zg_tagged *tagged = known(slab, index);

@@ -30,21 +30,21 @@ ZG_INLINE bool zg_tags_are_on(void) { return ZG_ARCH_TAGS && ZG_UNLIKELY(zg_tags
 // Start-up, after the slabs. False if the processor or the kernel has no tags, or the address space no room.
 bool zg_tags_start(void);
 // Call before the slot is reused: records its last block as the former one.
-void zg_tags_leave(const struct zg_slab *slab, uint64_t index);
-// Tags a new block after zg_tags_leave, if its slot can have a tag. Fills the rest of the block's last 16 bytes with
+void zg_tags_record_former(const struct zg_slab *slab, uint64_t index);
+// Tags a new block after zg_tags_record_former, if its slot can have a tag. Fills the rest of the block's last 16 bytes with
 // ZG_FILL_GAP. Returns the pointer for the program.
-void *zg_tags_give(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t alignment);
+void *zg_tags_set(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t alignment);
 // Returns true if the block has its tag by now, so that its memory can be read.
 bool zg_tags_are_given(const struct zg_slab *slab, uint64_t index);
 // Call before the block's size changes within its slot.
 void zg_tags_resize(const struct zg_slab *slab, uint64_t index, uint64_t before, uint64_t size);
 // Call when the block is freed: sets the slot's tags to 0, so that no pointer of the program matches.
-void zg_tags_take(const struct zg_slab *slab, uint64_t index);
+void zg_tags_clear(const struct zg_slab *slab, uint64_t index);
 // Returns how many of the last 16 bytes changed behind the block, from the first to the last one, and the offset of the
 // first; 0: none.
 uint64_t zg_tags_find_change(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t *offset, uint8_t *now);
 // Returns true if the pointer has this live block's tag, and nothing was written behind its `size` bytes.
-bool zg_tags_fits(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size);
+bool zg_tags_match(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size);
 // Returns true if the pointer has the tag of an earlier block of its slot.
 bool zg_tags_is_stale(uint64_t pointer);
 // Adds the slot's tag to an address.

@@ -171,7 +171,7 @@ static bool peek(void *to, uint64_t from, uint64_t bytes, const uint64_t *frame)
     uint64_t here = (uint64_t)frame;
     bool known =
         here >= stack.low && here < stack.high && from >= here && from < stack.high && stack.high - from >= bytes;
-    if (!known && zg_lookup_is_ours(from))
+    if (!known && zg_lookup_is_in_heap(from))
         known = zg_lookup_block(from, &view) && view.state == zg_state_live &&
                 view.start + view.size - zg_arch_address(from) >= bytes &&
                 zg_arch_address(from) < view.start + view.size;

@@ -26,20 +26,20 @@ static const char *value_in(const char *entry, const char *name) {
 static bool has_us(char *const *environment) {
     for (; environment && *environment; environment++) {
         const char *value = value_in(*environment, "LD_PRELOAD");
-        if (value && zg_program_preload_has_us(value)) return true;
+        if (value && zg_program_preload_has_library(value)) return true;
     }
     return false;
 }
 
 static enum zg_children_change change_for_ours(void) {
     uint64_t passing;
-    return ZG_UNLIKELY(zg_filter_stands) && zg_filter_describe(&passing) ? zg_children_with_filters
-                                                                         : zg_children_as_it_is;
+    return ZG_UNLIKELY(zg_filter_in_effect) && zg_filter_describe(&passing) ? zg_children_with_filters
+                                                                            : zg_children_as_it_is;
 }
 
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
     if (!path || !has_us(environment)) return zg_children_as_it_is;
-    switch (zg_program_look(directory, path)) {
+    switch (zg_program_classify(directory, path)) {
     case zg_program_static: zg_coverage_note_unwatched_child(); return change_for_ours();
     case zg_program_takes_it: return change_for_ours();
     default: break;
@@ -90,7 +90,7 @@ struct zg_children_room zg_children_room(char *const *environment) {
 // Writes the entry without the runtime to `*bytes` and advances that. Returns NULL if nothing else was preloaded.
 static char *without_us(char *entry, const char *value, char **bytes) {
     uint64_t name = (uint64_t)(value - entry);
-    uint64_t count = zg_program_preload_without_us(*bytes + name, value);
+    uint64_t count = zg_program_preload_without_library(*bytes + name, value);
     if (!count) return NULL; // remove the variable
     char *written = *bytes;
     __builtin_memcpy(written, entry, name);
@@ -103,7 +103,7 @@ void zg_children_write(char *const *environment, enum zg_children_change change,
     for (; *environment; environment++) {
         const char *value = value_in(*environment, "LD_PRELOAD");
         char *entry = *environment;
-        if (change == zg_children_without_us && value && zg_program_preload_has_us(value))
+        if (change == zg_children_without_us && value && zg_program_preload_has_library(value))
             entry = without_us(entry, value, &bytes);
         if (change == zg_children_with_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
         if (entry) *words++ = entry;

@@ -36,7 +36,7 @@ static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool 
 }
 
 // More than any machine has: not worth evicting the quarantine.
-#define HOPELESS ((uint64_t)1 << 40)
+#define IMPOSSIBLE_SIZE ((uint64_t)1 << 40)
 
 // The heap is exhausted, so libc serves. If it cannot either, the quarantine is evicted, and both are asked again.
 static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
@@ -44,7 +44,7 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     zg_stats_degrade(zg_degradation_heap_exhausted);
     zg_coverage_declined(zg_coverage_reason_heap);
     void *block = zg_foreign_allocate(size, alignment, zero);
-    struct zg_thread *thread = block || size >= HOPELESS ? NULL : zg_thread_enter(frame);
+    struct zg_thread *thread = block || size >= IMPOSSIBLE_SIZE ? NULL : zg_thread_enter(frame);
     if (thread && !zg_allowance_is_relief_vain(thread)) {
         zg_pressure_note_failure();
         zg_relief_trim(thread, true);
@@ -81,9 +81,9 @@ void *zg_entry_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_
     struct zg_thread *thread = zg_thread_enter(frame);
     void *block = NULL;
     if (thread && size <= PTRDIFF_MAX && zg_allowance_take_block(thread, size)) {
-        thread->is_unfenced = true;
+        thread->skips_isolation = true;
         block = zg_allocate(thread, size, alignment, family, zero);
-        thread->is_unfenced = false;
+        thread->skips_isolation = false;
     }
     if (thread) zg_thread_leave(thread);
     if (!block) errno = ENOMEM;
@@ -101,7 +101,7 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     if (ZG_UNLIKELY(zg_allowance_is_limited) && !zg_allowance_take_block(thread, size)) {
         zg_thread_leave(thread);
         // The other allocator may have memory left.
-        if (zg_bypass_mode && zg_allowance_passes(size)) return allocate_elsewhere(size, alignment, zero);
+        if (zg_bypass_mode && zg_allowance_charge_bypassed(size)) return allocate_elsewhere(size, alignment, zero);
         errno = ENOMEM;
         return NULL;
     }
@@ -122,7 +122,7 @@ ZG_INLINE void *allocate_quickly(uint64_t size, enum zg_alloc_family family, boo
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return NULL;
     bool is_zero;
-    void *block = zg_allocate_quickly(thread, size, family, zg_capture_known(thread, frame), &is_zero, is_tagged);
+    void *block = zg_allocate_quickly(thread, size, family, zg_capture_cached(thread, frame), &is_zero, is_tagged);
     if (ZG_UNLIKELY(!block)) {
         thread->in_runtime = 0;
         return NULL;
@@ -182,7 +182,7 @@ static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocato
                                    const uint64_t *frame) {
     int saved = errno;
     struct zg_thread *thread;
-    if (!zg_lookup_is_ours((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
+    if (!zg_lookup_is_in_heap((uint64_t)address)) zg_foreign_free(address, zg_foreign_libc);
     else if ((thread = zg_thread_enter_from_bypass(frame)) != NULL) {
         zg_free_entered(thread, (uint64_t)address, deallocator, size);
         zg_thread_leave_to_bypass(thread);
@@ -212,7 +212,7 @@ static ZG_NOINLINE void finish_and_leave(struct zg_thread *thread, uint64_t addr
 }
 
 static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
-    zg_free_hand_over(thread);
+    zg_free_flush_pending(thread);
     zg_thread_leave(thread);
 }
 
@@ -223,14 +223,14 @@ ZG_INLINE bool free_quickly(void *address, enum zg_deallocator deallocator, uint
     struct zg_thread *thread = zg_thread_enter_quickly(frame);
     if (ZG_UNLIKELY(!thread)) return false;
     struct zg_pending_free pending;
-    enum zg_freed freed = zg_free_quickly(thread, (struct zg_free_call){(uint64_t)address, deallocator, size, frame, 0},
-                                          &pending, is_tagged);
-    if (ZG_UNLIKELY(freed == zg_freed_not)) {
+    enum zg_free_result freed = zg_free_quickly(
+        thread, (struct zg_free_call){(uint64_t)address, deallocator, size, frame, 0}, &pending, is_tagged);
+    if (ZG_UNLIKELY(freed == zg_free_declined)) {
         thread->in_runtime = 0;
         return false;
     }
-    if (ZG_LIKELY(freed == zg_freed_whole)) zg_thread_leave(thread);
-    else if (freed == zg_freed_partly)
+    if (ZG_LIKELY(freed == zg_free_done)) zg_thread_leave(thread);
+    else if (freed == zg_free_claimed)
         finish_and_leave(thread, is_tagged ? zg_arch_address((uint64_t)address) : (uint64_t)address, pending.slab,
                          pending.index, pending.header);
     else hand_over_and_leave(thread);
@@ -278,19 +278,19 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         errno = ENOMEM;
         return NULL;
     }
-    bool ours = zg_lookup_is_ours((uint64_t)address);
+    bool ours = zg_lookup_is_in_heap((uint64_t)address);
     struct zg_thread *thread = zg_thread_enter(frame);
     void *block = NULL;
     if (!ours) {
         bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
         enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_owner((uint64_t)address);
-        if (thread && owner == zg_foreign_nobody)
+        if (thread && owner == zg_foreign_none)
             zg_found_invalid_free(NULL, (uint64_t)address, zg_foreign_describe((uint64_t)address), "realloc");
         if (thread) zg_thread_leave(thread);
-        if (owner == zg_foreign_nobody) return NULL;
+        if (owner == zg_foreign_none) return NULL;
         block = zg_foreign_reallocate(address, size, owner);
         // The block is libc's, and unchanged if it cannot grow. Release memory and try again.
-        if (ZG_UNLIKELY(!block && size && size < HOPELESS) && (thread = zg_thread_enter(frame)) != NULL) {
+        if (ZG_UNLIKELY(!block && size && size < IMPOSSIBLE_SIZE) && (thread = zg_thread_enter(frame)) != NULL) {
             bool is_vain = zg_allowance_is_relief_vain(thread);
             if (!is_vain) {
                 zg_pressure_note_failure();
@@ -356,9 +356,9 @@ uint64_t zg_entry_usable_size(void *address, const uint64_t *frame) {
     } else {
         // Without a heap, all blocks are libc's.
         bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
-        enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_nobody;
-        if (!is_libcs && !zg_lookup_is_ours((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
-        if (owner == zg_foreign_nobody) found_misused(NULL, address, frame);
+        enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_none;
+        if (!is_libcs && !zg_lookup_is_in_heap((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);
+        if (owner == zg_foreign_none) found_misused(NULL, address, frame);
         else size = zg_foreign_usable_size(address, owner);
     }
     errno = saved;

@@ -11,7 +11,7 @@
 #include "platform/filter.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
-#include "process/watch.h"
+#include "process/maintenance_thread.h"
 #include "settings/stats.h"
 
 // Memory committed for the time when that is no longer possible: bytes of each size class, and spans of each size up to
@@ -47,7 +47,7 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     if (!program || !zg_os_is_own_process()) return NOTHING_TO_DO;
     zg_forks_leave_windows(frame);
     zg_os_before_filter();
-    if (all_threads) zg_watch_stop();
+    if (all_threads) zg_maintenance_thread_stop();
     uint32_t count = 0;
     const struct zg_filter_instruction *copied = copy(program, &count);
     if (!copied) {

@@ -17,7 +17,7 @@ int zg_libraries_before_open(int flags) {
     zg_unloaded_note_first();
     bool is_news = zg_unloaded_has_changed();
     if (__atomic_exchange_n(&closed_since, 0, __ATOMIC_RELAXED) || is_news) {
-        zg_unwind_forget();
+        zg_unwind_invalidate_rules();
         zg_classes_forget_cxx();
     }
     if (!(flags & RTLD_DEEPBIND)) return flags;

@@ -46,7 +46,7 @@ void zg_ahead_look(struct zg_finding *finding, const struct zg_zombie_hit *hit, 
                               .runtime = is_apart ? runtime.start : 0,
                               .runtime_bytes = is_apart ? runtime.end - runtime.start : 0,
                               .read = read_plainly,
-                              .called_through = zg_module_called_through};
+                              .called_through = zg_module_plt_symbol};
     zg_look_ahead(&caller, &follow);
     finding->next_count = follow.use_count;
     for (int i = 0; i < follow.use_count; i++) finding->next[i] = follow.uses[i];

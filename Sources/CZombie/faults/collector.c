@@ -11,7 +11,7 @@
 #include "threads/thread.h"
 
 static struct zg_dying_process dying;
-static int asking; // thread that uses `dying`; 0 if none
+static int dying_thread; // thread that uses `dying`; 0 if none
 
 static struct zg_collector_request *claim(struct zg_collector *collector) {
     for (int i = 0; i < ZG_COLLECTOR_REQUESTS; i++) {
@@ -47,29 +47,30 @@ static void describe(const struct zg_registers *registers) {
 // Time limits. Elapsed time is the clock's, or the number of waits times their length, whichever is more: a seccomp
 // filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
 static const int64_t longest = INT64_C(10000000000), step = 20000000;
-struct patience {
+struct wait_limit {
     uint64_t since;
     int64_t steps;
 };
 
-static bool is_over(const struct patience *patience) {
+static bool is_over(const struct wait_limit *wait_limit) {
     uint64_t now = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */);
-    return patience->steps * step >= longest || (now > patience->since && (int64_t)(now - patience->since) >= longest);
+    return wait_limit->steps * step >= longest ||
+           (now > wait_limit->since && (int64_t)(now - wait_limit->since) >= longest);
 }
 
-static void wait_a_step(struct patience *patience, uint32_t *word, uint32_t expected, bool is_private) {
+static void wait_a_step(struct wait_limit *wait_limit, uint32_t *word, uint32_t expected, bool is_private) {
     zg_os_futex_wait(word, expected, is_private, step);
-    patience->steps++;
+    wait_limit->steps++;
 }
 
-static uint32_t nobody; // futex that is never woken: waits on it time out
+static uint32_t never_woken; // futex that is never woken: waits on it time out
 
 // Waits until no other thread uses `dying`: two threads may die at once.
-static bool take_turn(struct patience *patience) {
+static bool take_turn(struct wait_limit *wait_limit) {
     int tid = zg_os_tid(), before = 0;
-    while (!__atomic_compare_exchange_n(&asking, &before, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        if (before == tid || is_over(patience)) return false; // this thread has faulted while it asked
-        wait_a_step(patience, &nobody, 0, true);
+    while (!__atomic_compare_exchange_n(&dying_thread, &before, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (before == tid || is_over(wait_limit)) return false; // this thread has faulted while it asked
+        wait_a_step(wait_limit, &never_woken, 0, true);
         before = 0;
     }
     return true;
@@ -78,20 +79,21 @@ static bool take_turn(struct patience *patience) {
 // Whether zguard can still answer. Sends the message again every EACH waits, because the socket may have been full. A
 // killed zguard remains as a zombie process until its parent reaps it, but its socket is closed. A zguard that exits
 // clears its pid on the page.
-static bool is_there(const struct zg_collector *collector, int zguard, const struct patience *patience,
-                     const struct zg_run_message *message) {
+static bool can_zguard_answer(const struct zg_collector *collector, int zguard, const struct wait_limit *wait_limit,
+                              const struct zg_run_message *message) {
     enum { EACH = 10 };
     return __atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) && !zg_os_is_gone(zguard) &&
-           (patience->steps % EACH || zg_run_send(message) != zg_run_is_over);
+           (wait_limit->steps % EACH || zg_run_send(message) != zg_run_is_over);
 }
 
 static enum zg_collected ask(struct zg_collector *collector, int zguard, const struct zg_registers *registers,
-                             struct patience *patience) {
+                             struct wait_limit *wait_limit) {
     static const struct zg_run_message wake = {.kind = zg_message_wrote};
     struct zg_collector_request *request;
-    while (!(request = claim(collector)) && !is_over(patience) && is_there(collector, zguard, patience, &wake))
-        wait_a_step(patience, &nobody, 0, true);
-    if (!request) return zg_collected_silence;
+    while (!(request = claim(collector)) && !is_over(wait_limit) &&
+           can_zguard_answer(collector, zguard, wait_limit, &wake))
+        wait_a_step(wait_limit, &never_woken, 0, true);
+    if (!request) return zg_collected_no_answer;
     describe(registers);
     request->pid = dying.pid;
     zg_os_let_trace(zguard);
@@ -100,20 +102,20 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
                                      dying.nonce};
     zg_run_send(&message);
     uint32_t state;
-    while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered && !is_over(patience) &&
-           is_there(collector, zguard, patience, &message))
-        wait_a_step(patience, &request->state, state, false);
+    while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered &&
+           !is_over(wait_limit) && can_zguard_answer(collector, zguard, wait_limit, &message))
+        wait_a_step(wait_limit, &request->state, state, false);
     __atomic_store_n(&request->state, zg_request_free, __ATOMIC_RELEASE);
-    return state == zg_request_answered ? zg_collected_threads : zg_collected_silence;
+    return state == zg_request_answered ? zg_collected_threads : zg_collected_no_answer;
 }
 
 enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
-    struct zg_collector *collector = zg_coverage_run ? &zg_coverage_run->collector : NULL;
+    struct zg_collector *collector = zg_coverage_run_page ? &zg_coverage_run_page->collector : NULL;
     int zguard = collector ? (int)__atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) : 0;
-    struct patience patience = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */)};
-    if (!zguard || zg_os_is_gone(zguard)) return zg_collected_nobody;
-    if (!take_turn(&patience)) return zg_collected_silence;
-    enum zg_collected collected = ask(collector, zguard, registers, &patience);
-    __atomic_store_n(&asking, 0, __ATOMIC_RELEASE);
+    struct wait_limit wait_limit = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */)};
+    if (!zguard || zg_os_is_gone(zguard)) return zg_collected_no_zguard;
+    if (!take_turn(&wait_limit)) return zg_collected_no_answer;
+    enum zg_collected collected = ask(collector, zguard, registers, &wait_limit);
+    __atomic_store_n(&dying_thread, 0, __ATOMIC_RELEASE);
     return collected;
 }

@@ -6,9 +6,9 @@
 #include "platform/arch.h"
 
 enum zg_collected {
-    zg_collected_threads, // zguard has taken the stacks
-    zg_collected_nobody,  // there is no zguard to ask
-    zg_collected_silence, // zguard did not answer in time
+    zg_collected_threads,   // zguard has taken the stacks
+    zg_collected_no_zguard, // there is no zguard to ask
+    zg_collected_no_answer, // zguard did not answer in time
 };
 
 // `registers`: of the calling thread, where it dies. Takes at most ten seconds.

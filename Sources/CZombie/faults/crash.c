@@ -18,7 +18,7 @@ static char message[2048];
 
 // Whether the access stack ends with all frames of the throw stack. Then nothing was unwound since the throw, and the
 // throw stack adds nothing to the report.
-static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
+static bool contains_throw_stack(const struct zg_finding *finding, uint32_t thrown_stack) {
     uint64_t thrown[ZG_STACK_MAX_DEPTH];
     int count = zg_depot_get(thrown_stack, thrown, ZG_STACK_MAX_DEPTH);
     for (int i = 0; i < finding->access_count && count; i++) {
@@ -32,10 +32,10 @@ static bool shows(const struct zg_finding *finding, uint32_t thrown_stack) {
 static void ask_for_threads(struct zg_finding *finding, const struct zg_registers *registers) {
     switch (zg_collector_ask(registers)) {
     case zg_collected_threads: break;
-    case zg_collected_nobody:
+    case zg_collected_no_zguard:
         zg_finding_detail_text(finding, "threads", "only the one that died: the program does not run under zguard");
         break;
-    case zg_collected_silence:
+    case zg_collected_no_answer:
         zg_finding_detail_text(finding, "threads", "only the one that died: zguard gave no answer");
         break;
     }
@@ -46,17 +46,17 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     crash.signal = signal;
     crash.code = info->si_code;
     bool is_own = info->si_code > 0 || info->si_pid == zg_os_pid();
-    // A fault has no message, unless its handler wrote one (zg_crash_has_words).
-    bool has_words = how & zg_crash_has_words;
+    // A fault has no message, unless its handler wrote one (zg_crash_has_message).
+    bool has_words = how & zg_crash_has_message;
     crash.message = zg_crash_message_find(has_words ? SIGABRT : signal, is_own || has_words, message, sizeof message)
                         ? message
                         : NULL;
     zg_arch_registers_from_context(&crash.registers, context);
     crash.thrown_stack = zg_uncaught_thrown_at(signal, is_own);
-    if (shows(finding, crash.thrown_stack)) crash.thrown_stack = 0;
+    if (contains_throw_stack(finding, crash.thrown_stack)) crash.thrown_stack = 0;
     finding->crash = &crash;
     if (!is_own) zg_finding_detail_number(finding, "sender", (uint64_t)info->si_pid, false);
-    if (how & zg_crash_asks) ask_for_threads(finding, &crash.registers);
+    if (how & zg_crash_ask_zguard) ask_for_threads(finding, &crash.registers);
     else
         zg_finding_detail_text(finding, "threads",
                                "only the one that faulted: it was described before its handler ran");

@@ -13,8 +13,8 @@
 ZG_INLINE bool zg_crash_is_wanted(void) { return zg_config.collect & zg_collect_crashes; }
 // What zg_crash_describe may use.
 enum zg_crash_how {
-    zg_crash_asks = 1,      // asks zguard for the stacks of all threads
-    zg_crash_has_words = 2, // the thread's last text on standard error is about this crash
+    zg_crash_ask_zguard = 1,  // asks zguard for the stacks of all threads
+    zg_crash_has_message = 2, // the thread's last text on standard error is about this crash
 };
 // Adds signal, message, registers and threads to a finding that has its access stack already.
 void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *info, const void *context,

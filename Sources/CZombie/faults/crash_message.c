@@ -57,7 +57,7 @@ static const char *next_line(const char *line) {
 
 // Whether `line` continues the message that begins at `beginning`: std::terminate writes its text after that of a pure
 // virtual call, and Rust panics a second time where a panic must not unwind.
-static bool goes_on(const char *beginning, const char *line) {
+static bool continues_message(const char *beginning, const char *line) {
     if (begins(line, "terminate called ")) return begins(beginning, "pure virtual");
     if (!begins(line, "thread '") || !begins(beginning, "thread '")) return false;
     const char *what = next_line(line);
@@ -67,7 +67,7 @@ static bool goes_on(const char *beginning, const char *line) {
 
 // Returns the last message of a language runtime, with all text behind it. If there is none and the program raised the
 // signal itself (`is_own`), returns the last line. Otherwise NULL.
-static const char *find_words(const char *text, uint64_t count, bool is_own) {
+static const char *find_message(const char *text, uint64_t count, bool is_own) {
     const char *line = text, *last = NULL, *beginning = NULL;
     for (uint64_t i = 0; i < count; i++) {
         if (i && text[i - 1] != '\n') continue;
@@ -75,7 +75,7 @@ static const char *find_words(const char *text, uint64_t count, bool is_own) {
         if (*line == '\n') continue;
         last = line;
         if (is_beginning(line)) {
-            if (!beginning || !goes_on(beginning, line)) beginning = line;
+            if (!beginning || !continues_message(beginning, line)) beginning = line;
         }
     }
     return beginning ? beginning : is_own ? last : NULL;
@@ -91,7 +91,7 @@ static bool is_about_backtrace(const char *line) {
            begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");
 }
 
-static void copy_words(const char *words, char *message, uint64_t capacity) {
+static void copy_message(const char *words, char *message, uint64_t capacity) {
     uint64_t written = 0;
     bool in_backtrace = false, is_dropped = false;
     for (const char *line = words, *next; *line && written + 1 < capacity; line = next) {
@@ -106,11 +106,11 @@ static void copy_words(const char *words, char *message, uint64_t capacity) {
     drop_end(message);
 }
 
-bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity) {
+bool zg_kept_message(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity) {
     // Faults have no message: earlier output is unrelated to them.
     if (signal != SIGABRT && signal != SIGILL && signal != SIGTRAP) return false;
-    const char *words = find_words(text, count, is_own && signal == SIGABRT);
-    if (words) copy_words(words, message, capacity);
+    const char *words = find_message(text, count, is_own && signal == SIGABRT);
+    if (words) copy_message(words, message, capacity);
     return words && message[0];
 }
 
@@ -121,5 +121,5 @@ bool zg_crash_message_find(int signal, bool is_own, char *message, uint64_t capa
         return true;
     }
     uint64_t count = zg_kept_writes_get(&zg_last_text, zg_os_tid(), text, sizeof text);
-    return zg_kept_words(signal, is_own, text, count, message, capacity);
+    return zg_kept_message(signal, is_own, text, count, message, capacity);
 }

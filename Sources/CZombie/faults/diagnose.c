@@ -67,15 +67,15 @@ static const char *access_name(enum zg_fault_access access, const struct zg_faul
     return ZG_ACCESS(unknown);
 }
 
-static bool is_dead(const struct zg_block_view *view) {
+static bool is_freed(const struct zg_block_view *view) {
     return view->state == zg_state_quarantined || view->state == zg_state_freeing || view->state == zg_state_retired ||
            view->state == zg_state_held;
 }
 
 static bool is_origin(const struct zg_fault *fault, enum source source, const struct zg_block_view *view) {
     switch (source) {
-    case source_freed: return is_dead(view);
-    case source_gap: return view->state == zg_state_live && fault->is_fenced(view);
+    case source_freed: return is_freed(view);
+    case source_gap: return view->state == zg_state_live && fault->is_isolated(view);
     case source_new: return view->state == zg_state_live;
     case source_none: break;
     }
@@ -105,9 +105,9 @@ static enum source source_in_registers(const struct zg_fault *fault, uint64_t *v
     uint64_t used[2];
     int count = operand_registers(fault, used);
     const uint64_t *values = count ? used : fault->pointers;
-    if (!count) count = fault->without_address ? fault->pointer_count : 0;
+    if (!count) count = fault->is_non_canonical ? fault->pointer_count : 0;
     for (int i = 0; i < count; i++)
-        if ((source = source_of(fault, values[i], certain)) != source_none && (*certain || !fault->without_address)) {
+        if ((source = source_of(fault, values[i], certain)) != source_none && (*certain || !fault->is_non_canonical)) {
             *value = values[i];
             return source;
         }
@@ -116,8 +116,8 @@ static enum source source_in_registers(const struct zg_fault *fault, uint64_t *v
 
 // Makes the verdict for a pointer that is a fill. False if the value proves too little and no block is found that it
 // may come from.
-static bool through_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
-                         struct zg_verdict *verdict) {
+static bool diagnose_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
+                          struct zg_verdict *verdict) {
     struct zg_block_view block;
     bool has_block = find_origin(fault, source, &block);
     if (!certain && !has_block) return false;
@@ -151,7 +151,7 @@ static bool through_fill(const struct zg_fault *fault, enum source source, uint6
 // Whether delete[] of this single object computed the value. delete[] takes the word in front of the object as the
 // number of objects (array cookie) and begins with the last one, at that number times the object's size. If the word is
 // a fill, the result is unmistakable.
-static bool is_counted_from(const struct zg_block_view *view, uint64_t value) {
+static bool is_delete_array_address(const struct zg_block_view *view, uint64_t value) {
     static const uint8_t bytes[] = {ZG_FILL_GAP, ZG_FILL_FREED};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(bytes); i++) {
         uint64_t end = view->start + UINT64_C(0x0101010101010101) * bytes[i] * view->size;
@@ -165,7 +165,7 @@ static bool is_single_object(const struct zg_block_view *view) {
            (view->family == zg_family_new || view->family == zg_family_new_aligned);
 }
 
-static void blame_delete(const struct zg_block_view *view, struct zg_verdict *verdict) {
+static void report_delete_mismatch(const struct zg_block_view *view, struct zg_verdict *verdict) {
     verdict->kind = zg_finding_dealloc_mismatch;
     verdict->access = ZG_ACCESS(free);
     verdict->confidence = ZG_CONFIDENCE(inferred);
@@ -176,17 +176,17 @@ static void blame_delete(const struct zg_block_view *view, struct zg_verdict *ve
     verdict->freed_with = "delete[]";
 }
 
-static bool through_count(const struct zg_fault *fault, struct zg_verdict *verdict) {
+static bool diagnose_delete_array(const struct zg_fault *fault, struct zg_verdict *verdict) {
     uint64_t used[2];
     int count = operand_registers(fault, used);
     for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
         uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
         struct zg_block_view view;
         if (!fault->is_ours(value) || !fault->lookup(value, &view) || view.offset || !is_single_object(&view)) continue;
-        bool is_counted = !fault->without_address && is_counted_from(&view, fault->address);
-        for (int j = 0; j < count; j++) is_counted = is_counted || is_counted_from(&view, used[j]);
+        bool is_counted = !fault->is_non_canonical && is_delete_array_address(&view, fault->address);
+        for (int j = 0; j < count; j++) is_counted = is_counted || is_delete_array_address(&view, used[j]);
         if (!is_counted) continue;
-        blame_delete(&view, verdict);
+        report_delete_mismatch(&view, verdict);
         return true;
     }
     return false;
@@ -210,7 +210,7 @@ static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct 
     return hit;
 }
 
-static bool through_trap(const struct zg_fault *fault, struct zg_verdict *verdict) {
+static bool diagnose_trap(const struct zg_fault *fault, struct zg_verdict *verdict) {
     struct zg_zombie_hit hit = fault->find_zombie(fault->address, fault->pointers, fault->pointer_count);
     if (hit.part == zg_trap_none) return false;
     if (hit.part == zg_trap_word) hit = find_reference(fault, hit);
@@ -237,7 +237,7 @@ static bool is_stack_overflow(const struct zg_fault *fault) {
 // Returns the end of the unused bytes behind a block: the rest of an isolated block's page, or of its slot (estimated).
 static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
     uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
-    if (fault->is_fenced(view) || view->size > ZG_LARGEST_SLOT) return page_end;
+    if (fault->is_isolated(view) || view->size > ZG_LARGEST_SLOT) return page_end;
     return zg_max(page_end, end + view->size / 4 + 16);
 }
 
@@ -275,15 +275,15 @@ static struct place find_place(const struct zg_fault *fault) {
     place.has_owner = fault->lookup(fault->address, &place.owner);
     place.is_inside = place.has_owner && is_inside(fault, &place.owner, fault->address);
     uint64_t next_page = (fault->address & ~(ZG_PAGE_BYTES - 1)) + ZG_PAGE_BYTES;
-    place.has_next = fault->lookup(next_page, &place.next) && fault->is_fenced(&place.next) &&
+    place.has_next = fault->lookup(next_page, &place.next) && fault->is_isolated(&place.next) &&
                      !(place.has_owner && same(&place.owner, &place.next));
     place.is_protected =
-        (place.has_owner && (place.owner.state != zg_state_live || fault->is_fenced(&place.owner))) || place.has_next;
+        (place.has_owner && (place.owner.state != zg_state_live || fault->is_isolated(&place.owner))) || place.has_next;
     return place;
 }
 
-static void blame(const struct zg_fault *fault, const struct place *place, const struct zg_block_view *block,
-                  const char *confidence, struct zg_verdict *verdict) {
+static void attribute_to_block(const struct zg_fault *fault, const struct place *place,
+                               const struct zg_block_view *block, const char *confidence, struct zg_verdict *verdict) {
     verdict->has_block = true;
     verdict->block = *block;
     verdict->block.offset = (int64_t)(fault->address - block->start);
@@ -305,7 +305,7 @@ static bool find_crossed(const struct zg_fault *fault, const struct place *place
     bool found = false;
     for (int i = 0; i < count; i++) {
         struct zg_block_view view;
-        if (!fault->lookup(used[i], &view) || !(view.state == zg_state_live || is_dead(&view))) continue;
+        if (!fault->lookup(used[i], &view) || !(view.state == zg_state_live || is_freed(&view))) continue;
         if (!reaches(fault, &view, used[i])) continue;
         bool is_owner = place->has_owner && same(&view, &place->owner);
         if (found && !is_owner) continue;
@@ -329,13 +329,13 @@ static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
 
 // Finds the block if an earlier instruction computed the address: a register or stack word still points into the block,
 // and a register holds the distance.
-static bool find_summed(const struct zg_fault *fault, const struct place *place, struct zg_block_view *crossed,
-                        uint64_t *pointer) {
+static bool find_base_of_computed_address(const struct zg_fault *fault, const struct place *place,
+                                          struct zg_block_view *crossed, uint64_t *pointer) {
     for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
         uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
         int64_t distance = (int64_t)(fault->address - value);
         if (!distance || !fault->is_ours(value) || !fault->lookup(value, crossed)) continue;
-        if (!(crossed->state == zg_state_live || is_dead(crossed)) || !reaches(fault, crossed, value)) continue;
+        if (!(crossed->state == zg_state_live || is_freed(crossed)) || !reaches(fault, crossed, value)) continue;
         if (place->has_owner && same(crossed, &place->owner) && place->is_inside) continue;
         *pointer = value;
         if (is_in_registers(fault, distance)) return true;
@@ -347,7 +347,7 @@ static bool find_summed(const struct zg_fault *fault, const struct place *place,
 static bool reaches_others(const struct zg_fault *fault, const struct place *place) {
     struct zg_block_view view;
     for (int i = 0; i < fault->pointer_count; i++)
-        if (fault->lookup(fault->pointers[i], &view) && (view.state == zg_state_live || is_dead(&view)) &&
+        if (fault->lookup(fault->pointers[i], &view) && (view.state == zg_state_live || is_freed(&view)) &&
             reaches(fault, &view, fault->pointers[i]) && !(place->has_owner && same(&view, &place->owner)) &&
             !(place->has_next && same(&view, &place->next)))
             return true;
@@ -374,7 +374,7 @@ static const struct zg_block_view *find_near(const struct zg_fault *fault, const
 
 // Whether the block is a freed one of 0 bytes. Its only memory is the inaccessible page that it begins with, which is
 // no other block's guard page.
-static bool has_only_guard(const struct zg_block_view *view) { return !view->size && is_dead(view); }
+static bool is_freed_empty_block(const struct zg_block_view *view) { return !view->size && is_freed(view); }
 
 // Finds the nearest blocks in front of and behind the address.
 static void find_neighbours(const struct zg_fault *fault, const struct place *place, struct zg_verdict *verdict) {
@@ -398,14 +398,14 @@ static void find_neighbours(const struct zg_fault *fault, const struct place *pl
 }
 
 // Makes the verdict if no register explains the access. `is_clear`: no register points to another block.
-static void blame_none(const struct zg_fault *fault, const struct place *place, bool is_clear,
-                       struct zg_verdict *verdict) {
+static void attribute_by_place(const struct zg_fault *fault, const struct place *place, bool is_clear,
+                               struct zg_verdict *verdict) {
     const char *inferred = ZG_CONFIDENCE(inferred);
     // The guard page lies between two blocks, and no register points to either: attribute the access to the nearer one
     // if it is live.
     const struct zg_block_view *near = find_near(fault, place);
-    if (is_clear && near && fault->is_fenced(near) && (near->state == zg_state_live || has_only_guard(near))) {
-        blame(fault, place, near, inferred, verdict);
+    if (is_clear && near && fault->is_isolated(near) && (near->state == zg_state_live || is_freed_empty_block(near))) {
+        attribute_to_block(fault, place, near, inferred, verdict);
         return;
     }
     if (!place->has_owner && fault->is_forgotten(fault->address)) {
@@ -435,7 +435,7 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     uint64_t pointer = 0;
     bool is_crossed = find_crossed(fault, &place, &crossed, &pointer);
     if (is_read_of_count(fault, &place) && (!is_crossed || same(&crossed, &place.next))) {
-        blame_delete(&place.next, verdict);
+        report_delete_mismatch(&place.next, verdict);
         verdict->overrun = true;
         return;
     }
@@ -445,29 +445,29 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
         // A loop over two blocks may address one of them relative to the other: then the distance is the same in both.
         bool in_step = place.is_inside && fault->address - place.owner.start == pointer - crossed.start;
         const char *confidence = place.is_inside && !is_owner ? inferred : exact;
-        blame(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
+        attribute_to_block(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
         return;
     }
-    if (place.is_inside && (owner || !find_summed(fault, &place, &crossed, &pointer))) {
-        blame(fault, &place, &place.owner, exact, verdict);
+    if (place.is_inside && (owner || !find_base_of_computed_address(fault, &place, &crossed, &pointer))) {
+        attribute_to_block(fault, &place, &place.owner, exact, verdict);
         return;
     }
     bool next = place.has_next && any_reaches(fault, &place.next, fault->pointers, fault->pointer_count);
     bool is_clear = !reaches_others(fault, &place);
     if (!place.is_inside && owner != next && is_clear) {
-        blame(fault, &place, owner ? &place.owner : &place.next, exact, verdict);
+        attribute_to_block(fault, &place, owner ? &place.owner : &place.next, exact, verdict);
         return;
     }
-    if (place.is_inside || find_summed(fault, &place, &crossed, &pointer)) {
-        blame(fault, &place, &crossed, inferred, verdict);
+    if (place.is_inside || find_base_of_computed_address(fault, &place, &crossed, &pointer)) {
+        attribute_to_block(fault, &place, &crossed, inferred, verdict);
         return;
     }
-    blame_none(fault, &place, is_clear, verdict);
+    attribute_by_place(fault, &place, is_clear, verdict);
 }
 
 // Makes the verdict for a fault of memory tags. The pointer's tag identifies its block: one that is or was at the
 // address, or one nearby that the pointer has left.
-static void through_tag(const struct zg_fault *fault, struct zg_verdict *verdict) {
+static void diagnose_tag_fault(const struct zg_fault *fault, struct zg_verdict *verdict) {
     struct zg_block_view view;
     uint32_t distance = 1;
     bool found = fault->find_by_tag(fault->pointer, &view, &distance);
@@ -495,7 +495,7 @@ static void through_tag(const struct zg_fault *fault, struct zg_verdict *verdict
         return;
     }
     const struct place place = {.is_protected = true};
-    blame(fault, &place, &view, distance > 1 ? ZG_CONFIDENCE(inferred) : ZG_CONFIDENCE(exact), verdict);
+    attribute_to_block(fault, &place, &view, distance > 1 ? ZG_CONFIDENCE(inferred) : ZG_CONFIDENCE(exact), verdict);
     verdict->freed_memory = view.state != zg_state_live;
 }
 
@@ -507,13 +507,13 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
                                    .address = fault->address};
     bool certain;
     enum source source;
-    if (fault->without_address) {
-        if (through_count(fault, verdict)) return;
+    if (fault->is_non_canonical) {
+        if (diagnose_delete_array(fault, verdict)) return;
         source = source_in_registers(fault, &value, &certain);
-        if (source != source_none && through_fill(fault, source, value, certain, verdict)) return;
+        if (source != source_none && diagnose_fill(fault, source, value, certain, verdict)) return;
         // A call through a pointer stored in a freed block: the target was never in a register, but its place is known.
         if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
-            fault->lookup(value, &verdict->block) && is_dead(&verdict->block)) {
+            fault->lookup(value, &verdict->block) && is_freed(&verdict->block)) {
             verdict->kind = zg_finding_use_after_free;
             verdict->freed_memory = verdict->has_block = true;
             verdict->confidence = ZG_CONFIDENCE(inferred);
@@ -526,9 +526,9 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         verdict->confidence = ZG_CONFIDENCE(inferred);
         return;
     }
-    if (through_trap(fault, verdict)) return;
+    if (diagnose_trap(fault, verdict)) return;
     if (fault->pointer && fault->is_ours(fault->address)) {
-        through_tag(fault, verdict);
+        diagnose_tag_fault(fault, verdict);
         return;
     }
     if (fault->is_ours(fault->address)) {
@@ -543,11 +543,11 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         verdict->kind = zg_finding_null_access;
         return;
     }
-    if (through_count(fault, verdict)) return;
+    if (diagnose_delete_array(fault, verdict)) return;
     // A pointer or index truncated to 32 bits. Accept it only if a block is found that it may come from: an ordinary
     // wild pointer may have this value, too.
     value = fault->address;
     source = source_of(fault, value, &certain);
     if (source == source_none) source = source_in_registers(fault, &value, &certain);
-    if (source != source_none) through_fill(fault, source, value, false, verdict);
+    if (source != source_none) diagnose_fill(fault, source, value, false, verdict);
 }

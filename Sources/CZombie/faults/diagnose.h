@@ -15,7 +15,7 @@ struct zg_fault {
     uint64_t address; // as the kernel reports it
     // `address` with the pointer's memory tag (blocks/tags.h); 0 if the pointer has no tag
     uint64_t pointer;
-    bool without_address; // the kernel does not report the address: it is non-canonical
+    bool is_non_canonical; // the kernel does not report the address: it is non-canonical
     enum zg_fault_access access;
     uint64_t pc, sp;
     struct zg_registers registers;
@@ -28,9 +28,9 @@ struct zg_fault {
     struct zg_stack_bounds bounds;
     bool fills_new; // option fill_new: new blocks are filled
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
-    bool (*is_ours)(uint64_t address);                   // lies in the guarded heap's address space
-    bool (*is_forgotten)(uint64_t address);              // blocks were there, but their records are gone
-    bool (*is_fenced)(const struct zg_block_view *view); // the block is isolated
+    bool (*is_ours)(uint64_t address);                     // lies in the guarded heap's address space
+    bool (*is_forgotten)(uint64_t address);                // blocks were there, but their records are gone
+    bool (*is_isolated)(const struct zg_block_view *view); // the block is isolated
     // For faults of memory tags: finds the block that has the pointer's tag, `*distance` slots away. `operands`:
     // registers of the memory operand, with tags; all other registers here have their tags removed.
     bool (*find_by_tag)(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);

@@ -37,7 +37,7 @@
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
 static struct zg_lock fault_lock;
 static int fault_owner;
-static bool is_broken; // the diagnosis has faulted: nothing is diagnosed any more
+static bool diagnosis_failed; // the diagnosis has faulted: nothing is diagnosed any more
 
 // Used by one fault at a time.
 static struct zg_fault fault;
@@ -69,13 +69,13 @@ static void strip_all_tags(const struct zg_registers *registers) {
     zg_lookup_strip(fault.stack, fault.stack_count);
 }
 
-static void gather(const struct work *work) {
+static void gather_fault_state(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
     fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
                               .pointer = work->pointer,
                               .find_by_tag = zg_lookup_by_tag,
-                              .without_address = zg_arch_fault_without_address(work->context),
+                              .is_non_canonical = zg_arch_fault_without_address(work->context),
                               .access = zg_arch_fault_access(work->context),
                               .pc = registers.pc,
                               .sp = registers.value[ZG_ARCH_SP],
@@ -83,9 +83,9 @@ static void gather(const struct work *work) {
                               .bounds = zg_thread_stack_bounds(),
                               .fills_new = zg_config.fill_new,
                               .lookup = zg_lookup_block,
-                              .is_ours = zg_lookup_is_ours,
+                              .is_ours = zg_lookup_is_in_heap,
                               .is_forgotten = zg_retire_is_forgotten,
-                              .is_fenced = zg_lookup_is_fenced,
+                              .is_isolated = zg_lookup_is_isolated,
                               .find_zombie = zg_zombie_find};
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
     fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
@@ -113,7 +113,7 @@ static bool write_finding(struct work *work) {
     if (work->ends_go) zg_signals_note_explained();
     if (zg_crash_is_wanted() && !may_go_on &&
         (work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context)))
-        zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_asks);
+        zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_ask_zguard);
     finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
     return zg_found_report(&finding);
@@ -128,18 +128,18 @@ static void complete(struct work *work) {
 
 static void describe_counting(void) {
     uint64_t side = fault.address - (uint64_t)verdict.trap.offset;
-    struct zg_counting counting = zg_counting_find(&fault.registers, side, verdict.block.start);
+    struct zg_counting counting = zg_refcount_operation_find(&fault.registers, side, verdict.block.start);
     if (counting.access) finding.access = counting.access;
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
 // Makes the finding from the gathered state and the verdict.
-static void describe(const struct work *work) {
+static void make_finding(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
     finding.fatal = false; // the fault itself ends the program, unless its handler continues
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
-    if (!fault.without_address) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (!fault.is_non_canonical) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.freed_with) {
         zg_finding_detail_text(&finding, "allocated_with", zg_lookup_family_name(verdict.block.family));
         zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
@@ -183,7 +183,7 @@ static bool revive(const struct work *work) {
 
 // Whether an instruction that was executed again keeps faulting in the same way. Executing it once more would hang the
 // program.
-static bool goes_in_circles(void) {
+static bool faults_repeatedly(void) {
     enum { MOST = 8 };
     static uint64_t pc, address;
     static int times, tid;
@@ -200,7 +200,7 @@ static bool is_current(const struct zg_block_view *view) {
 
 // For on_finding=continue, with memory tags: makes a freed block usable that was reported. If the memory belongs to
 // another block by now, turns off the thread's tag checks until it allocates or frees.
-static bool let_go_on(const struct work *work, bool is_tagged) {
+static bool resume_tagged_access(const struct work *work, bool is_tagged) {
     uint32_t header = is_tagged ? __atomic_load_n(&verdict.block.block->header, __ATOMIC_ACQUIRE) : 0;
     bool is_there = is_tagged && (uint64_t)work->info->si_addr - verdict.block.start < verdict.block.size;
     if (is_there && zg_header_state(header) == zg_state_quarantined) {
@@ -217,7 +217,7 @@ static bool let_go_on(const struct work *work, bool is_tagged) {
 
 // The program's handler is about to be called: keeps the fault or crash that it is called for, and writes its
 // description to the run's page. zguard reports that if the process ends and the runtime cannot see it.
-static void hold(struct work *work, enum zg_handled_kind kind) {
+static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     enum { FRAMES_LEAST = 8 };
     // Without collect=crashes SIGABRT is left to the program. From now on its handler may end the program by abort.
     zg_signals_watch_aborts(zg_fault_handler);
@@ -228,7 +228,7 @@ static void hold(struct work *work, enum zg_handled_kind kind) {
     struct zg_handled_fault *page = zg_handled_claim_page(work->handled);
     if (!page) return;
     if (kind == zg_handled_crash) zg_crash_make(&finding, work->signal, work->info, work->context, 0);
-    else describe(work);
+    else make_finding(work);
     if (kind == zg_handled_fault && zg_crash_is_wanted())
         zg_crash_describe(&finding, work->signal, work->info, work->context, 0);
     struct zg_text text;
@@ -243,7 +243,7 @@ static void hold(struct work *work, enum zg_handled_kind kind) {
 // Whether the instruction loads the header word of a freed object. The use of that word then faults a second time,
 // which tells more. A write, a comparison, or a load of a part of the word leads to no second fault: report it at once.
 static bool reads_header(void) {
-    return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.without_address &&
+    return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.is_non_canonical &&
            fault.address == verdict.block.start + (uint64_t)verdict.block.offset && fault.access != zg_fault_write &&
            zg_arch_may_load_pointer(fault.code, fault.code_count);
 }
@@ -254,35 +254,36 @@ static bool reveal_header(const struct work *work, bool is_tagged) {
 }
 
 // For on_finding=continue: makes the memory accessible, so that the instruction can be executed again.
-static bool let_access_go_on(const struct work *work, bool is_tagged) {
+static bool resume_access(const struct work *work, bool is_tagged) {
     if (verdict.trap.part != zg_trap_none) return revive(work);
-    if (work->pointer) return let_go_on(work, is_tagged);
-    return !fault.without_address && (zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address));
+    if (work->pointer) return resume_tagged_access(work, is_tagged);
+    return !fault.is_non_canonical && (zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address));
 }
 
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    gather(work);
+    gather_fault_state(work);
     zg_diagnose(&fault, &verdict);
     // Go's handler returns to Go code that ends the program by a system call.
     work->ends_go = !work->is_nested && zg_signals_ends_go(work->signal, fault.pc);
-    bool ends = zg_signals_is_deadly(work->signal) || zg_signals_holds(work->signal, work->context) || work->ends_go;
+    bool ends =
+        zg_signals_is_deadly(work->signal) || zg_signals_is_blocked(work->signal, work->context) || work->ends_go;
     // A crash handler that inspects memory and dies of a fault says nothing about the fault that it handles.
     if (work->is_nested && ends) return;
     if (!verdict.freed_memory && !verdict.overrun && !ends) {
-        if (!work->is_nested) hold(work, zg_handled_fault);
+        if (!work->is_nested) hold_fault(work, zg_handled_fault);
         return;
     }
     bool is_tagged = verdict.has_block && work->is_tag_fault && verdict.freed_memory && is_current(&verdict.block);
-    if (reads_header() && !goes_in_circles() && reveal_header(work, is_tagged)) {
+    if (reads_header() && !faults_repeatedly() && reveal_header(work, is_tagged)) {
         work->resolved = true;
         return;
     }
-    describe(work);
+    make_finding(work);
     bool is_new = write_finding(work);
     if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun))
-        work->resolved = let_access_go_on(work, is_tagged) && !goes_in_circles();
+        work->resolved = resume_access(work, is_tagged) && !faults_repeatedly();
     if (is_new) complete(work);
 }
 
@@ -301,7 +302,7 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
 static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
-    zg_crash_make(&finding, work->signal, work->info, work->context, zg_crash_asks);
+    zg_crash_make(&finding, work->signal, work->info, work->context, zg_crash_ask_zguard);
     finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
     // Lift the file size limit, so that the report of SIGXFSZ can be written. Restore it for the core file.
@@ -313,7 +314,7 @@ static void work_on_crash(void *work_pointer, void *unused_1, void *unused_2) {
 
 static void hold_crash(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
-    hold(work_pointer, zg_handled_crash);
+    hold_fault(work_pointer, zg_handled_crash);
 }
 
 // Reports a fault, of this thread or another one, whose handler still runs when the program ends.
@@ -327,14 +328,14 @@ static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) 
         zg_os_read_memory(&context, handled->context, sizeof context) < ZG_ARCH_CONTEXT_BYTES)
         return;
     bool is_own = handled->tid == zg_os_tid();
-    enum zg_crash_how how = is_own ? zg_crash_asks : 0;
+    enum zg_crash_how how = is_own ? zg_crash_ask_zguard : 0;
     // Text that the handler has written is about the fault.
-    if (is_own && zg_load(&zg_last_text.ends) != handled->text_before) how |= zg_crash_has_words;
+    if (is_own && zg_load(&zg_last_text.ends) != handled->text_before) how |= zg_crash_has_message;
     work->signal = handled->signal, work->info = &info, work->context = &context;
     if (handled->kind == zg_handled_fault) {
-        gather(work);
+        gather_fault_state(work);
         verdict = handled->verdict;
-        describe(work);
+        make_finding(work);
         if (zg_crash_is_wanted()) zg_crash_describe(&finding, work->signal, &info, &context, how);
     } else {
         zg_crash_make(&finding, work->signal, &info, &context, how);
@@ -379,7 +380,7 @@ static bool is_own_fill(const siginfo_t *info) {
 
 // Releases the locks of a diagnosis that has itself faulted, because the program's handler may jump away.
 static void abandon_report(void) {
-    __atomic_store_n(&is_broken, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&diagnosis_failed, true, __ATOMIC_RELAXED);
     zg_report_abandon();
     __atomic_store_n(&fault_owner, 0, __ATOMIC_RELAXED);
     zg_lock_drop(&fault_lock);
@@ -395,7 +396,7 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
         abandon_report();
         return false;
     }
-    if (zg_report_is_mine() || __atomic_load_n(&is_broken, __ATOMIC_RELAXED)) return false;
+    if (zg_report_is_mine() || __atomic_load_n(&diagnosis_failed, __ATOMIC_RELAXED)) return false;
     zg_lock_take(&fault_lock);
     __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
     // A fault elsewhere in the handler ends the process at once, because it would repeat forever. A fault in `function`
@@ -442,13 +443,13 @@ static uint32_t tag_in_registers(const void *context) {
     int code_count = (int)zg_os_read_memory(code, registers.pc, sizeof code);
     int count = zg_arch_operand_registers(code, code_count, &registers, operands);
     for (int i = 0; i < count && !tag; i++)
-        if (zg_lookup_is_ours(operands[i])) tag = zg_arch_tag(operands[i]);
+        if (zg_lookup_is_in_heap(operands[i])) tag = zg_arch_tag(operands[i]);
     return tag;
 }
 
 // Turns off tag checks, so that the handler can access everything, and removes the tag from si_addr, as the kernel does
 // for handlers that do not ask for tags. True if the instruction can be executed again.
-static bool look_at_tags(struct work *work) {
+static bool strip_fault_tag(struct work *work) {
     zg_arch_check_tags(false);
     if ((work->signal != SIGSEGV && work->signal != SIGBUS) || work->info->si_code <= 0) return false;
     uint64_t pointer = (uint64_t)work->info->si_addr;
@@ -462,7 +463,7 @@ static bool look_at_tags(struct work *work) {
         return true;
     }
     uint64_t address = (uint64_t)work->info->si_addr;
-    if (!zg_lookup_is_ours(address)) return false; // perhaps memory that the program tags itself
+    if (!zg_lookup_is_in_heap(address)) return false; // perhaps memory that the program tags itself
     uint32_t tag = zg_arch_tag(pointer) ? zg_arch_tag(pointer) : tag_in_registers(work->context);
     if (tag) work->pointer = zg_arch_with_tag(address, tag);
     if (tag || !work->is_tag_fault) return false;
@@ -479,7 +480,7 @@ static bool is_in_place(const struct zg_handled *handled, uint64_t context) {
 // Waits up to 50 ms for handlers that are about to return.
 static bool report_handled(struct zg_handled *own, const char *ended_by) {
     const int64_t longest = INT64_C(50000000), step = 5000000;
-    static uint32_t nobody; // futex that is never woken
+    static uint32_t never_woken; // futex that is never woken
     struct work work = {.tid = zg_os_tid(), .handled = own, .ended_by = ended_by};
     if (own && own->kind != zg_handled_signal && !own->is_reported) work_alone(work_on_handled, &work);
     bool is_reported = work.reported || (own && own->is_reported);
@@ -488,7 +489,7 @@ static bool report_handled(struct zg_handled *own, const char *ended_by) {
     for (struct zg_handled *other = NULL; (other = zg_handled_of_other_thread(other)) != NULL;) {
         uint64_t context = other->context;
         for (; waited < longest && is_in_place(other, context); waited += step)
-            zg_os_futex_wait(&nobody, 0, true, step);
+            zg_os_futex_wait(&never_woken, 0, true, step);
         if (!is_in_place(other, context)) continue;
         work = (struct work){.tid = work.tid, .handled = other, .ended_by = ended_by};
         work_alone(work_on_handled, &work);
@@ -496,7 +497,7 @@ static bool report_handled(struct zg_handled *own, const char *ended_by) {
     return is_reported;
 }
 
-static void look_around(void *work_pointer, void *unused_1, void *unused_2) {
+static void note_nesting(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
     const struct zg_handled *around = zg_handled_around_context(work->context);
@@ -528,7 +529,7 @@ void zg_fault_before_exit(const uint64_t *frame, int status) {
 }
 
 static void note_nested(struct work *work) {
-    if (own_handled()) work_alone(look_around, work);
+    if (own_handled()) work_alone(note_nesting, work);
 }
 
 // Records a signal for which the program's own handler is about to be called.
@@ -566,19 +567,19 @@ static bool diagnose_signal(struct work *work) {
         enum zg_window_fault window = zg_window_fault((uint64_t)work->info->si_addr);
         if (window == zg_window_fault_mended) return true;
         if (window == zg_window_fault_lost) {
-            zg_signals_hand_on(work->signal, work->info, work->context);
+            zg_signals_call_program_handler(work->signal, work->info, work->context);
             return true;
         }
         note_nested(work);
         return !is_borrowed_thread(work->tid) && work_alone(work_on_fault, work) && work->resolved;
     }
-    if (work->info->si_code <= 0 && zg_signals_hold(work->signal, work->info, work->context)) return true;
+    if (work->info->si_code <= 0 && zg_signals_defer_blocked(work->signal, work->info, work->context)) return true;
     note_nested(work);
     return false;
 }
 
 // Called after the program's own handler has returned, or if it has none.
-static void look_after_handler(struct work *work) {
+static void after_program_handler(struct work *work) {
     int signal = work->signal;
     // The handler has reset the action and raised the signal, which stays pending until this handler returns. If it has
     // not raised the signal, the instruction faults again.
@@ -593,19 +594,19 @@ static void look_after_handler(struct work *work) {
 
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
-    zg_signals_came_from(context);
-    if (zg_tags_are_on() && look_at_tags(&work)) return;
+    zg_signals_restore_moved_stack(context);
+    if (zg_tags_are_on() && strip_fault_tag(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_fill(info))) return;
     // This signal was sent while the thread diagnoses a fault: deliver it later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
-        zg_signals_postpone(signal, info, context);
+        zg_signals_defer(signal, info, context);
         return;
     }
     if (diagnose_signal(&work)) return;
     look_at_signal(&work);
     note_call(&work);
     if (zg_tags_are_on()) zg_arch_check_tags(true);
-    if (work.reported) zg_signals_hand_on_reported(signal, info, context, work.was_reported);
-    else zg_signals_hand_on(signal, info, context);
-    look_after_handler(&work);
+    if (work.reported) zg_signals_end_reported(signal, info, context, work.was_reported);
+    else zg_signals_call_program_handler(signal, info, context);
+    after_program_handler(&work);
 }

@@ -30,11 +30,11 @@ static uint32_t described, taken;
 // MARK: the page of the run
 
 static struct zg_handler_call *page_calls(void) {
-    return zg_coverage_run ? (void *)((char *)zg_coverage_run + ZG_HANDLED_PLACE) : NULL;
+    return zg_coverage_run_page ? (void *)((char *)zg_coverage_run_page + ZG_HANDLED_PLACE) : NULL;
 }
 
 static struct zg_handled_fault *page_fault(uint32_t index) {
-    return (void *)((char *)zg_coverage_run + ZG_HANDLED_PLACE + ZG_HANDLED_CALLS_BYTES +
+    return (void *)((char *)zg_coverage_run_page + ZG_HANDLED_PLACE + ZG_HANDLED_CALLS_BYTES +
                     index * ZG_HANDLED_FAULT_BYTES);
 }
 
@@ -67,7 +67,7 @@ static uint32_t *times_recovered(uint64_t pc, bool takes_place) {
 
 struct zg_handled_fault *zg_handled_claim_page(struct zg_handled *handled) {
     const uint32_t *times = times_recovered(handled->pc, false);
-    if (!zg_coverage_run || (times && __atomic_load_n(times, __ATOMIC_RELAXED) >= RECOVERED_MOST) ||
+    if (!zg_coverage_run_page || (times && __atomic_load_n(times, __ATOMIC_RELAXED) >= RECOVERED_MOST) ||
         __atomic_load_n(&described, __ATOMIC_RELAXED) >= DESCRIBED_MOST)
         return NULL;
     for (uint32_t i = 0; i < ZG_HANDLED_FAULTS; i++) {
@@ -142,7 +142,7 @@ void zg_handled_leave_page(struct zg_handled *handled) {
 
 // The thread has left its handler and continues: drops the record and counts the recovery.
 static void note_recovered(struct zg_thread *thread, struct zg_handled *handled) {
-    if (thread->lowered.start) zg_signals_left_handler();
+    if (thread->lowered.start) zg_signals_restore_lowered_stack();
     if (handled->kind != zg_handled_signal) __atomic_fetch_add(times_recovered(handled->pc, true), 1, __ATOMIC_RELAXED);
     __atomic_store_n(&thread->handled, handled->outer, __ATOMIC_RELEASE);
     leave_call(handled);
@@ -244,7 +244,7 @@ void zg_handled_jump(uint64_t sp) {
 }
 
 // Exceptions, setcontext and jumps in the program's own code leave a handler without a call of zg_handled_jump.
-void zg_handled_look(const uint64_t *frame) {
+void zg_handled_check_left(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_current_or_null();
     struct zg_handled *handled = thread ? thread->handled : NULL;
     if (!handled || handled->pid != zg_os_pid()) return;

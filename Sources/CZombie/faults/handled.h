@@ -71,7 +71,7 @@ void zg_handled_publish(struct zg_handled *handled, uint64_t bytes);
 // The thread is about to jump to this stack pointer: drops its record if that leaves the handler.
 void zg_handled_jump(uint64_t sp);
 // A thread that has a record has called a published function: drops the record if the handler was left.
-void zg_handled_look(const uint64_t *frame);
+void zg_handled_check_left(const uint64_t *frame);
 // Drops all records in the child of a fork: they are about the parent's faults.
 void zg_handled_after_fork_in_child(void);
 

@@ -33,13 +33,13 @@ enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
 // Last bytes of a thread's reserve stack, which are not part of the alternate stack: the kernel refuses sigaltstack
 // calls on the alternate stack itself, so they are made from here.
-enum { BYTES_ASIDE = 1 << 10 };
+enum { RESERVE_TAIL_BYTES = 1 << 10 };
 
 // Actions that the program asked for. Two copies and the index of the valid one, so that handlers read without a lock.
 static struct {
     struct sigaction copy[2];
     uint32_t current;
-} wanted[MANAGED];
+} program_actions[MANAGED];
 static struct zg_lock lock;
 // Owner of the threads' alternate stacks. At first the runtime owns them, for its own handler. Once the program has a
 // handler on an alternate stack, the program owns them, so that the handler runs where it would without the runtime.
@@ -91,13 +91,13 @@ static int index_of(int signal) {
 }
 
 static struct sigaction wanted_action(int index) {
-    return wanted[index].copy[__atomic_load_n(&wanted[index].current, __ATOMIC_ACQUIRE)];
+    return program_actions[index].copy[__atomic_load_n(&program_actions[index].current, __ATOMIC_ACQUIRE)];
 }
 
-static void want(int index, const struct sigaction *action) {
-    uint32_t other = !wanted[index].current;
-    wanted[index].copy[other] = *action;
-    __atomic_store_n(&wanted[index].current, other, __ATOMIC_RELEASE);
+static void set_program_action(int index, const struct sigaction *action) {
+    uint32_t other = !program_actions[index].current;
+    program_actions[index].copy[other] = *action;
+    __atomic_store_n(&program_actions[index].current, other, __ATOMIC_RELEASE);
 }
 
 // Installs the runtime's handler: on the alternate stack, with all signals blocked. SA_RESTART is the program's,
@@ -153,7 +153,7 @@ static void manage(int signal) {
     // Leave an ignored SIGABRT alone: programs that this one executes inherit that.
     if (may_ask && !(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
         !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
-        want(index, &old);
+        set_program_action(index, &old);
         if (!is_for_us(index, &old) || install(signal, old.sa_flags) == 0)
             __atomic_fetch_or(&installed, 1u << index, __ATOMIC_RELEASE);
     }
@@ -261,7 +261,7 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     take_lock(&before);
     struct sigaction previous = wanted_action(index);
     if (action) {
-        want(index, action);
+        set_program_action(index, action);
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
         else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags); // the program's handler may be installed
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
@@ -357,19 +357,19 @@ static uint64_t mask_of(const void *context) {
     return mask;
 }
 
-bool zg_signals_holds(int signal, const void *context) {
+bool zg_signals_is_blocked(int signal, const void *context) {
     struct zg_thread *thread = zg_thread_current_or_null();
     return thread && (believed(thread, mask_of(context)) >> (signal - 1) & 1);
 }
 
-bool zg_signals_hold(int signal, siginfo_t *info, void *context) {
-    if (!zg_signals_holds(signal, context)) return false;
+bool zg_signals_defer_blocked(int signal, siginfo_t *info, void *context) {
+    if (!zg_signals_is_blocked(signal, context)) return false;
     zg_thread_current_or_null()->faults_hidden &= ~(UINT64_C(1) << (signal - 1));
-    zg_signals_postpone(signal, info, context);
+    zg_signals_defer(signal, info, context);
     return true;
 }
 
-void zg_signals_postpone(int signal, siginfo_t *info, void *context) {
+void zg_signals_defer(int signal, siginfo_t *info, void *context) {
     // Block the signal for real. Sent again, it stays pending for this thread or another one that takes it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
     zg_os_mask_signals(SIG_BLOCK, bit, NULL);
@@ -390,7 +390,7 @@ static void give_back_stack(struct zg_thread *thread) {
     real_stack(&theirs, NULL);
 }
 
-static void give_back_aside(void *thread, void *unused, void *unused_as_well) {
+static void give_back_on_tail(void *thread, void *unused, void *unused_as_well) {
     (void)unused, (void)unused_as_well;
     give_back_stack(thread);
 }
@@ -400,8 +400,8 @@ static void give_back_aside(void *thread, void *unused, void *unused_as_well) {
 static bool give_back_from_reserve(struct zg_thread *thread) {
     uint64_t mask;
     if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return false;
-    zg_arch_call_on_stack(give_back_aside, thread, NULL, NULL,
-                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + BYTES_ASIDE);
+    zg_arch_call_on_stack(give_back_on_tail, thread, NULL, NULL,
+                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + RESERVE_TAIL_BYTES);
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
     return true;
 }
@@ -421,7 +421,7 @@ void zg_signals_leave_handler(uint64_t sp) {
     else give_back_stack(thread);
 }
 
-void zg_signals_came_from(void *context_pointer) {
+void zg_signals_restore_moved_stack(void *context_pointer) {
     ucontext_t *context = context_pointer;
     struct zg_thread *thread = thread_behind_moved(zg_arch_stack_pointer(context));
     if (!thread) return;
@@ -505,7 +505,7 @@ bool zg_signals_by_number(long number, long a, long b, long c, long d, long *res
 
 void zg_signals_add_stack(void *start, uint64_t bytes) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    bytes -= BYTES_ASIDE;
+    bytes -= RESERVE_TAIL_BYTES;
     thread->reserve_stack = start;
     thread->reserve_stack_bytes = bytes;
     if (__atomic_load_n(&stacks, __ATOMIC_RELAXED) == stacks_are_the_programs) return;
@@ -628,7 +628,7 @@ static void give_back_lowered(void *thread_pointer, void *unused, void *unused_a
     real_stack(&whole, NULL);
 }
 
-void zg_signals_left_handler(void) {
+void zg_signals_restore_lowered_stack(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->lowered.start || !thread->reserve_stack) return;
     uint64_t mask;
@@ -638,7 +638,7 @@ void zg_signals_left_handler(void) {
     }
     if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return;
     zg_arch_call_on_stack(give_back_lowered, thread, NULL, NULL,
-                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + BYTES_ASIDE);
+                          (char *)thread->reserve_stack + thread->reserve_stack_bytes + RESERVE_TAIL_BYTES);
     zg_os_mask_signals(SIG_SETMASK, mask, NULL);
 }
 
@@ -672,7 +672,7 @@ static bool has_run_over(const siginfo_t *info, const void *context) {
 // Calls a handler on the alternate stack, but moves a handler of stack overflows from a small one (Rust's: 8 KiB). Such
 // a handler ends the program by abort. With collect=crashes SIGABRT has a handler, and a small stack has no room for a
 // second signal frame. The handler then runs on the thread's reserve stack, which is the kernel's alternate stack
-// meanwhile. If it is left by a jump, zg_signals_leave_handler or zg_signals_came_from restores the program's stack.
+// meanwhile. If it is left by a jump, zg_signals_leave_handler or zg_signals_restore_moved_stack restores the program's stack.
 static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     enum { SMALL = 16 << 10 };
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -738,7 +738,7 @@ bool zg_signals_is_crash(int signal, const siginfo_t *info, const void *context)
 bool zg_signals_ends(int signal, const siginfo_t *info, const void *context) {
     int index = index_of(signal);
     if (index < 0 || !zg_os_is_own_process()) return false;
-    if (info->si_code > 0 && zg_signals_holds(signal, context)) return true;
+    if (info->si_code > 0 && zg_signals_is_blocked(signal, context)) return true;
     return zg_signals_is_deadly(signal) && !(info->si_code <= 0 && wanted_action(index).sa_handler == SIG_IGN);
 }
 
@@ -774,9 +774,9 @@ bool zg_signals_is_pending(uint64_t signals) {
 void zg_signals_unblock_faults(void) { zg_os_mask_signals(SIG_UNBLOCK, faults, NULL); }
 void zg_signals_block_faults(void) { zg_os_mask_signals(SIG_BLOCK, faults, NULL); }
 
-void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
+void zg_signals_call_program_handler(int signal, siginfo_t *info, void *context) {
     int index = index_of(signal);
-    if (index >= 0 && info->si_code > 0 && zg_signals_holds(signal, context)) {
+    if (index >= 0 && info->si_code > 0 && zg_signals_is_blocked(signal, context)) {
         default_action(signal, info, context);
         return;
     }
@@ -810,13 +810,13 @@ void zg_signals_hand_on(int signal, siginfo_t *info, void *context) {
     }
 }
 
-void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_reported) {
+void zg_signals_end_reported(int signal, siginfo_t *info, void *context, bool is_reported) {
     int index = index_of(signal);
     struct sigaction action = index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index);
     bool is_swifts = is_swift_crash_handler(&action);
     if (!is_swifts || !is_swift_report_redundant(&action, is_reported)) {
         if (is_swifts) zg_report_wait_until_shown(); // the runtime's report first
-        zg_signals_hand_on(signal, info, context);
+        zg_signals_call_program_handler(signal, info, context);
     }
     // Swift's handler has removed itself: the instruction would fault again, and the same finding would be made again.
     if (is_swifts) default_action(signal, info, context);

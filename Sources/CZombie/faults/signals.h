@@ -35,12 +35,12 @@ struct zg_hidden_faults {
 struct zg_hidden_faults zg_signals_hidden(void);
 void zg_signals_hide(struct zg_hidden_faults hidden);
 // Whether the program believes that this signal is blocked in the interrupted context.
-bool zg_signals_holds(int signal, const void *context);
+bool zg_signals_is_blocked(int signal, const void *context);
 // Postpones a sent signal if the program believes that it is blocked. False if it does not.
-bool zg_signals_hold(int signal, siginfo_t *info, void *context);
+bool zg_signals_defer_blocked(int signal, siginfo_t *info, void *context);
 // Blocks a sent signal in the interrupted context and sends it again, so that it stays pending until the program
 // unblocks it.
-void zg_signals_postpone(int signal, siginfo_t *info, void *context);
+void zg_signals_defer(int signal, siginfo_t *info, void *context);
 // Sets an alternate stack for the calling thread, unless it has one.
 void zg_signals_add_stack(void *start, uint64_t bytes);
 // Removes the stack that zg_signals_add_stack has set.
@@ -75,17 +75,17 @@ void zg_signals_block_faults(void);
 // that was moved to the reserve stack.
 void zg_signals_leave_handler(uint64_t sp);
 // Like zg_signals_leave_handler, for a jump that was missed: the runtime's handler has interrupted this context.
-void zg_signals_came_from(void *context);
+void zg_signals_restore_moved_stack(void *context);
 // The thread has left its handler other than by returning: restores the whole alternate stack.
-void zg_signals_left_handler(void);
+void zg_signals_restore_lowered_stack(void);
 // Whether a signal of this mask (one bit each) is blocked and pending for the thread.
 bool zg_signals_is_pending(uint64_t signals);
 // Calls the program's handler for a signal, on the stack and with the mask that the program asked for. Without a
 // handler the default action follows when the runtime's handler returns. Signal context.
-void zg_signals_hand_on(int signal, siginfo_t *info, void *context);
-// Like zg_signals_hand_on, for a signal about which a finding was reported. Skips the Swift runtime's own crash report
+void zg_signals_call_program_handler(int signal, siginfo_t *info, void *context);
+// Like zg_signals_call_program_handler, for a signal about which a finding was reported. Skips the Swift runtime's own crash report
 // if it would be redundant; the program dies of the signal all the same. `is_reported`: the finding was written to
 // standard error with symbol names.
-void zg_signals_hand_on_reported(int signal, siginfo_t *info, void *context, bool is_reported);
+void zg_signals_end_reported(int signal, siginfo_t *info, void *context, bool is_reported);
 
 #endif

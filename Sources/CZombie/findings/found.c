@@ -18,7 +18,7 @@ void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, 
 void zg_found_never_abort(bool never) { never_abort = never; }
 
 // Adds a detail that says which of the block's stacks lack their outer frames.
-static void tell_shortened(struct zg_finding *finding) {
+static void add_shortened_detail(struct zg_finding *finding) {
     bool freed = finding->has_block && zg_depot_is_shortened(finding->block.free_stack);
     bool allocated = finding->has_block && zg_depot_is_shortened(finding->block.alloc_stack);
     if (freed || allocated)
@@ -29,7 +29,7 @@ bool zg_found_report(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
     bool ends = thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort;
     struct zg_crash end;
-    tell_shortened(finding);
+    add_shortened_detail(finding);
     if (ends && !finding->crash && thread->frame && zg_found_describe_end)
         zg_found_describe_end(finding, &end, thread->frame);
     bool is_new = zg_report_write(finding, zg_repeats_is_first);
@@ -37,7 +37,7 @@ bool zg_found_report(struct zg_finding *finding) {
         zg_stats_add(zg_counter_findings, 1);
     } else {
         zg_stats_add(zg_counter_findings_suppressed, 1);
-        if (zg_repeats_are_due()) zg_report_write_repeats();
+        if (zg_repeats_have_due()) zg_report_write_repeats();
     }
     if (ends) zg_thread_request_deferred(thread, zg_deferred_abort);
     if (finding->crash == &end) finding->crash = NULL;
@@ -54,8 +54,8 @@ void zg_found_capture(struct zg_finding *finding) {
     for (int i = 0; i < walk->count; i++) finding->access_stack[i] = walk->frames[i];
 }
 
-static struct zg_finding make(enum zg_finding_kind kind, const char *access, uint64_t address,
-                              const struct zg_block_view *view) {
+static struct zg_finding new_finding(enum zg_finding_kind kind, const char *access, uint64_t address,
+                                     const struct zg_block_view *view) {
     struct zg_finding finding;
     zg_finding_init(&finding, kind, access, address, view);
     zg_found_capture(&finding);
@@ -63,14 +63,14 @@ static struct zg_finding make(enum zg_finding_kind kind, const char *access, uin
 }
 
 void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with) {
-    struct zg_finding finding = make(zg_finding_double_free, ZG_ACCESS(free), address, view);
+    struct zg_finding finding = new_finding(zg_finding_double_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     zg_found_report(&finding);
 }
 
 void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
                            const char *freed_with) {
-    struct zg_finding finding = make(zg_finding_invalid_free, ZG_ACCESS(free), address, view);
+    struct zg_finding finding = new_finding(zg_finding_invalid_free, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "what", what);
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     zg_found_report(&finding);
@@ -79,7 +79,7 @@ void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, c
 void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what, const char *call) {
     bool is_dead = view && view->state != zg_state_live;
     struct zg_finding finding =
-        make(is_dead ? zg_finding_use_after_free : zg_finding_invalid_free, ZG_ACCESS(read), address, view);
+        new_finding(is_dead ? zg_finding_use_after_free : zg_finding_invalid_free, ZG_ACCESS(read), address, view);
     finding.fatal = false; // the block was only queried
     zg_finding_detail_text(&finding, "call", call);
     if (!is_dead) zg_finding_detail_text(&finding, "what", what);
@@ -88,7 +88,7 @@ void zg_found_misused(const struct zg_block_view *view, uint64_t address, const 
 
 void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                uint64_t freed_size) {
-    struct zg_finding finding = make(zg_finding_dealloc_mismatch, ZG_ACCESS(free), address, view);
+    struct zg_finding finding = new_finding(zg_finding_dealloc_mismatch, ZG_ACCESS(free), address, view);
     zg_finding_detail_text(&finding, "allocated_with", zg_lookup_family_name(view->family));
     zg_finding_detail_text(&finding, "freed_with", freed_with);
     if (freed_size != UINT64_MAX) {
@@ -100,7 +100,7 @@ void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t addres
 
 static void found_change(enum zg_finding_kind kind, const struct zg_block_view *view, const struct zg_change *change,
                          const char *found_by) {
-    struct zg_finding finding = make(kind, ZG_ACCESS(write), view->start + change->offset, view);
+    struct zg_finding finding = new_finding(kind, ZG_ACCESS(write), view->start + change->offset, view);
     finding.block.offset = (int64_t)change->offset;
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
     // Before the block there is no offset, only the address.

@@ -48,8 +48,8 @@ bool zg_repeats_is_first(const struct zg_finding *finding) {
     return true;
 }
 
-bool zg_repeats_are_due(void) { return __atomic_load_n(&are_due, __ATOMIC_RELAXED); }
-bool zg_repeats_are_waiting(void) { return zg_load(&waiting) != 0; }
+bool zg_repeats_have_due(void) { return __atomic_load_n(&are_due, __ATOMIC_RELAXED); }
+bool zg_repeats_have_unwritten(void) { return zg_load(&waiting) != 0; }
 
 const struct zg_finding *zg_repeats_take(uint32_t *cursor, bool all) {
     for (; repeats && *cursor < MOST; ++*cursor) {
@@ -66,7 +66,7 @@ const struct zg_finding *zg_repeats_take(uint32_t *cursor, bool all) {
     return NULL;
 }
 
-void zg_repeats_forget(void) {
+void zg_repeats_drop(void) {
     if (!repeats) return;
     for (uint32_t i = 0; i < MOST; i++) repeats[i].waiting = 0;
     waiting = 0;

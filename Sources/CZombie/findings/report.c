@@ -19,7 +19,7 @@ static struct zg_lock report_lock;
 static int lock_owner; // tid: a fault during the write must not wait for its own thread
 #define LONGEST_WAIT_NS INT64_C(10000000000)
 
-static bool take_lock_within_reason(void) {
+static bool take_lock_or_time_out(void) {
     if (!zg_lock_take_within(&report_lock, LONGEST_WAIT_NS)) return false;
     lock_owner = zg_os_tid();
     return true;
@@ -32,7 +32,7 @@ void zg_report_lock(void) {
 
 void zg_report_unlock(bool reset) {
     if (lock_owner) lock_owner = 0;
-    if (reset) zg_repeats_forget();
+    if (reset) zg_repeats_drop();
     if (reset) zg_lock_reset(&report_lock);
     else zg_lock_drop(&report_lock);
 }
@@ -61,7 +61,7 @@ static void write_repeats(bool all) {
 }
 
 void zg_report_write_repeats(void) {
-    if (!zg_config.report_path[0] || zg_report_is_mine() || !take_lock_within_reason()) return;
+    if (!zg_config.report_path[0] || zg_report_is_mine() || !take_lock_or_time_out()) return;
     write_repeats(false);
     zg_report_unlock(false);
 }
@@ -74,7 +74,7 @@ static void write_all_repeats(void *unused_1, void *unused_2, void *unused_3) {
 // Uses a static stack: the thread may be on a small alternate stack of the program.
 void zg_report_close_for_good(void) {
     static char stack[32 << 10] __attribute__((aligned(64)));
-    if (zg_report_is_mine() || !take_lock_within_reason() || !zg_repeats_are_waiting()) return;
+    if (zg_report_is_mine() || !take_lock_or_time_out() || !zg_repeats_have_unwritten()) return;
     zg_arch_call_on_stack(write_all_repeats, NULL, NULL, NULL, stack + sizeof stack);
 }
 
@@ -83,7 +83,7 @@ void zg_report_abandon(void) {
 }
 
 void zg_report_end(void) {
-    if (zg_repeats_are_waiting()) {
+    if (zg_repeats_have_unwritten()) {
         zg_report_lock();
         write_repeats(true);
         zg_report_unlock(false);
@@ -103,7 +103,7 @@ void zg_report_end(void) {
 void zg_report_complete(const struct zg_finding *finding, bool ends) {
     bool has_rest = ends && zg_report_is_shortened(finding);
     if (zg_config.report_path[0] || (!finding->is_reported_later && !has_rest)) return;
-    if (zg_report_is_mine() || !take_lock_within_reason()) return;
+    if (zg_report_is_mine() || !take_lock_or_time_out()) return;
     struct zg_text text;
     zg_report_begin_line(&text);
     if (finding->is_reported_later) zg_report_put_text(&text, finding);
@@ -114,7 +114,7 @@ void zg_report_complete(const struct zg_finding *finding, bool ends) {
 
 void zg_report_after_user_change(void) {
     if (!zg_run_is_named() || !zg_os_is_own_process() || zg_os_may_become_root()) return;
-    if (zg_report_is_mine() || !take_lock_within_reason()) return;
+    if (zg_report_is_mine() || !take_lock_or_time_out()) return;
     zg_report_change_file();
     zg_report_unlock(false);
 }
@@ -124,7 +124,7 @@ static void count_lost(void) {
     zg_stats_degrade(zg_degradation_no_report);
 }
 
-static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+static bool lose_finding(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
     if (!is_new(finding)) return false;
     zg_run_count_unwritten();
     count_lost();
@@ -132,10 +132,10 @@ static bool lose(const struct zg_finding *finding, bool (*is_new)(const struct z
 }
 
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
-    if (zg_report_is_mine()) return lose(finding, is_new); // a fault inside the report writer
+    if (zg_report_is_mine()) return lose_finding(finding, is_new); // a fault inside the report writer
     // A thread may fault after it took the lock and before it is recorded as owner. The wait has a limit because it
     // would wait for itself.
-    if (!take_lock_within_reason()) return lose(finding, is_new);
+    if (!take_lock_or_time_out()) return lose_finding(finding, is_new);
     if (!is_new(finding)) {
         zg_report_unlock(false);
         return false;

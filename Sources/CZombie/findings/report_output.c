@@ -182,7 +182,8 @@ static bool write_line(struct output *output, int descriptor, const struct zg_te
 static uint64_t written;
 
 static bool count_written(bool is_whole) {
-    if (is_whole && zg_coverage_run) written = __atomic_add_fetch(&zg_coverage_run->written, 1, __ATOMIC_ACQ_REL);
+    if (is_whole && zg_coverage_run_page)
+        written = __atomic_add_fetch(&zg_coverage_run_page->written, 1, __ATOMIC_ACQ_REL);
     return is_whole;
 }
 
@@ -208,14 +209,14 @@ bool zg_report_write_to_path(const struct zg_text *text) {
 void zg_report_wait_until_shown(void) {
     const int64_t longest = INT64_C(3000000000), step = 5000000;
     static uint32_t nobody;
-    if (!zg_coverage_run || !written) return;
+    if (!zg_coverage_run_page || !written) return;
     // zguard polls five times a second and does not wake this thread.
-    for (int64_t waited = 0; waited < longest && zg_load(&zg_coverage_run->shown) < written; waited += step)
+    for (int64_t waited = 0; waited < longest && zg_load(&zg_coverage_run_page->shown) < written; waited += step)
         zg_os_futex_wait(&nobody, 0, true, step);
 }
 
 void zg_report_open_coverage(void) {
-    if (zg_run_is_named() && !zg_coverage_open(zg_run_open_page(ZG_COVERAGE_BYTES))) zg_run_count_unknown();
+    if (zg_run_is_named() && !zg_coverage_open(zg_run_open_page(ZG_COVERAGE_BYTES))) zg_run_count_unmapped();
 }
 
 bool zg_report_is_read(void) {

@@ -14,7 +14,7 @@ struct place {
 };
 static struct set {
     struct place places[WAYS];
-    uint32_t turn;
+    uint32_t next_way;
 } sets[SETS];
 
 static struct set *set_of(uint64_t error) { return &sets[error * UINT64_C(0x9fb21c651e98df25) >> MULTIPLIER_SHIFT]; }
@@ -33,7 +33,7 @@ static bool take(struct place *place, uint64_t known) {
 static struct place *place_for(struct set *set, uint64_t error) {
     for (int i = 0; i < WAYS; i++)
         if (zg_load(&set->places[i].error) == error) return &set->places[i];
-    return &set->places[__atomic_fetch_add(&set->turn, 1, __ATOMIC_RELAXED) % WAYS];
+    return &set->places[__atomic_fetch_add(&set->next_way, 1, __ATOMIC_RELAXED) % WAYS];
 }
 
 void zg_thrown_note(uint64_t error, uint32_t stack) {

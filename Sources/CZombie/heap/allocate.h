@@ -11,7 +11,7 @@
 ZG_NOINLINE void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family,
                               bool zero);
 // Allocates within a few instructions if the thread has a free slot and knows its stack. Otherwise returns NULL without
-// side effects. `stack` is the result of zg_capture_known. Sets `*is_zero` if the block reads as zeros. `size` is less
+// side effects. `stack` is the result of zg_capture_cached. Sets `*is_zero` if the block reads as zeros. `size` is less
 // than zg_allocate_quick_end.
 void *zg_allocate_quickly(struct zg_thread *thread, uint64_t size, enum zg_alloc_family family, uint32_t stack,
                           bool *is_zero, bool is_tagged);

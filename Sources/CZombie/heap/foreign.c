@@ -55,13 +55,13 @@ struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memal
 static struct {
     uint32_t functions; // bit mask of enum zg_foreign_function
     // A function imports dlsym, so it may be a wrapper that forwards to the runtime.
-    bool may_hand_on;
+    bool may_forward;
     bool is_reached, is_reported;
     const char *name;
     void *function;
 } front;
 
-void zg_foreign_prepare(void) { zg_libc.free(zg_libc.malloc(1)); }
+void zg_foreign_init_libc_heap(void) { zg_libc.free(zg_libc.malloc(1)); }
 
 static struct zg_next functions_behind(void) {
     return (struct zg_next){(void *(*)(size_t))zg_loader_next("malloc"),
@@ -118,7 +118,7 @@ static bool is_defined_at(void *function, const char *name) {
 // Functions up to the last marker: an allocator that defines any function defines one of them.
 enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 };
 // Functions that receive blocks.
-#define TAKERS                                                                                                         \
+#define RECEIVES_BLOCKS                                                                                                \
     (1u << zg_foreign_function_free | 1u << zg_foreign_function_realloc | 1u << zg_foreign_function_malloc_usable_size)
 
 // Looks for allocation functions in front of the runtime. One that receives blocks may forward them to libc past the
@@ -144,11 +144,12 @@ static void look_in_front(void) {
             continue;
         if (!front.functions) front.name = names[i], front.function = first;
         front.functions |= 1u << i;
-        front.may_hand_on = front.may_hand_on || imports_any(first, searches, ZG_ARRAY_COUNT(searches));
+        front.may_forward = front.may_forward || imports_any(first, searches, ZG_ARRAY_COUNT(searches));
         all_hand_on = all_hand_on && imports_any(first, entry_points, ZG_ARRAY_COUNT(entry_points));
     }
     front.is_reached = front.functions && all_hand_on;
-    if (front.functions & TAKERS && !front.is_reached && zg_foreign_find_next()) zg_bypass_mode = zg_bypass_all;
+    if (front.functions & RECEIVES_BLOCKS && !front.is_reached && zg_foreign_find_next())
+        zg_bypass_mode = zg_bypass_all;
 }
 
 void zg_foreign_init(void) {
@@ -157,9 +158,9 @@ void zg_foreign_init(void) {
     look_in_front();
 }
 
-bool zg_foreign_is_in_front(void) { return front.functions != 0; }
+bool zg_foreign_is_interposed(void) { return front.functions != 0; }
 
-bool zg_foreign_is_reached(enum zg_foreign_function function) {
+bool zg_foreign_note_forwarded(enum zg_foreign_function function) {
     uint8_t all = zg_bypass_all;
     if (!(front.functions >> function & 1)) return false;
     __atomic_store_n(&front.is_reached, true, __ATOMIC_RELAXED);
@@ -183,7 +184,7 @@ static void report_in_front(void) {
     front.is_reported = true;
 }
 
-void zg_foreign_look(void) {
+void zg_foreign_report(void) {
     struct zg_module module;
     void *other = front.functions ? front.function : (void *)behind.free;
     if (behind.free) zg_stats_degrade(zg_degradation_other_allocator);
@@ -193,11 +194,11 @@ void zg_foreign_look(void) {
     zg_stats_degrade(zg_degradation_allocator_in_front);
     zg_coverage_declined(zg_coverage_reason_other_allocator);
     // A wrapper is recognized by its first call into the runtime.
-    if (!front.may_hand_on) report_in_front();
+    if (!front.may_forward) report_in_front();
 }
 
-void zg_foreign_look_at_end(void) {
-    if (front.functions && front.may_hand_on && !front.is_reached && !front.is_reported) report_in_front();
+void zg_foreign_report_at_exit(void) {
+    if (front.functions && front.may_forward && !front.is_reached && !front.is_reported) report_in_front();
 }
 
 bool zg_foreign_find_next(void) {
@@ -269,10 +270,10 @@ bool zg_foreign_is_libc_alone(void) { return !behind.free && !zg_bypass_mode; }
 enum zg_foreign_owner zg_foreign_owner(uint64_t address) {
     struct zg_module module;
     struct zg_stack_bounds stack = zg_thread_stack_bounds();
-    if (address >= stack.low && address < stack.high) return zg_foreign_nobody;
-    if (zg_module_find_unwind(address, &module)) return zg_foreign_nobody;
+    if (address >= stack.low && address < stack.high) return zg_foreign_none;
+    if (zg_module_find_unwind(address, &module)) return zg_foreign_none;
     if (made_by_libc(address)) return zg_foreign_libc;
-    return behind.free ? zg_foreign_other : zg_foreign_nobody;
+    return behind.free ? zg_foreign_other : zg_foreign_none;
 }
 
 void zg_foreign_free(void *address, enum zg_foreign_owner owner) {
@@ -289,7 +290,7 @@ void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner 
 
 uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner) {
     size_t (*usable_size)(void *) = owner == zg_foreign_other ? behind.usable_size : zg_libc.usable_size;
-    return owner == zg_foreign_nobody || !usable_size ? 0 : usable_size(address);
+    return owner == zg_foreign_none || !usable_size ? 0 : usable_size(address);
 }
 
 // The kernel puts arguments and environment above the main thread's first frame, and the program's name last.

@@ -14,8 +14,8 @@ void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
 bool zg_foreign_is_libc_alone(void);
 // Allocates for threads that bypass the runtime: always from libc, not counted. Requires zg_foreign_is_libc_alone.
 void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero);
-enum zg_foreign_owner { zg_foreign_nobody, zg_foreign_libc, zg_foreign_other };
-// Returns which allocator made the block at an address outside the guarded heap. zg_foreign_nobody: not a block.
+enum zg_foreign_owner { zg_foreign_none, zg_foreign_libc, zg_foreign_other };
+// Returns which allocator made the block at an address outside the guarded heap. zg_foreign_none: not a block.
 enum zg_foreign_owner zg_foreign_owner(uint64_t address);
 void zg_foreign_free(void *address, enum zg_foreign_owner owner);
 void *zg_foreign_reallocate(void *address, uint64_t size, enum zg_foreign_owner owner);
@@ -29,11 +29,11 @@ void zg_foreign_init(void);
 // Initializes libc's heap. Its first call assumes a single thread: two threads that make it at once would share an
 // arena that counts one thread, and libc ends the program when both have exited. Without the runtime, the first block
 // of the loader or the program initializes it. Start-up.
-void zg_foreign_prepare(void);
+void zg_foreign_init_libc_heap(void);
 // Reports another allocator: in front of the runtime in the symbol search order, where its blocks are not guarded, or
 // behind. Start-up. The second function runs at exit and reports allocators that might have been wrappers.
-void zg_foreign_look(void);
-void zg_foreign_look_at_end(void);
+void zg_foreign_report(void);
+void zg_foreign_report_at_exit(void);
 
 // Functions that an executable, or a library in front of the runtime, may define while it takes the others from the
 // runtime.
@@ -49,11 +49,11 @@ enum zg_foreign_function {
         zg_foreign_function_count
 };
 // Returns true if one of these functions is defined in front of the runtime.
-bool zg_foreign_is_in_front(void);
+bool zg_foreign_is_interposed(void);
 // Call when the runtime's function is called while everything is bypassed. A function of that name in front must have
 // made the call: it is a wrapper that forwards to the runtime, so blocks may be guarded from now on. Returns true once,
 // when this changes zg_bypass_mode.
-bool zg_foreign_is_reached(enum zg_foreign_function function);
+bool zg_foreign_note_forwarded(enum zg_foreign_function function);
 
 // The program's own allocator: the next one in the search order. Usually libc's, unless the program brings another.
 struct zg_next {

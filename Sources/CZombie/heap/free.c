@@ -26,7 +26,7 @@
 #include "zombies/zombie.h"
 
 // Atomic, because other threads may read the record at the same time (lookup.h).
-ZG_INLINE void note_freer(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
+ZG_INLINE void record_free(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
     __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
     __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
@@ -40,7 +40,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
     if (!zg_tags_is_stale(pointer) && zg_mismatch_is_cookie(address, deallocator, &start)) {
         // Free the block that was meant.
         struct zg_thread *thread = zg_thread_current_or_null();
-        if (thread) zg_free_entered(thread, start, zg_deallocator_moved, ZG_ANY_SIZE);
+        if (thread) zg_free_entered(thread, start, zg_deallocator_realloc_old, ZG_ANY_SIZE);
         return;
     }
     if (!zg_lookup_block(pointer, &view)) {
@@ -64,7 +64,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
 static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocator) {
     int saved = errno;
     enum zg_foreign_owner owner = zg_foreign_owner(address);
-    if (owner == zg_foreign_nobody)
+    if (owner == zg_foreign_none)
         zg_found_invalid_free(NULL, address, zg_foreign_describe(address), zg_mismatch_deallocator_name(deallocator));
     else zg_foreign_free((void *)address, owner);
     errno = saved;
@@ -79,10 +79,10 @@ ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, 
 
 // Captures the stack of a free; see free_slot for the reason of `moved`.
 ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
-    return zg_capture(thread, deallocator == zg_deallocator_moved) & ~ZG_STACK_FENCE;
+    return zg_capture(thread, deallocator == zg_deallocator_realloc_old) & ~ZG_STACK_ISOLATE;
 }
 
-static uint32_t zombie_bits(struct zg_dead dead) {
+static uint32_t zombie_bits(struct zg_freed_class dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
 
@@ -110,8 +110,9 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
 
 // Frees an isolated block: records its class and checks its red zones, then protects its pages. `was_found`: a change
 // beside it was already reported.
-static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family, bool was_found) {
-    struct zg_dead dead = {0, zg_language_unknown};
+static void retire_isolated(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family,
+                            bool was_found) {
+    struct zg_freed_class dead = {0, zg_language_unknown};
     uint64_t ticks = zg_page_time_start();
     struct zg_change change;
     // The program may have mapped other memory there: replace whatever is mapped.
@@ -126,7 +127,7 @@ static void retire_fenced(struct zg_thread *thread, struct zg_span *span, enum z
     // The guard page may follow a block that is shorter than an object's header (fence_align): read only the block.
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
-    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_dead(words, family, span->size);
+    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_freed(words, family, span->size);
     bool is_overrun = !was_found && zg_fence_is_overrun(span, &change);
     thread->filling_end = 0;
     span->death = zg_zombie_death(dead.class_number);
@@ -151,7 +152,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     while (
         !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
-    note_freer(&span->block, capture_free(thread, deallocator), thread);
+    record_free(&span->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
@@ -159,15 +160,15 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
         uint64_t bytes = span->fenced ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
         zg_locked_died(span->base, span->base + bytes);
     }
-    if (span->fenced) return retire_fenced(thread, span, zg_header_family(header), header & ZG_HEADER_CHANGED);
+    if (span->fenced) return retire_isolated(thread, span, zg_header_family(header), header & ZG_HEADER_CHANGED);
     bool aligned = zg_family_is_aligned(zg_header_family(header));
-    if (span->size >= (aligned ? ZG_PROGRAMS_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
+    if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);
-    struct zg_dead dead = {0, zg_language_unknown};
+    struct zg_freed_class dead = {0, zg_language_unknown};
     thread->filling_start = address;
     thread->filling_end = address + filled;
     if (filled && zg_classes_on)
-        dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(header), span->size);
+        dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(header), span->size);
     uint32_t zombie = zombie_bits(dead), sparse = 0;
     if (zombie) {
         span->death = zg_zombie_death(dead.class_number);
@@ -202,17 +203,17 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
     uint64_t ticks = zg_page_time_start();
-    note_freer(&alias->block, capture_free(thread, deallocator), thread);
+    record_free(&alias->block, capture_free(thread, deallocator), thread);
     thread->frees++;
     thread->freed_bytes += bytes;
     if (ZG_UNLIKELY(zg_locked_any())) zg_locked_died(zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
-    struct zg_dead dead = {0, zg_language_unknown};
+    struct zg_freed_class dead = {0, zg_language_unknown};
     struct zg_change change;
     // The program may have protected the page: let the fault handler open it.
     thread->filling_start = zg_alias_page(alias);
     thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
     if (bytes >= 8 && zg_classes_on)
-        dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(header), bytes);
+        dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(header), bytes);
     bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_window_is_overrun(alias, &change);
     alias->death = zg_zombie_death(dead.class_number);
     __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
@@ -224,7 +225,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     zg_page_time_spent(ticks, 1);
 }
 
-ZG_NOINLINE void zg_free_hand_over(struct zg_thread *thread) {
+ZG_NOINLINE void zg_free_flush_pending(struct zg_thread *thread) {
     zg_thread_flush_counters(thread);
     zg_quarantine_flush(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
@@ -233,7 +234,7 @@ ZG_NOINLINE void zg_free_hand_over(struct zg_thread *thread) {
 // Records the death of an object and writes its trap words. Returns its header bits, or 0 if it must get the plain
 // fill.
 static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint64_t index, uint64_t address,
-                            uint64_t filled, struct zg_dead dead) {
+                            uint64_t filled, struct zg_freed_class dead) {
     if (ZG_UNLIKELY(zg_zombie_saved_contents))
         __builtin_memcpy((void *)(zg_zombie_saved_contents + (address - zg_slabs.base)), (void *)address,
                          slab->slot_bytes);
@@ -245,12 +246,12 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
 
 // A slot that is freed again before this much of such slots was freed gets memory for all its pages. Finding out which
 // pages have memory, here and at the eviction, takes four system calls each time.
-#define ROUND_KIB ((uint32_t)4 << 10)
+#define RECYCLED_WITHIN_KIB ((uint32_t)4 << 10)
 static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
     static uint64_t freed; // approximate, because the update is not atomic
     zg_store(&freed, zg_load(&freed) + bytes);
     uint32_t now = (uint32_t)(zg_load(&freed) >> 10);
-    if (death->class_number == ZG_DEATH_OF_SPARSE && now - death->time <= ROUND_KIB) return true;
+    if (death->class_number == ZG_DEATH_OF_SPARSE && now - death->time <= RECYCLED_WITHIN_KIB) return true;
     *death = (struct zg_death){ZG_DEATH_OF_SPARSE, now};
     return false;
 }
@@ -296,7 +297,7 @@ ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_
                           uint32_t stack) {
     pending->header = zg_header_in_state(header, zg_state_freeing);
     if (ZG_UNLIKELY(!try_claim(pending->block, header, pending->header))) return false;
-    note_freer(pending->block, stack & ~ZG_STACK_FENCE, thread);
+    record_free(pending->block, stack & ~ZG_STACK_ISOLATE, thread);
     thread->filling_start = address;
     thread->filling_end = address + pending->slab->filled;
     return true;
@@ -314,26 +315,26 @@ ZG_INLINE bool finish_free(struct zg_thread *thread, struct zg_pending_free pend
     return at + 1 == ZG_PENDING_BLOCKS;
 }
 
-__attribute__((always_inline)) enum zg_freed zg_free_quickly(struct zg_thread *thread, struct zg_free_call call,
-                                                             struct zg_pending_free *pending, bool is_tagged) {
+__attribute__((always_inline)) enum zg_free_result zg_free_quickly(struct zg_thread *thread, struct zg_free_call call,
+                                                                   struct zg_pending_free *pending, bool is_tagged) {
     uint32_t stack = call.stack;
     uint64_t address = is_tagged ? zg_arch_address(call.pointer) : call.pointer;
-    if (ZG_UNLIKELY(!zg_slab_contains(address) || !find_slot(address, pending))) return zg_freed_not;
+    if (ZG_UNLIKELY(!zg_slab_contains(address) || !find_slot(address, pending))) return zg_free_declined;
     const struct zg_slab *slab = pending->slab;
-    if (!stack) stack = zg_capture_known(thread, call.frame);
+    if (!stack) stack = zg_capture_cached(thread, call.frame);
     uint32_t header = __atomic_load_n(&pending->block->header, __ATOMIC_ACQUIRE);
     enum zg_alloc_family family = zg_header_family(header);
     if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
                     zg_mismatch_is_possible(family, call.deallocator, zg_slab_requested(slab, header), call.size)))
-        return zg_freed_not;
-    if (is_tagged && !zg_tags_fits(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
-        return zg_freed_not;
-    if (ZG_UNLIKELY(!begin_free(thread, address, pending, header, stack))) return zg_freed_not;
-    if (is_tagged) zg_tags_take(slab, pending->index);
-    if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_dead((const uint64_t *)address, family)))
-        return zg_freed_partly;
+        return zg_free_declined;
+    if (is_tagged && !zg_tags_match(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
+        return zg_free_declined;
+    if (ZG_UNLIKELY(!begin_free(thread, address, pending, header, stack))) return zg_free_declined;
+    if (is_tagged) zg_tags_clear(slab, pending->index);
+    if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_freed((const uint64_t *)address, family)))
+        return zg_free_claimed;
     zg_fill_small((void *)address, slab->filled, ZG_FILL_WORD);
-    return finish_free(thread, *pending) ? zg_freed_last : zg_freed_whole;
+    return finish_free(thread, *pending) ? zg_free_done_list_full : zg_free_done;
 }
 
 __attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uint64_t address,
@@ -341,8 +342,8 @@ __attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uin
     struct zg_slab *slab = pending.slab;
     uint64_t filled = slab->filled;
     if (ZG_LIKELY(filled)) {
-        struct zg_dead dead = zg_class_of_dead((const uint64_t *)address, zg_header_family(pending.header),
-                                               zg_slab_requested(slab, pending.header));
+        struct zg_freed_class dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(pending.header),
+                                                       zg_slab_requested(slab, pending.header));
         uint32_t zombie = dead.class_number ? make_zombie(thread, slab, pending.index, address, filled, dead) : 0;
         pending.header |= zombie;
         if (!zombie) {
@@ -351,7 +352,7 @@ __attribute__((always_inline)) void zg_free_finish(struct zg_thread *thread, uin
             else pending.header |= fill_slot(slab, pending.index, address, filled);
         }
     }
-    if (ZG_UNLIKELY(finish_free(thread, pending))) zg_free_hand_over(thread);
+    if (ZG_UNLIKELY(finish_free(thread, pending))) zg_free_flush_pending(thread);
 }
 
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size) {
@@ -408,7 +409,7 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
     if (ZG_UNLIKELY(!find_slot(address, &pending))) return zg_free_report_bad(address, deallocator);
     // realloc captures the stack of the new block and of the old one in one place, so the cached stack must serve an
     // allocation, too.
-    uint32_t stack = zg_capture_unknown(thread, deallocator == zg_deallocator_moved);
+    uint32_t stack = zg_capture_uncached(thread, deallocator == zg_deallocator_realloc_old);
     uint32_t header = __atomic_load_n(&pending.block->header, __ATOMIC_ACQUIRE);
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live)) return zg_free_report_bad(address, deallocator);
     if (ZG_UNLIKELY(zg_mismatch_is_possible(zg_header_family(header), deallocator,
@@ -418,7 +419,7 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
         return zg_free_report_bad(address, deallocator);
     if (zg_tags_are_on()) {
         zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
-        zg_tags_take(pending.slab, pending.index);
+        zg_tags_clear(pending.slab, pending.index);
         pending.header &= ~ZG_HEADER_CHANGED; // a freed block uses the bit for a write after free
     }
     zg_free_finish(thread, address, pending);

@@ -15,11 +15,11 @@
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
 // Result of zg_free_quickly, which frees a live block of a slab inline if the thread knows the stack.
-enum zg_freed {
-    zg_freed_not,    // nothing was done: not such a block, or the free may be a finding
-    zg_freed_partly, // call zg_free_finish with `pending`
-    zg_freed_whole,
-    zg_freed_last, // done, and the list of pending blocks is full: call zg_free_hand_over
+enum zg_free_result {
+    zg_free_declined, // nothing was done: not such a block, or the free may be a finding
+    zg_free_claimed,  // call zg_free_finish with `pending`
+    zg_free_done,
+    zg_free_done_list_full, // done, and the list of pending blocks is full: call zg_free_flush_pending
 };
 // A block between the states live and quarantined.
 struct zg_pending_free {
@@ -37,10 +37,10 @@ struct zg_free_call {
     uint32_t stack;        // id of the call stack; 0: not captured yet
 };
 // `is_tagged`: memory tags are on (blocks/tags.h).
-enum zg_freed zg_free_quickly(struct zg_thread *thread, struct zg_free_call call, struct zg_pending_free *pending,
-                              bool is_tagged);
+enum zg_free_result zg_free_quickly(struct zg_thread *thread, struct zg_free_call call, struct zg_pending_free *pending,
+                                    bool is_tagged);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
-void zg_free_hand_over(struct zg_thread *thread);
+void zg_free_flush_pending(struct zg_thread *thread);
 
 // Reports the free of an address in the heap that is not the start of a live block.
 void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);

@@ -7,17 +7,17 @@
 #include "blocks/lookup.h"
 
 // Deallocation functions: name in findings, and the allocation families that they may free (bit mask).
-#define ZG_K(kind) (1u << zg_family_##kind)
+#define ZG_FAMILY_BIT(kind) (1u << zg_family_##kind)
 #define ZG_DEALLOCATORS(X)                                                                                             \
-    X(free, "free", ZG_K(malloc) | ZG_K(aligned))                                                                      \
-    X(realloc, "realloc", ZG_K(malloc) | ZG_K(aligned))                                                                \
-    X(moved, "realloc", ~0u) /* the old block of a realloc, already checked */                                         \
-    X(free_sized, "free_sized", ZG_K(malloc))                                                                          \
-    X(free_aligned_sized, "free_aligned_sized", ZG_K(aligned))                                                         \
-    X(delete, "operator delete", ZG_K(new))                                                                            \
-    X(delete_array, "operator delete[]", ZG_K(new_array))                                                              \
-    X(delete_aligned, "operator delete(std::align_val_t)", ZG_K(new_aligned))                                          \
-    X(delete_array_aligned, "operator delete[](std::align_val_t)", ZG_K(new_array_aligned))
+    X(free, "free", ZG_FAMILY_BIT(malloc) | ZG_FAMILY_BIT(aligned))                                                    \
+    X(realloc, "realloc", ZG_FAMILY_BIT(malloc) | ZG_FAMILY_BIT(aligned))                                              \
+    X(realloc_old, "realloc", ~0u) /* the old block of a realloc, already checked */                                   \
+    X(free_sized, "free_sized", ZG_FAMILY_BIT(malloc))                                                                 \
+    X(free_aligned_sized, "free_aligned_sized", ZG_FAMILY_BIT(aligned))                                                \
+    X(delete, "operator delete", ZG_FAMILY_BIT(new))                                                                   \
+    X(delete_array, "operator delete[]", ZG_FAMILY_BIT(new_array))                                                     \
+    X(delete_aligned, "operator delete(std::align_val_t)", ZG_FAMILY_BIT(new_aligned))                                 \
+    X(delete_array_aligned, "operator delete[](std::align_val_t)", ZG_FAMILY_BIT(new_array_aligned))
 
 enum zg_deallocator {
 #define ZG_X(name, text, mask) zg_deallocator_##name,

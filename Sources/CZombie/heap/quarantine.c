@@ -18,11 +18,11 @@
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
-#define NOT_VERIFIED (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)
+#define NOT_VERIFIED (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_CHANGED)
 // Blocks with these bits, unlike most, do not simply contain the fill.
-#define UNUSUAL (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
+#define NEEDS_FULL_CHECK (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
 
-enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, AHEAD = 8 };
+enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, PREFETCH_DISTANCE = 8 };
 
 // A piece of a queue; 4 KiB.
 struct chunk {
@@ -41,7 +41,7 @@ struct shard {
     // Next index to fill in each row: the oldest entry, if the row is full.
     uint8_t next[CONTEXTS];
     // Next row to evict from, when the queue alone does not free enough.
-    uint32_t sweep;
+    uint32_t next_row_to_evict;
 };
 
 static struct shard shards[SHARDS];
@@ -136,7 +136,7 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     }
     // The queue is empty, and the contexts' newest blocks alone exceed the cap: take the oldest block of each row.
     for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
-        zg_slot oldest = row_remove(shard, shard->sweep++ & (CONTEXTS - 1));
+        zg_slot oldest = row_remove(shard, shard->next_row_to_evict++ & (CONTEXTS - 1));
         if (!oldest) continue;
         slots[count] = oldest - 1;
         bytes += zg_slot_bytes(slots[count++]);
@@ -259,60 +259,61 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
 }
 
 // Record and address of a block that is being evicted.
-struct leaving {
+struct evicted_block {
     struct zg_block *block;
     uint64_t start;
 };
 
-ZG_INLINE void look_ahead(const zg_slot *slots, uint32_t count, struct leaving *leaving) {
+ZG_INLINE void prefetch_records(const zg_slot *slots, uint32_t count, struct evicted_block *evicted_block) {
     for (uint32_t i = 0; i < count; i++) {
         const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
-        leaving[i].block = &slab->blocks[zg_slot_index(slots[i])];
-        leaving[i].start = zg_slab_slot_address(slab, zg_slot_index(slots[i]));
-        __builtin_prefetch(leaving[i].block, 1);
-        __builtin_prefetch((void *)leaving[i].start, 1);
-        if (slab->slot_bytes > 64) __builtin_prefetch((void *)(leaving[i].start + 64), 1);
+        evicted_block[i].block = &slab->blocks[zg_slot_index(slots[i])];
+        evicted_block[i].start = zg_slab_slot_address(slab, zg_slot_index(slots[i]));
+        __builtin_prefetch(evicted_block[i].block, 1);
+        __builtin_prefetch((void *)evicted_block[i].start, 1);
+        if (slab->slot_bytes > 64) __builtin_prefetch((void *)(evicted_block[i].start + 64), 1);
     }
 }
 
 // Makes the block reusable. Returns false if the program goes on using the object after a finding: it then keeps its
 // slot.
-ZG_INLINE bool let_go(struct zg_block *block, uint32_t header) {
+ZG_INLINE bool make_reusable(struct zg_block *block, uint32_t header) {
     if (ZG_LIKELY(!zg_zombie_saved_contents)) {
         __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
         return true;
     }
     header = __atomic_load_n(&block->header, __ATOMIC_ACQUIRE);
-    return !(header & ZG_HEADER_OPENED) &&
+    return !(header & ZG_HEADER_CONTENTS_RESTORED) &&
            __atomic_compare_exchange_n(&block->header, &header, zg_header_in_state(header, zg_state_reusable), false,
                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 // Verifies a block that leaves the quarantine. Returns true if its slot is free now.
-ZG_INLINE bool evict_slot(zg_slot slot, const struct leaving *leaving, bool hold) {
+ZG_INLINE bool evict_slot(zg_slot slot, const struct evicted_block *evicted_block, bool hold) {
     struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slot)];
-    uint32_t header = __atomic_load_n(&leaving->block->header, __ATOMIC_RELAXED);
-    if (ZG_UNLIKELY(header & UNUSUAL || !slab->filled || !zg_fill_is_intact((void *)leaving->start, slab->filled))) {
+    uint32_t header = __atomic_load_n(&evicted_block->block->header, __ATOMIC_RELAXED);
+    if (ZG_UNLIKELY(header & NEEDS_FULL_CHECK || !slab->filled ||
+                    !zg_fill_is_intact((void *)evicted_block->start, slab->filled))) {
         verify_slot(slab, zg_slot_index(slot), "eviction");
-        header = __atomic_load_n(&leaving->block->header, __ATOMIC_ACQUIRE);
+        header = __atomic_load_n(&evicted_block->block->header, __ATOMIC_ACQUIRE);
     }
     if (ZG_UNLIKELY(hold) && zg_retire_hold(slab, zg_slot_class(slot), zg_slot_index(slot))) return false;
-    return ZG_LIKELY(let_go(leaving->block, header));
+    return ZG_LIKELY(make_reusable(evicted_block->block, header));
 }
 
 // Verifies blocks that were taken out of the queues and gives their slots to the thread.
 static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
     bool hold = count && zg_retire_enter(thread);
-    struct leaving groups[2][AHEAD], *now = groups[0], *next = groups[1];
-    look_ahead(slots, (uint32_t)zg_min(count, AHEAD), now);
+    struct evicted_block groups[2][PREFETCH_DISTANCE], *now = groups[0], *next = groups[1];
+    prefetch_records(slots, (uint32_t)zg_min(count, PREFETCH_DISTANCE), now);
     for (const zg_slot *end = slots + count; slots < end;) {
-        const zg_slot *until = slots + zg_min((uint64_t)(end - slots), AHEAD);
-        look_ahead(until, (uint32_t)zg_min((uint64_t)(end - until), AHEAD), next);
-        for (const struct leaving *leaving = now; slots < until; leaving++) {
+        const zg_slot *until = slots + zg_min((uint64_t)(end - slots), PREFETCH_DISTANCE);
+        prefetch_records(until, (uint32_t)zg_min((uint64_t)(end - until), PREFETCH_DISTANCE), next);
+        for (const struct evicted_block *evicted_block = now; slots < until; evicted_block++) {
             zg_slot slot = *slots++;
-            if (evict_slot(slot, leaving, hold)) give_slot(thread, zg_slot_class(slot), zg_slot_index(slot));
+            if (evict_slot(slot, evicted_block, hold)) give_slot(thread, zg_slot_class(slot), zg_slot_index(slot));
         }
-        struct leaving *former = now;
+        struct evicted_block *former = now;
         now = next, next = former;
     }
     if (hold) zg_retire_leave(thread);

@@ -59,18 +59,19 @@ void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t
         return NULL;
     if (resize_in_slot(slab, block, zg_family_malloc, size)) return (void *)address;
     bool is_zero;
-    void *moved = (stack = zg_capture_known(thread, frame)) == 0
+    void *moved = (stack = zg_capture_cached(thread, frame)) == 0
                       ? NULL
                       : zg_allocate_quickly(thread, size, zg_family_malloc, stack, &is_zero, false);
     if (ZG_UNLIKELY(!moved)) return NULL;
     __builtin_memcpy(moved, (void *)address, zg_min(zg_slab_requested(slab, header), size));
     struct zg_pending_free pending;
-    switch (zg_free_quickly(thread, (struct zg_free_call){address, zg_deallocator_moved, ZG_ANY_SIZE, frame, stack},
+    switch (zg_free_quickly(thread,
+                            (struct zg_free_call){address, zg_deallocator_realloc_old, ZG_ANY_SIZE, frame, stack},
                             &pending, false)) {
-    case zg_freed_not: zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE); break;
-    case zg_freed_partly: zg_free_finish(thread, address, pending); break;
-    case zg_freed_whole: break;
-    case zg_freed_last: zg_free_hand_over(thread); break;
+    case zg_free_declined: zg_free_entered(thread, address, zg_deallocator_realloc_old, ZG_ANY_SIZE); break;
+    case zg_free_claimed: zg_free_finish(thread, address, pending); break;
+    case zg_free_done: break;
+    case zg_free_done_list_full: zg_free_flush_pending(thread); break;
     }
     return moved;
 }
@@ -105,6 +106,6 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     }
     if (moved == zg_span_moved && zg_locked_any()) zg_locked_moved(address, (uint64_t)block, zg_min(view.size, size));
     if (moved == zg_span_unmoved) __builtin_memcpy(block, (void *)pointer, zg_min(view.size, size));
-    zg_free_entered(thread, address, zg_deallocator_moved, ZG_ANY_SIZE);
+    zg_free_entered(thread, address, zg_deallocator_realloc_old, ZG_ANY_SIZE);
     return block;
 }

@@ -31,7 +31,7 @@ struct image {
     // Address of the program header PT_GNU_EH_FRAME, which locates `unwind`; 0 if the image has none.
     uint64_t unwind_entry;
     // Fingerprint of everything that is read again to recognize the image.
-    uint64_t print;
+    uint64_t fingerprint;
     // Largest gap between two segments. Other mappings may lie there: arm64 aligns segments to 64 KiB.
     uint64_t hole[2];
 };
@@ -61,30 +61,30 @@ static bool read_all(void *to, uint64_t from, uint64_t bytes, bool *refused) {
     return result == (int64_t)bytes;
 }
 
-static uint64_t hash(uint64_t print, const void *bytes, uint64_t count) {
+static uint64_t hash(uint64_t fingerprint, const void *bytes, uint64_t count) {
     const uint64_t *words = bytes;
     for (uint64_t i = 0; i < count / 8; i++) {
-        print = (print ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        print ^= print >> 29;
+        fingerprint = (fingerprint ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        fingerprint ^= fingerprint >> 29;
     }
-    return print;
+    return fingerprint;
 }
 
 // Contents of the fingerprint: the list element, the ELF header, and .eh_frame_hdr up to its first table entry, which
 // says where the first function begins. If all of it is unchanged at the same addresses, the image is still the same.
-struct printed {
+struct fingerprint_input {
     uint64_t bias, name, dynamic;
     ElfW(Ehdr) header;
     ElfW(Phdr) unwind_entry;
     uint64_t unwind[3];
 };
 
-static bool take_print(const struct image *image, uint64_t *print, bool *refused) {
-    struct printed now;
+static bool compute_fingerprint(const struct image *image, uint64_t *fingerprint, bool *refused) {
+    struct fingerprint_input now;
     _Static_assert(sizeof now % 8 == 0, "hashed by words");
     struct zg_os_piece pieces[ZG_OS_PIECES] = {{image->map, 24}, {image->header, sizeof now.header}};
     int count = 2;
-    uint64_t bytes = offsetof(struct printed, unwind_entry);
+    uint64_t bytes = offsetof(struct fingerprint_input, unwind_entry);
     if (image->unwind_entry) {
         pieces[count++] = (struct zg_os_piece){image->unwind_entry, sizeof now.unwind_entry};
         pieces[count++] = (struct zg_os_piece){image->unwind, sizeof now.unwind};
@@ -93,7 +93,7 @@ static bool take_print(const struct image *image, uint64_t *print, bool *refused
     int64_t result = zg_os_try_read_pieces(&now, pieces, count);
     *refused = *refused || (result < 0 && result != -EFAULT);
     if (result != (int64_t)bytes) return false;
-    *print = hash(image->header, &now, bytes);
+    *fingerprint = hash(image->header, &now, bytes);
     return now.bias == image->bias && now.dynamic == image->dynamic && now.name == image->name;
 }
 
@@ -137,7 +137,7 @@ static bool read_image(uint64_t map, const struct listed *listed, struct image *
             return false;
         if (!read_headers(image, listed->bias + header.e_phoff, header.e_phnum, range, refused)) return false;
     }
-    return take_print(image, &image->print, refused);
+    return compute_fingerprint(image, &image->fingerprint, refused);
 }
 
 // --- the table -------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ static const struct table *begin_reading(uint32_t *sequence) {
     return *sequence & 1 ? NULL : table;
 }
 
-static bool was_whole(const struct table *table, uint32_t sequence) {
+static bool was_consistent(const struct table *table, uint32_t sequence) {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return __atomic_load_n(&table->sequence, __ATOMIC_RELAXED) == sequence;
 }
@@ -189,7 +189,7 @@ static bool look_up(uint64_t address, struct look *look) {
         look->is_listed = !is_hole(&look->image, address);
         if (look->is_listed) break;
     }
-    return was_whole(table, sequence);
+    return was_consistent(table, sequence);
 }
 
 // The table has an image that was read from list element `map`, and it is unchanged. Called by the writer only. The
@@ -198,10 +198,11 @@ static bool is_known(const struct table *table, uint64_t map, uint32_t at, struc
                      bool *refused) {
     for (uint32_t i = 0; i < table->count; i++) {
         uint32_t place = (at + i) % table->count;
-        uint64_t print;
+        uint64_t fingerprint;
         __builtin_memcpy(image, table->images[place], sizeof *image);
         __builtin_memcpy(range, table->ranges[place], sizeof table->ranges[place]);
-        if (image->map == map) return take_print(image, &print, refused) && print == image->print;
+        if (image->map == map)
+            return compute_fingerprint(image, &fingerprint, refused) && fingerprint == image->fingerprint;
     }
     return false;
 }
@@ -232,7 +233,7 @@ static void finish_writing(struct table *table, uint64_t last, uint64_t before_l
 
 // Computes the fingerprint of the list's last element. Also checks that the element before it still points to it: an
 // unlinked element may keep its contents.
-static bool print_of_last(uint64_t last, uint64_t before, uint64_t *print, bool *refused) {
+static bool fingerprint_of_last(uint64_t last, uint64_t before, uint64_t *fingerprint, bool *refused) {
     struct {
         struct listed listed;
         uint64_t next_of_before;
@@ -241,14 +242,14 @@ static bool print_of_last(uint64_t last, uint64_t before, uint64_t *print, bool 
     uint64_t bytes = before ? sizeof now : sizeof now.listed;
     int64_t result = zg_os_try_read_pieces(&now, pieces, before ? 2 : 1);
     *refused = *refused || (result < 0 && result != -EFAULT);
-    *print = hash(0, &now, sizeof now);
+    *fingerprint = hash(0, &now, sizeof now);
     return result == (int64_t)bytes && !now.listed.next && now.listed.before == before && now.next_of_before == last;
 }
 
 struct search {
     uint64_t address;
     // `is_whole`: every image of the list could be read and understood.
-    bool is_found, is_whole, refused;
+    bool is_found, all_understood, refused;
     struct image image;
     uint64_t range[2];
 };
@@ -256,11 +257,11 @@ struct search {
 // Walks the list from its first element. Each element names the one before it, so a concurrent change of the list is
 // noticed. If `table` is not NULL, it is rewritten, and images that `old` has are taken from there. False if the list
 // is unreadable or changed.
-static bool go_through(struct search *search, struct table *table, const struct table *old) {
+static bool walk_list(struct search *search, struct table *table, const struct table *old) {
     struct listed listed;
-    uint64_t before = 0, before_last = 0, count = 0, print = 0;
+    uint64_t before = 0, before_last = 0, count = 0, fingerprint = 0;
     search->is_found = false;
-    search->is_whole = true;
+    search->all_understood = true;
     if (table) begin_writing(table);
     for (uint64_t map = (uint64_t)__atomic_load_n(&list->r_map, __ATOMIC_ACQUIRE); map; map = listed.next) {
         if (!read_all(&listed, map, sizeof listed, &search->refused) || listed.before != before ||
@@ -270,7 +271,7 @@ static bool go_through(struct search *search, struct table *table, const struct 
         uint64_t range[2];
         bool is_new = !table || !is_known(old, map, table->count, &image, range, &search->refused);
         bool is_understood = !is_new || read_image(map, &listed, &image, range, &search->refused);
-        search->is_whole = search->is_whole && is_understood;
+        search->all_understood = search->all_understood && is_understood;
         if (is_understood && table) add(table, &image, range);
         if (is_understood && search->address >= range[0] && search->address < range[1] &&
             !is_hole(&image, search->address)) {
@@ -282,9 +283,9 @@ static bool go_through(struct search *search, struct table *table, const struct 
         before = map;
     }
     // If the list's end has changed just now, the next lookup of an unknown address notices it.
-    bool has_all =
-        search->is_whole && count <= MOST_IMAGES && print_of_last(before, before_last, &print, &search->refused);
-    if (table) finish_writing(table, has_all ? before : 0, before_last, print);
+    bool has_all = search->all_understood && count <= MOST_IMAGES &&
+                   fingerprint_of_last(before, before_last, &fingerprint, &search->refused);
+    if (table) finish_writing(table, has_all ? before : 0, before_last, fingerprint);
     return true;
 }
 
@@ -293,7 +294,7 @@ static bool search_list(struct search *search) {
     bool is_writer = !__atomic_exchange_n(&writing, 1, __ATOMIC_ACQUIRE);
     for (int i = 0; i < TRIES && !done && !search->refused; i++) {
         const struct table *old = &tables[current];
-        done = go_through(search, is_writer ? &tables[!current] : NULL, old);
+        done = walk_list(search, is_writer ? &tables[!current] : NULL, old);
     }
     if (is_writer) __atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
     return done;
@@ -301,11 +302,12 @@ static bool search_list(struct search *search) {
 
 // No image was added since the table was made: the last element of the table is still the last of the list.
 static bool is_last(const struct look *look, bool *refused) {
-    uint64_t print;
-    return look->last && print_of_last(look->last, look->before_last, &print, refused) && print == look->last_print;
+    uint64_t fingerprint;
+    return look->last && fingerprint_of_last(look->last, look->before_last, &fingerprint, refused) &&
+           fingerprint == look->last_print;
 }
 
-static enum zg_chain_answer tell(const struct image *image, const uint64_t range[2], struct zg_module *module) {
+static enum zg_chain_answer fill_module(const struct image *image, const uint64_t range[2], struct zg_module *module) {
     *module = (struct zg_module){.start = range[0],
                                  .end = range[1],
                                  .bias = image->bias,
@@ -319,22 +321,23 @@ enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module) {
     bool refused = false;
     if (!list) return zg_chain_unknown;
     if (look_up(address, &look)) {
-        uint64_t print;
-        if (look.is_listed && take_print(&look.image, &print, &refused) && print == look.image.print)
-            return tell(&look.image, look.range, module);
+        uint64_t fingerprint;
+        if (look.is_listed && compute_fingerprint(&look.image, &fingerprint, &refused) &&
+            fingerprint == look.image.fingerprint)
+            return fill_module(&look.image, look.range, module);
         if (!look.is_listed && is_last(&look, &refused)) return zg_chain_none;
     }
     struct search search = {.address = address, .refused = refused};
     if (!search_list(&search)) return search.refused ? zg_chain_unknown : zg_chain_none;
     if (search.is_found) {
         // The image may have been unloaded since it was read.
-        uint64_t print;
-        if (!take_print(&search.image, &print, &search.refused))
+        uint64_t fingerprint;
+        if (!compute_fingerprint(&search.image, &fingerprint, &search.refused))
             return search.refused ? zg_chain_unknown : zg_chain_none;
-        if (print != search.image.print) return zg_chain_none;
-        return tell(&search.image, search.range, module);
+        if (fingerprint != search.image.fingerprint) return zg_chain_none;
+        return fill_module(&search.image, search.range, module);
     }
-    return search.is_whole && !search.refused ? zg_chain_none : zg_chain_unknown;
+    return search.all_understood && !search.refused ? zg_chain_none : zg_chain_unknown;
 }
 
 // --- start, fork -----------------------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ bool zg_module_imports(uint64_t address, const char *symbol) {
     return false;
 }
 
-const char *zg_module_called_through(uint64_t pc, uint64_t place) {
+const char *zg_module_plt_symbol(uint64_t pc, uint64_t place) {
     struct zg_module module;
     int count = 0;
     const ElfW(Phdr) *headers = zg_module_find_unwind(pc, &module) ? program_headers(&module, &count) : NULL;

@@ -33,7 +33,7 @@ bool zg_module_imports(uint64_t address, const char *symbol);
 // Returns the function name of the PLT slot at `place` in the image that contains `pc`: the loader writes the
 // function's address there at its first call. NULL if `place` is no such slot. The name is valid while the image is
 // loaded. Same contexts as zg_module_find_unwind.
-const char *zg_module_called_through(uint64_t pc, uint64_t place);
+const char *zg_module_plt_symbol(uint64_t pc, uint64_t place);
 // Returns the function that the first of all loaded images exports under this name, or NULL. Unlike dlsym, does not
 // take the loader's main lock: a thread in dlopen holds that lock while its constructors may wait for the calling
 // thread. Cold.

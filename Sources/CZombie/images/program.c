@@ -32,19 +32,19 @@ static const char *last_part(const char *path) {
 
 static bool is_separator(char c) { return c == ':' || c == ' '; }
 
-static bool is_us(const char *entry, uint64_t length) {
+static bool is_own_library(const char *entry, uint64_t length) {
     static const char library[] = "libzguard";
     for (uint64_t i = 0; i + sizeof library - 1 <= length; i++)
         if (begins_with(entry + i, library)) return true;
     return false;
 }
 
-uint64_t zg_program_preload_without_us(char *to, const char *value) {
+uint64_t zg_program_preload_without_library(char *to, const char *value) {
     uint64_t count = 0;
     while (*value) {
         uint64_t length = 0;
         while (value[length] && !is_separator(value[length])) length++;
-        if (length && !is_us(value, length)) {
+        if (length && !is_own_library(value, length)) {
             if (count) to[count++] = ':';
             for (uint64_t i = 0; i < length; i++) to[count++] = value[i];
         }
@@ -54,11 +54,11 @@ uint64_t zg_program_preload_without_us(char *to, const char *value) {
     return count;
 }
 
-int zg_program_preload_has_us(const char *value) {
+int zg_program_preload_has_library(const char *value) {
     while (*value) {
         uint64_t length = 0;
         while (value[length] && !is_separator(value[length])) length++;
-        if (is_us(value, length)) return 1;
+        if (is_own_library(value, length)) return 1;
         value += length;
         if (*value) value++;
     }
@@ -240,14 +240,14 @@ static bool find_interpreter(char *line, char **path) {
     return **path != 0;
 }
 
-static ZG_NOINLINE enum zg_program_kind look_at_file(int file, const char *path) {
+static ZG_NOINLINE enum zg_program_kind classify_file(int file, const char *path) {
     struct image image = {.file = file};
     if (!read_at(file, &image.header, sizeof image.header, 0)) return zg_program_takes_it;
     if (!begins_with((const char *)image.header.e_ident, ELFMAG)) return zg_program_takes_it;
     return look_at_image(&image, path);
 }
 
-enum zg_program_kind zg_program_look(int directory, const char *path) {
+enum zg_program_kind zg_program_classify(int directory, const char *path) {
     char line[FIRST_LINE + 1];
     enum zg_program_kind kind = zg_program_takes_it;
     for (int depth = 0; depth < DEEPEST_SCRIPT; depth++) {
@@ -257,7 +257,7 @@ enum zg_program_kind zg_program_look(int directory, const char *path) {
         if (file < 0) return zg_program_takes_it;
         int64_t got = zg_os_read_at(file, line, FIRST_LINE, 0);
         bool is_script = got > 2 && line[0] == '#' && line[1] == '!';
-        if (!is_script) kind = look_at_file(file, path);
+        if (!is_script) kind = classify_file(file, path);
         if (!is_open) zg_os_close(file);
         if (!is_script) return kind;
         line[got] = 0;

@@ -25,7 +25,7 @@ static uint32_t image_count;
 // Number of images before the first dlopen, plus 1; 0 if not yet known.
 static uint32_t first_opened;
 static uint32_t noting;
-static uint64_t closed; // dlpi_subs at the last check: how many images the loader has unloaded
+static uint64_t seen_unload_count; // dlpi_subs at the last check: how many images the loader has unloaded
 
 static int count_image(struct dl_phdr_info *info, size_t bytes, void *count) {
     (void)info, (void)bytes;
@@ -49,7 +49,7 @@ static int note_closed(struct dl_phdr_info *info, size_t bytes, void *count) {
 bool zg_unloaded_has_changed(void) {
     uint64_t count = 0;
     dl_iterate_phdr(note_closed, &count);
-    return __atomic_exchange_n(&closed, count, __ATOMIC_RELAXED) != count;
+    return __atomic_exchange_n(&seen_unload_count, count, __ATOMIC_RELAXED) != count;
 }
 
 static bool is_same(const struct image *image, const struct zg_module *module) {

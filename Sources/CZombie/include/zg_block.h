@@ -63,13 +63,13 @@ enum zg_alloc_family {
         zg_family_count
 };
 
-// The caller asked for an alignment. From ZG_PROGRAMS_LEAST bytes on, where libc would use a mapping of its own, the
+// The caller asked for an alignment. From ZG_PROGRAM_PAGES_LEAST bytes on, where libc would use a mapping of its own, the
 // program may then manage the pages itself (guard pages, write protection, files mapped over them, madvise for fork).
 // free must not touch such pages.
 static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
-#define ZG_PROGRAMS_LEAST 131072
+#define ZG_PROGRAM_PAGES_LEAST 131072
 
 // Returns "operator new", "quarantined", "c++"; NULL for an unknown number.
 const char *zg_block_family_text(uint32_t kind);
@@ -94,7 +94,7 @@ struct zg_block {
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
 // A zombie whose saved contents were restored after a finding (on_finding=continue): not verified, never reused.
-#define ZG_HEADER_OPENED 0x2000u
+#define ZG_HEADER_CONTENTS_RESTORED 0x2000u
 // A write to the freed block was reported, or a write beside the live block. The block is not checked again.
 #define ZG_HEADER_CHANGED 0x1000u
 // The block has pages that the program never touched: they have no memory and are not filled. A live large block may

@@ -37,6 +37,6 @@ struct zg_annotation {
 uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity);
 // Finds the message that explains `signal` in a thread's last writes, and copies it without newlines at its end. False
 // if there is none. `is_own`: the process raised the signal itself.
-bool zg_kept_words(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity);
+bool zg_kept_message(int signal, bool is_own, const char *text, uint64_t count, char *message, uint64_t capacity);
 
 #endif

@@ -20,7 +20,7 @@ enum zg_program_kind {
 // Inspects `path`, relative to the open directory `directory` (or AT_FDCWD); if `path` is empty, the open file
 // `directory` itself. Follows scripts to their interpreter. Signal-safe; uses at most 2 KiB of stack and does not
 // change errno.
-enum zg_program_kind zg_program_look(int directory, const char *path);
+enum zg_program_kind zg_program_classify(int directory, const char *path);
 
 // Returns 1 if the file is an ELF file with a Swift section (swift5_…), which the first 2 KiB of section names show;
 // else 0.
@@ -28,8 +28,8 @@ int zg_program_has_swift(const char *path);
 
 // Copies this value of LD_PRELOAD without the library's entries to `to`, which may be `value` itself. Writes no NUL;
 // returns the number of bytes.
-uint64_t zg_program_preload_without_us(char *to, const char *value);
+uint64_t zg_program_preload_without_library(char *to, const char *value);
 // Returns 1 if this value of LD_PRELOAD contains the library, else 0.
-int zg_program_preload_has_us(const char *value);
+int zg_program_preload_has_library(const char *value);
 
 #endif

@@ -19,7 +19,7 @@
 #define ZG_RUN_SOCKET "socket"       // zguard's SOCK_SEQPACKET socket, for struct zg_run_message
 #define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: one byte shorter for each
 // Counts processes that cannot map the page of the run, in the same way.
-#define ZG_RUN_UNKNOWN "untold"
+#define ZG_RUN_UNMAPPED "untold"
 
 // Size of a Unix socket path including its NUL (unix(7)). zguard chooses a short enough directory.
 enum { ZG_RUN_PATH_BYTES = 108 };

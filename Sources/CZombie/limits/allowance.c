@@ -40,13 +40,13 @@ bool zg_allowance_is_limited;
 
 static uint64_t space_limit = RLIM_INFINITY, data_limit = RLIM_INFINITY;
 static uint64_t allowance;
-static uint64_t vain_frees = UINT64_MAX;
+static uint64_t frees_at_failed_relief = UINT64_MAX;
 
 void zg_allowance_before_limit(uint64_t limit) {
     if (limit < zg_os_reserved_bytes()) zg_os_grow_stack();
 }
 
-void zg_allowance_look(void) {
+void zg_allowance_reread(void) {
     uint64_t space = zg_os_limit(RLIMIT_AS), data = zg_os_limit(RLIMIT_DATA);
     // Reservations made within the limit count against it already. Beyond it nothing can be mapped at all, by anyone.
     if (space >= zg_os_reserved_bytes()) space = RLIM_INFINITY;
@@ -61,12 +61,12 @@ void zg_allowance_look(void) {
 }
 
 // The limit may have been set by system call number, or by another process with prlimit.
-void zg_allowance_look_at_growth(void) {
+void zg_allowance_reread_after_growth(void) {
     static uint64_t looked;
     uint64_t taken = zg_load(&zg_pressure_taken);
     if (ZG_LIKELY(taken - zg_load(&looked) < GRANT_MOST)) return;
     zg_store(&looked, taken);
-    zg_allowance_look();
+    zg_allowance_reread();
 }
 
 // --- the heap's part -------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ static uint64_t chunk_bytes(uint64_t requested) { return zg_max(CHUNK_LEAST, zg_
 
 // Estimates from a sample of block records how many slots of a class are live, and the bytes of the glibc chunks their
 // blocks would need. A program that allocates the same sizes again and again has them in all samples.
-static void look_at_class(const struct zg_slab *slab, uint64_t *live, uint64_t *chunks) {
+static void sample_class(const struct zg_slab *slab, uint64_t *live, uint64_t *chunks) {
     uint64_t used = zg_load(&slab->used), count = zg_min(used, SAMPLES), found = 0, bytes = 0;
     *live = *chunks = 0;
     if (!count) return;
@@ -98,7 +98,7 @@ static int64_t measure_difference(uint64_t blocks) {
     uint64_t in_slabs = 0;
     for (const struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT; slab++) {
         uint64_t live, chunks;
-        look_at_class(slab, &live, &chunks);
+        sample_class(slab, &live, &chunks);
         in_slabs += live;
         difference += (int64_t)chunks - (int64_t)(live * slab->slot_bytes);
     }
@@ -176,7 +176,7 @@ static uint64_t own_image(void) {
     uint64_t bytes = zg_load(&known);
     if (bytes != UINT64_MAX) return bytes;
     struct zg_module module;
-    bytes = zg_module_find_unwind((uint64_t)&zg_allowance_look, &module) ? module.end - module.start : 0;
+    bytes = zg_module_find_unwind((uint64_t)&zg_allowance_reread, &module) ? module.end - module.start : 0;
     zg_store(&known, bytes = bytes > IMAGE_MOST ? 0 : bytes);
     return bytes;
 }
@@ -198,7 +198,7 @@ static uint64_t find_room(bool is_refusal) {
 
 // Approximate with several threads: another thread's frees, and what it unmaps, are seen after at most REFUSED_AT_ONCE
 // calls.
-static uint64_t refused_ticks, refused_bytes = UINT64_MAX, refused_frees, refused_since;
+static uint64_t refused_ticks, refused_bytes = UINT64_MAX, refused_frees, repeated_refusals;
 
 static uint64_t frees_so_far(const struct zg_thread *thread) {
     uint64_t flushed = zg_stats_get(zg_counter_frees);
@@ -206,11 +206,11 @@ static uint64_t frees_so_far(const struct zg_thread *thread) {
 }
 
 static bool is_refused_at_once(const struct zg_thread *thread, uint64_t bytes) {
-    uint64_t ticks = zg_arch_ticks(), since = zg_load(&refused_since);
+    uint64_t ticks = zg_arch_ticks(), since = zg_load(&repeated_refusals);
     if (bytes < zg_load(&refused_bytes) || since >= REFUSED_AT_ONCE) return false;
     if (zg_clock_ns(ticks - zg_load(&refused_ticks)) >= AT_ONCE_NS || frees_so_far(thread) != zg_load(&refused_frees))
         return false;
-    zg_store(&refused_since, since + 1);
+    zg_store(&repeated_refusals, since + 1);
     zg_store(&refused_ticks, zg_arch_ticks());
     return true;
 }
@@ -223,7 +223,7 @@ static bool refuse(const struct zg_thread *thread, uint64_t bytes) {
     zg_store(&allowance, 0);
     zg_store(&refused_bytes, bytes);
     zg_store(&refused_frees, frees_so_far(thread));
-    zg_store(&refused_since, 0);
+    zg_store(&repeated_refusals, 0);
     zg_store(&refused_ticks, zg_arch_ticks());
     return false;
 }
@@ -233,7 +233,7 @@ static ZG_NOINLINE bool take_anew(struct zg_thread *thread, uint64_t bytes) {
     if (thread) zg_thread_flush_counters(thread);
     uint64_t room = find_room(false);
     if (room < bytes) {
-        zg_allowance_look();
+        zg_allowance_reread();
         room = find_room(true);
     }
     if (room < bytes) return refuse(thread, bytes);
@@ -256,7 +256,7 @@ bool zg_allowance_take_block(struct zg_thread *thread, uint64_t size) {
     return zg_allowance_take(thread, bytes);
 }
 
-bool zg_allowance_passes(uint64_t size) {
+bool zg_allowance_charge_bypassed(uint64_t size) {
     uint64_t limit = zg_load(&data_limit);
     if (limit == RLIM_INFINITY || heap_bytes() < limit / SHARE_LEAST) return true;
     return zg_allowance_take(NULL, chunk_bytes(size));
@@ -265,6 +265,6 @@ bool zg_allowance_passes(uint64_t size) {
 // --- relief ---------------------------------------------------------------------------------------------------------
 
 bool zg_allowance_is_relief_vain(const struct zg_thread *thread) {
-    return frees_so_far(thread) == zg_load(&vain_frees);
+    return frees_so_far(thread) == zg_load(&frees_at_failed_relief);
 }
-void zg_allowance_note_vain(const struct zg_thread *thread) { zg_store(&vain_frees, frees_so_far(thread)); }
+void zg_allowance_note_vain(const struct zg_thread *thread) { zg_store(&frees_at_failed_relief, frees_so_far(thread)); }

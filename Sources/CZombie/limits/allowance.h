@@ -18,14 +18,14 @@ extern bool zg_allowance_is_limited __attribute__((visibility("hidden")));
 // reservations count. Any process but a child that shares its parent's memory.
 void zg_allowance_before_limit(uint64_t limit);
 // Rereads the limits: at start-up, after setrlimit, and (the second function) after the heap has grown by some MiB.
-void zg_allowance_look(void);
-void zg_allowance_look_at_growth(void);
+void zg_allowance_reread(void);
+void zg_allowance_reread_after_growth(void);
 // Charges `bytes` more in use. Returns false if a limit forbids it. The thread is entered, or NULL.
 bool zg_allowance_take(struct zg_thread *thread, uint64_t bytes);
 // Charges a block of this size, or about half a magazine if the size is served from a slab.
 bool zg_allowance_take_block(struct zg_thread *thread, uint64_t size);
 // Charges a block that another allocator is to serve. The kernel counts such blocks, but not the guarded heap.
-bool zg_allowance_passes(uint64_t size);
+bool zg_allowance_charge_bypassed(uint64_t size);
 // Excludes the time since `since` (ticks), when another allocator was asked in vain, from the age of the last refusal.
 void zg_allowance_discount(uint64_t since);
 // Returns whether returning memory for a failed allocation was in vain and nothing was freed since.

@@ -1,5 +1,5 @@
 // Returns memory under pressure, in the steps of zg_pressure_next, and answers requests from outside.
-// Slow path: zg_maintenance_look, which takes one lock and only tries it, or waits for it at most WAIT_NS.
+// Slow path: zg_maintenance_check, which takes one lock and only tries it, or waits for it at most WAIT_NS.
 
 #define _GNU_SOURCE
 #include "limits/maintenance.h"
@@ -35,11 +35,11 @@ enum { TICKS_AT_FIRST = 1 << 20 };
 
 struct zg_maintenance zg_maintenance;
 
-static struct zg_lock looking; // held during a check and its step
+static struct zg_lock check_lock; // held during a check and its step
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
 static uint64_t looked_taken, growth_step = FIRST_STRIDE, idle_taken;
 static uint64_t tried_ticks;
-static uint64_t given; // bytes in held_bytes() that have already been returned
+static uint64_t returned; // bytes in held_bytes() that have already been returned
 static uint32_t answering;
 
 // --- how much there is -----------------------------------------------------------------------------------------------
@@ -60,8 +60,8 @@ static uint64_t held_bytes(void) {
 }
 
 uint64_t zg_maintenance_backed_bytes(void) {
-    uint64_t held = held_bytes(), before = zg_load(&given);
-    if (before > held) zg_store(&given, before = held); // some was used again meanwhile
+    uint64_t held = held_bytes(), before = zg_load(&returned);
+    if (before > held) zg_store(&returned, before = held); // some was used again meanwhile
     return held - before;
 }
 
@@ -71,7 +71,7 @@ bool zg_maintenance_is_worth_a_thread(void) { return zg_maintenance_backed_bytes
 
 void zg_maintenance_relieve(struct zg_thread *thread) {
     zg_relief_trim(thread, true);
-    zg_store(&given, held_bytes());
+    zg_store(&returned, held_bytes());
 }
 
 static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
@@ -90,7 +90,7 @@ static void take_step(struct zg_thread *thread, enum zg_pressure_step step) {
     zg_stats_add(zg_counter_pressure_steps, 1);
 }
 
-void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach reach) {
+void zg_maintenance_check_if_due(struct zg_thread *thread, enum zg_pressure_reach reach) {
     zg_zombie_note_time();
     struct zg_readings readings;
     zg_store(&looked_taken, zg_load(&zg_pressure_taken));
@@ -109,14 +109,16 @@ void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach r
     take_step(thread, zg_pressure_next(&zg_maintenance.course, &state));
 }
 
-bool zg_maintenance_begin(void) { return zg_lock_try(&looking); }
-void zg_maintenance_end(void) { zg_lock_drop(&looking); }
+bool zg_maintenance_begin(void) { return zg_lock_try(&check_lock); }
+void zg_maintenance_end(void) { zg_lock_drop(&check_lock); }
 
-static enum zg_pressure_reach own_reach(void) { return zg_is_single_threaded() ? zg_pressure_open : zg_pressure_kept; }
+static enum zg_pressure_reach own_reach(void) {
+    return zg_is_single_threaded() ? zg_pressure_all_files : zg_pressure_kept_files;
+}
 
-void zg_maintenance_poll(struct zg_thread *thread) {
+void zg_maintenance_check_now(struct zg_thread *thread) {
     if (!zg_maintenance_begin()) return;
-    zg_maintenance_take_look(thread, own_reach());
+    zg_maintenance_check_if_due(thread, own_reach());
     zg_maintenance_end();
 }
 
@@ -139,7 +141,7 @@ static bool is_due(uint64_t ticks) {
     return true;
 }
 
-static void want_thread(struct zg_thread *thread, uint64_t ticks) {
+static void request_thread(struct zg_thread *thread, uint64_t ticks) {
     if (!zg_maintenance_is_worth_a_thread()) return;
     zg_store(&tried_ticks, ticks);
     zg_thread_request_deferred(thread, zg_deferred_thread_start);
@@ -158,19 +160,19 @@ static void give_idle_back(struct zg_thread *thread) {
     if ((int64_t)live < 0) live = 0;
     if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, live >> IDLE_SHIFT)) return;
     zg_relief_trim(thread, false);
-    zg_store(&given, held_bytes());
+    zg_store(&returned, held_bytes());
 }
 
 // Begins a check. `waits`: much new memory was taken since the last one; wait for a thread that is returning memory,
 // because allocation would otherwise outrun it.
-static bool begin_to_grow(bool waits) {
+static bool begin_check(bool waits) {
     if (zg_maintenance_begin()) return true;
-    return waits && zg_lock_take_within(&looking, WAIT_NS);
+    return waits && zg_lock_take_within(&check_lock, WAIT_NS);
 }
 
-void zg_maintenance_look(struct zg_thread *thread) {
+void zg_maintenance_check(struct zg_thread *thread) {
     uint64_t idle_grown = zg_load(&zg_pressure_taken) - zg_load(&idle_taken);
-    if (ZG_UNLIKELY(idle_grown > IDLE_STEP) && begin_to_grow(idle_grown > 2 * IDLE_STEP)) {
+    if (ZG_UNLIKELY(idle_grown > IDLE_STEP) && begin_check(idle_grown > 2 * IDLE_STEP)) {
         if (zg_load(&zg_pressure_taken) - idle_taken > IDLE_STEP) give_idle_back(thread);
         zg_maintenance_end();
     }
@@ -180,22 +182,22 @@ void zg_maintenance_look(struct zg_thread *thread) {
     uint64_t idle = zg_stats_get(zg_counter_heap_committed_bytes) - zg_stats_get(zg_counter_live_bytes);
     if ((int64_t)idle > (int64_t)zg_config.pressure_thread_bytes && zg_maintenance_may_have_thread() &&
         ticks - zg_load(&tried_ticks) > zg_load(&gate_ticks) / 4)
-        want_thread(thread, ticks);
+        request_thread(thread, ticks);
     bool grown = zg_load(&zg_pressure_taken) - zg_load(&looked_taken) > zg_load(&growth_step);
     if (ZG_LIKELY(ticks - zg_load(&looked_ticks) < zg_load(&gate_ticks) && !grown)) return;
-    if (!begin_to_grow(grown)) return;
+    if (!begin_check(grown)) return;
     grown = zg_load(&zg_pressure_taken) - zg_load(&looked_taken) > zg_load(&growth_step);
     bool runs = __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_thread_runs;
     if (grown || (!runs && is_due(ticks) &&
                   (held_bytes() >= ZG_WORTH_LOOKING || zg_maintenance.course.cap != zg_config.quarantine_bytes ||
                    zg_fence_is_narrow() || zg_stats_get(zg_counter_pressure_level))))
-        zg_maintenance_take_look(thread, own_reach());
+        zg_maintenance_check_if_due(thread, own_reach());
     zg_maintenance_end();
 }
 
 // --- requests --------------------------------------------------------------------------------------------------------
 
-void zg_maintenance_answer(struct zg_thread *thread) {
+void zg_maintenance_handle_request(struct zg_thread *thread) {
     uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
     uint32_t answered = __atomic_load_n(&zg_stats->answer, __ATOMIC_RELAXED);
     if (ZG_LIKELY(request == answered)) return;
@@ -226,7 +228,7 @@ void zg_maintenance_stop(void) {
 
 void zg_maintenance_after_fork_in_child(bool from_main_thread) {
     if (answering) answering = 0;
-    zg_lock_reset(&looking);
+    zg_lock_reset(&check_lock);
     if (!zg_maintenance.on) return;
     zg_stats->has_maintenance_thread = 0;
     zg_maintenance.thread = zg_maintenance_no_thread;

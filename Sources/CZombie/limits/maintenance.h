@@ -1,4 +1,4 @@
-// Schedules checks for memory pressure: on the slow path, or in the runtime's own thread (process/watch.h) once there
+// Schedules checks for memory pressure: on the slow path, or in the runtime's own thread (process/maintenance_thread.h) once there
 // is enough memory to return.
 
 #ifndef ZG_MAINTENANCE_H
@@ -15,11 +15,11 @@ void zg_maintenance_stop(void);
 void zg_maintenance_after_fork_in_child(bool from_main_thread);
 
 // Call after each refill and hand-over: checks for memory pressure if a check is due. The thread is entered.
-void zg_maintenance_look(struct zg_thread *thread);
+void zg_maintenance_check(struct zg_thread *thread);
 // Carries out a request made through the statistics page. The thread is entered.
-void zg_maintenance_answer(struct zg_thread *thread);
+void zg_maintenance_handle_request(struct zg_thread *thread);
 // Runs one check and its step at once. For tests.
-void zg_maintenance_poll(struct zg_thread *thread);
+void zg_maintenance_check_now(struct zg_thread *thread);
 
 // -- for the runtime's own thread --
 
@@ -40,7 +40,7 @@ extern struct zg_maintenance zg_maintenance;
 bool zg_maintenance_begin(void);
 void zg_maintenance_end(void);
 // Between begin and end: reads the pressure sources and takes the resulting step. The thread is entered.
-void zg_maintenance_take_look(struct zg_thread *thread, enum zg_pressure_reach reach);
+void zg_maintenance_check_if_due(struct zg_thread *thread, enum zg_pressure_reach reach);
 // Returns the memory of freed blocks and free pages to the kernel. The thread is entered.
 void zg_maintenance_relieve(struct zg_thread *thread);
 // Estimates how many bytes zg_maintenance_relieve would return.

@@ -58,7 +58,7 @@ static int32_t next_interval(void) {
     return 1 + (int32_t)zg_min(exponential(drawn) * zg_config.sample_rate >> 16, INT32_MAX - 1);
 }
 
-void zg_sample_count_passed(void) {
+void zg_sample_count_bypassed(void) {
     if (!has_drawn || zg_sample_left > most_left) return;
     zg_stats_add(zg_counter_passed_blocks, (uint32_t)(most_left - zg_sample_left));
     most_left = zg_sample_left;
@@ -66,7 +66,7 @@ void zg_sample_count_passed(void) {
 
 bool zg_sample_draw(void) {
     zg_sample_left++; // undo the caller's decrement: this block is sampled, or is the first of the interval
-    zg_sample_count_passed();
+    zg_sample_count_bypassed();
     int32_t interval = next_interval();
     most_left = interval;
     if (!has_drawn) {

@@ -1,6 +1,6 @@
 // Sampling (profile `sample`): one of sample_rate blocks, at random, is isolated; the program's own malloc serves all
 // others unchanged. For these the runtime costs one decrement in malloc and one comparison in free.
-// zg_sample_passes: hot path, no lock.
+// zg_sample_bypasses: hot path, no lock.
 
 #ifndef ZG_SAMPLE_H
 #define ZG_SAMPLE_H
@@ -12,10 +12,10 @@ extern __thread int32_t zg_sample_left __attribute__((tls_model("initial-exec"),
 
 // Returns whether libc serves this block.
 bool zg_sample_draw(void);
-ZG_INLINE bool zg_sample_passes(void) { return ZG_LIKELY(--zg_sample_left > 0) || zg_sample_draw(); }
+ZG_INLINE bool zg_sample_bypasses(void) { return ZG_LIKELY(--zg_sample_left > 0) || zg_sample_draw(); }
 
 // Adds the calling thread's bypassed blocks to passed_blocks. Call at the thread's end.
-void zg_sample_count_passed(void);
+void zg_sample_count_bypassed(void);
 
 // Starts sampling. Call at start-up; before, the guarded heap serves all blocks.
 void zg_sample_start(void);

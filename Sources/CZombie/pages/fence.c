@@ -75,12 +75,12 @@ static bool has_data(const struct zg_span *span) { return span->units > 1; }
 
 // Makes the next pages accessible, up to `end`. Under the lock.
 static bool commit(uint64_t end) {
-    if (end > zg_fenced_map.units) return false;
-    if (!zg_span_map_cover(&zg_fenced_map, end, MAP_STEP)) return false;
+    if (end > zg_isolated_map.units) return false;
+    if (!zg_span_map_cover(&zg_isolated_map, end, MAP_STEP)) return false;
     if (zg_protection_now() == zg_protection_mprotect || end <= committed_pages) return true;
     uint64_t from = zg_max(committed_pages, used_pages);
-    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), zg_fenced_map.units);
-    if (zg_os_commit((void *)(zg_fenced_map.base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0)
+    uint64_t to = zg_min(zg_round_up(end, COMMIT_STEP / ZG_PAGE_BYTES), zg_isolated_map.units);
+    if (zg_os_commit((void *)(zg_isolated_map.base + from * ZG_PAGE_BYTES), (to - from) * ZG_PAGE_BYTES) != 0)
         return false;
     committed_pages = to;
     return true;
@@ -92,13 +92,13 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     // Without guards any more: only addresses that were never accessible are protected.
     if (protection == zg_protection_mprotect) used_pages = zg_max(used_pages, committed_pages);
     uint64_t first = used_pages ? used_pages : 1; // the first page of all guards the first block
-    uint64_t address = zg_fenced_map.base + first * ZG_PAGE_BYTES;
+    uint64_t address = zg_isolated_map.base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
     // What fits into one chunk lies in one chunk.
     else if (pages <= CHUNK_PAGES && first / CHUNK_PAGES != (first + pages - 1) / CHUNK_PAGES)
         first = zg_round_up(first, CHUNK_PAGES);
     if (!commit(first + pages)) return NULL;
-    struct zg_span *span = zg_span_table_add(&zg_fenced_map, first, pages);
+    struct zg_span *span = zg_span_table_add(&zg_isolated_map, first, pages);
     if (!span) return NULL;
     *skip = first - used_pages;
     used_pages = first + pages;
@@ -109,16 +109,16 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
 // --- chunks: where every block is dead, one mapping instead of guards, whose page tables each fork would copy ----------
 
 static uint64_t first_chunk(const struct zg_span *span) {
-    return (span->base - zg_fenced_map.base) / ZG_PAGE_BYTES / CHUNK_PAGES;
+    return (span->base - zg_isolated_map.base) / ZG_PAGE_BYTES / CHUNK_PAGES;
 }
 static uint64_t last_chunk(const struct zg_span *span) {
-    return ((span->base - zg_fenced_map.base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
+    return ((span->base - zg_isolated_map.base) / ZG_PAGE_BYTES + span->units - 1) / CHUNK_PAGES;
 }
 
 // Of the blocks that lie in the chunk; larger ones are not opened again.
 static void set_protection(uint64_t chunk, enum zg_protection protection) {
     for (uint64_t page = chunk * CHUNK_PAGES; page < (chunk + 1) * CHUNK_PAGES; page++) {
-        uint32_t number = zg_fenced_map.numbers[page];
+        uint32_t number = zg_isolated_map.numbers[page];
         if (number) zg_span_by_number(number)->fenced = protection;
     }
 }
@@ -134,8 +134,8 @@ static void close_chunk(uint64_t chunk) {
     if (zg_protection_now() != zg_protection_guards || keeps_contents()) return;
     int joins = closed_neighbours(chunk);
     if (!joins && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return;
-    if (zg_os_retire((void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES), CHUNK_PAGES * ZG_PAGE_BYTES) !=
-        0) {
+    if (zg_os_retire((void *)(zg_isolated_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES),
+                     CHUNK_PAGES * ZG_PAGE_BYTES) != 0) {
         if (!joins) zg_mappings_give(2);
         return;
     }
@@ -147,7 +147,7 @@ static void close_chunk(uint64_t chunk) {
 
 // An address in it is to be used again: guards for all its pages, instead of two mappings for each block. Under the lock.
 static bool reopen_chunk(uint64_t chunk) {
-    void *start = (void *)(zg_fenced_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
+    void *start = (void *)(zg_isolated_map.base + chunk * CHUNK_PAGES * ZG_PAGE_BYTES);
     int joins = closed_neighbours(chunk);
     if (zg_protection_now() != zg_protection_guards || opened[chunk]) return false;
     if (joins == 2 && (closed_runs >= CLOSED_RUNS_MOST || !zg_mappings_take(2))) return false;
@@ -256,7 +256,7 @@ static struct zg_span *take_oldest(void) {
     retired_count--;
     zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
     zg_stats_add(zg_counter_retired_bytes, -bytes);
-    return span->block.header & ZG_HEADER_OPENED ? NULL : span;
+    return span->block.header & ZG_HEADER_CONTENTS_RESTORED ? NULL : span;
 }
 
 // Its addresses may be used again, unless contents are left that could not be dropped, and with them mappings. Under the lock.
@@ -302,7 +302,7 @@ static bool reuse_oldest(uint64_t most) {
 
 // Once the budget of addresses is spent, or half of the addresses there are, or records take too much memory. Under the lock.
 static void keep_to_addresses(void) {
-    uint64_t most = zg_min(zg_config.retired_bytes, zg_fenced_map.units * ZG_PAGE_BYTES / 2);
+    uint64_t most = zg_min(zg_config.retired_bytes, zg_isolated_map.units * ZG_PAGE_BYTES / 2);
     // Not where the program's user says how much.
     uint64_t records = zg_max(RECORDS_LEAST, zg_stats_get(zg_counter_live_bytes) >> RECORDS_SHIFT);
     if (zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial)
@@ -355,7 +355,7 @@ static uint64_t end_alignment(uint64_t alignment, enum zg_alloc_family family) {
 
 // The program may use the pages by itself, where they are the block's alone: then it stands where it was asked to.
 static bool may_be_programs(uint64_t size, enum zg_alloc_family family) {
-    return zg_family_is_aligned(family) && size >= ZG_PROGRAMS_LEAST;
+    return zg_family_is_aligned(family) && size >= ZG_PROGRAM_PAGES_LEAST;
 }
 
 // Of each context every fourth block, from the second on, stands at the start of its pages, and what is in front of it is a guard:
@@ -367,7 +367,7 @@ static bool is_start_due(uint32_t context) {
 }
 
 struct zg_span *zg_fence_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context) {
-    if (size > zg_fenced_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_fenced_map.units * ZG_PAGE_BYTES / 4)
+    if (size > zg_isolated_map.units * ZG_PAGE_BYTES / 4 || alignment > zg_isolated_map.units * ZG_PAGE_BYTES / 4)
         return decline(zg_coverage_reason_address_space);
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1, skip = 0;
     enum zg_coverage_reason limit;
@@ -652,9 +652,9 @@ const char *zg_fence_broken(void (*span)(uint32_t number, bool retired)) {
     for (uint32_t number = 1; number < zg_span_count(); number++) {
         const struct zg_span *at = zg_span_by_number(number);
         if (!at->fenced) continue;
-        uint64_t first = (at->base - zg_fenced_map.base) / ZG_PAGE_BYTES;
+        uint64_t first = (at->base - zg_isolated_map.base) / ZG_PAGE_BYTES;
         for (uint64_t i = 0; i < at->units; i++)
-            if (zg_fenced_map.numbers[first + i] != number) return "a page of a fenced block leads to another one";
+            if (zg_isolated_map.numbers[first + i] != number) return "a page of a fenced block leads to another one";
         if (zg_header_state(at->block.header) != zg_state_live) continue;
         live += zg_fence_data_bytes(at);
         if (at->start < at->base || at->start + at->size > at->base + zg_fence_data_bytes(at))

@@ -172,7 +172,7 @@ static void free_slots(uint32_t class, uint64_t from, uint64_t to, enum zg_state
     // The records of the last run's other slots may not be accessible yet.
     to = zg_min(to, __atomic_load_n(&slab->used, __ATOMIC_RELAXED));
     for (uint64_t i = from; i < to; i++) {
-        if (state_of(slab, i) != state || slab->blocks[i].header & ZG_HEADER_OPENED) continue;
+        if (state_of(slab, i) != state || slab->blocks[i].header & ZG_HEADER_CONTENTS_RESTORED) continue;
         set_state(&slab->blocks[i], zg_state_reusable);
         run->dead--;
         slots[count++] = (uint32_t)i;
@@ -264,7 +264,7 @@ static bool open_oldest(uint32_t class) {
         clear_memory(start, zg_min(low == start ? start : low + ZG_PAGE_BYTES, end));
         clear_memory(zg_max(high == end ? end : high - ZG_PAGE_BYTES, start), end);
         zg_pressure_note_taken(high - low);
-        zg_slab_open(class, from, to);
+        zg_slab_recycle(class, from, to);
         return true;
     }
     return false;

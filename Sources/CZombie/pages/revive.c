@@ -85,7 +85,7 @@ bool zg_revive_fenced(const struct zg_block_view *view) {
     if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
     struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
     uint64_t *words = (uint64_t *)view->start;
-    __atomic_fetch_or(&span->block.header, ZG_HEADER_OPENED, __ATOMIC_RELAXED);
+    __atomic_fetch_or(&span->block.header, ZG_HEADER_CONTENTS_RESTORED, __ATOMIC_RELAXED);
     if (class.language == zg_language_unknown) return true;
     words[0] = class.pointer;
     if (class.language == zg_language_swift) words[1] = ZG_SWIFT_IMMORTAL_BITS;
@@ -95,7 +95,7 @@ bool zg_revive_fenced(const struct zg_block_view *view) {
 bool zg_revive_fenced_at(uint64_t address) {
     struct zg_block_view block;
     // Nobody else's page: the block of an inferred finding may be far from the address.
-    if (address - zg_fenced_map.base >= zg_fenced_map.units * ZG_PAGE_BYTES) return false;
+    if (address - zg_isolated_map.base >= zg_isolated_map.units * ZG_PAGE_BYTES) return false;
     // No block's are the guard in front of the first one, and what alignment left out.
     struct zg_span *span = zg_span_find(address);
     if (span && address - span->base < zg_fence_data_bytes(span))
@@ -161,9 +161,9 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
     uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
     // From here on nobody verifies or reuses it.
     do {
-        if (header & ZG_HEADER_OPENED) return true;
+        if (header & ZG_HEADER_CONTENTS_RESTORED) return true;
         if (zg_header_state(header) != zg_state_quarantined) return false;
-    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_OPENED, false,
+    } while (!__atomic_compare_exchange_n(&view->block->header, &header, header | ZG_HEADER_CONTENTS_RESTORED, false,
                                           __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)view->start;
     const uint64_t *former = (const uint64_t *)(zg_zombie_saved_contents + (view->start - zg_slabs.base));

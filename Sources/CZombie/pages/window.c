@@ -665,7 +665,7 @@ static void note_retired(struct zg_alias *alias) {
 static void verify(struct zg_alias *alias) {
     uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
-    if (header & (ZG_HEADER_OPENED | ZG_HEADER_CHANGED)) return;
+    if (header & (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_CHANGED)) return;
     struct zg_zombie_pattern pattern = {{ZG_FILL_WORD, ZG_FILL_WORD}, ZG_FILL_WORD, 0};
     if (zg_header_zombie(header)) pattern = zg_zombie_pattern_at(start, header);
     if (ZG_LIKELY(zg_zombie_is_written((const void *)start, bytes, pattern))) return;

@@ -72,7 +72,7 @@ bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
 bool zg_arch_has_masked_loads(void);
 uint64_t zg_arch_stack_pointer(const void *ucontext);
 // Returns the bytes that a signal frame may need beyond the kernel's AT_MINSIGSTKSZ.
-uint64_t zg_arch_unsaid_frame_bytes(void);
+uint64_t zg_arch_extra_signal_frame_bytes(void);
 bool zg_arch_is_canonical(uint64_t address);
 // Removes the bits that the processor ignores, as the kernel does when it names an address.
 uint64_t zg_arch_untag(uint64_t pointer);

@@ -279,7 +279,7 @@ __asm__(".text\n"
 // Size of SME's ZA array, for a thread that uses it: Linux (7.2) counts only its header. The array has as many rows as
 // a vector has bytes, at most 256. The actual size is not queried, because it depends on a thread's setting.
 enum { HAS_MATRICES = 1 << 23 /* HWCAP2_SME */, MOST_VECTOR_BYTES = 256 };
-uint64_t zg_arch_unsaid_frame_bytes(void) {
+uint64_t zg_arch_extra_signal_frame_bytes(void) {
     return getauxval(AT_HWCAP2) & HAS_MATRICES ? MOST_VECTOR_BYTES * MOST_VECTOR_BYTES : 0;
 }
 

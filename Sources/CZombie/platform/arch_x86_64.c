@@ -190,7 +190,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");
 
-uint64_t zg_arch_unsaid_frame_bytes(void) { return 0; }
+uint64_t zg_arch_extra_signal_frame_bytes(void) { return 0; }
 
 bool zg_arch_has_masked_loads(void) {
     uint32_t a, b, c, d;

@@ -13,7 +13,7 @@
 
 #include "platform/arch.h"
 
-uint32_t zg_filter_stands;
+uint32_t zg_filter_in_effect;
 
 static struct {
     const struct zg_filter_instruction *instructions;
@@ -22,9 +22,9 @@ static struct {
 static uint32_t filter_count;
 
 static void raise_to(uint32_t kind) {
-    uint32_t now = __atomic_load_n(&zg_filter_stands, __ATOMIC_RELAXED);
+    uint32_t now = __atomic_load_n(&zg_filter_in_effect, __ATOMIC_RELAXED);
     while (now < kind &&
-           !__atomic_compare_exchange_n(&zg_filter_stands, &now, kind, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+           !__atomic_compare_exchange_n(&zg_filter_in_effect, &now, kind, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
     }
 }
 
@@ -64,7 +64,7 @@ void zg_filter_note_inherited(uint32_t count, uint64_t passing) {
 }
 
 // Returns true if the parent said that filters in effect at the start allow this call or merely refuse it.
-static bool is_told(long number) {
+static bool is_declared_allowed(long number) {
     for (uint64_t i = 0; i < zg_filtered_count; i++)
         if (zg_filtered_calls[i].number == number) return inherited && (inherited_passing >> i & 1);
     return false;
@@ -103,7 +103,7 @@ static bool compute(struct machine *machine, uint16_t code, uint32_t operand) {
     }
 }
 
-static bool is_so(uint16_t code, uint32_t a, uint32_t operand) {
+static bool condition_holds(uint16_t code, uint32_t a, uint32_t operand) {
     switch (BPF_OP(code)) {
     case BPF_JEQ: return a == operand;
     case BPF_JGT: return a > operand;
@@ -148,7 +148,7 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
         case BPF_ALU: known = compute(&machine, code, operand); break;
         case BPF_JMP:
             if (BPF_OP(code) == BPF_JA) at += now->constant;
-            else at += is_so(code, machine.accumulator, operand) ? now->if_true : now->if_false;
+            else at += condition_holds(code, machine.accumulator, operand) ? now->if_true : now->if_false;
             break;
         case BPF_RET: return BPF_RVAL(code) == BPF_A ? machine.accumulator : now->constant;
         case BPF_MISC:
@@ -163,7 +163,7 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
 
 // Returns true for calls that malloc makes, or that the loader and libc's start-up have just made in any process after
 // an exec.
-static bool is_libcs(long number) {
+static bool is_libc_startup_call(long number) {
     static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
                                  SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
@@ -178,9 +178,9 @@ static bool is_libcs(long number) {
 }
 
 bool zg_filter_allows(long number, const uint64_t arguments[6]) {
-    uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE);
+    uint32_t stands = __atomic_load_n(&zg_filter_in_effect, __ATOMIC_ACQUIRE);
     if (stands == zg_filter_strict) return number == SYS_read || number == SYS_write;
-    if (stands == zg_filter_unknown && !is_libcs(number) && !is_told(number)) return false;
+    if (stands == zg_filter_unknown && !is_libc_startup_call(number) && !is_declared_allowed(number)) return false;
     uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < all; i++) {
         uint32_t count = __atomic_load_n(&filters[i].count, __ATOMIC_ACQUIRE);
@@ -204,7 +204,7 @@ static uint64_t passing_through(const struct zg_filter_instruction *instructions
 }
 
 uint32_t zg_filter_describe(uint64_t *passing) {
-    uint32_t stands = __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE), found = 0;
+    uint32_t stands = __atomic_load_n(&zg_filter_in_effect, __ATOMIC_ACQUIRE), found = 0;
     uint32_t all = __atomic_load_n(&filter_count, __ATOMIC_RELAXED);
     *passing = inherited_passing;
     // Unseen filters count as known if the parent described them.
@@ -219,5 +219,5 @@ uint32_t zg_filter_describe(uint64_t *passing) {
 }
 
 bool zg_filter_is_undescribed(void) {
-    return __atomic_load_n(&zg_filter_stands, __ATOMIC_ACQUIRE) == zg_filter_unknown && !inherited;
+    return __atomic_load_n(&zg_filter_in_effect, __ATOMIC_ACQUIRE) == zg_filter_unknown && !inherited;
 }

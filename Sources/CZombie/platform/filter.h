@@ -18,7 +18,7 @@ enum zg_filter_kind {
 };
 
 // The strictest kind in effect. If not 0, every call needs zg_filter_allows.
-extern uint32_t zg_filter_stands;
+extern uint32_t zg_filter_in_effect;
 
 // A BPF instruction, as in the kernel's struct sock_filter.
 struct zg_filter_instruction {

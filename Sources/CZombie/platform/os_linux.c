@@ -34,7 +34,7 @@ static bool may_call(long number, long a, long b, long c, long d, long e, long f
 }
 
 static long system_call(long number, long a, long b, long c, long d, long e, long f) {
-    if (ZG_UNLIKELY(zg_filter_stands) && !may_call(number, a, b, c, d, e, f)) return -EPERM;
+    if (ZG_UNLIKELY(zg_filter_in_effect) && !may_call(number, a, b, c, d, e, f)) return -EPERM;
     return zg_arch_syscall(number, a, b, c, d, e, f);
 }
 
@@ -354,33 +354,33 @@ void *zg_os_map(uint64_t bytes) {
 
 // Memory of zg_os_map_for_good is cut from shared reservations, because each reservation costs half a dozen calls and
 // two mappings. If another thread, or the interrupted code, is cutting, the caller gets a reservation of its own.
-static uint64_t cut_at, cut_end;
-static uint64_t first_cut_start, first_cut_end; // of the first such reservation
+static uint64_t carve_at, cut_end;
+static uint64_t first_carve_start, first_cut_end; // of the first such reservation
 static bool is_cutting;
 
 static bool is_cut(const void *start) {
-    uint64_t first = zg_load(&first_cut_start);
+    uint64_t first = zg_load(&first_carve_start);
     return first && (uint64_t)start - first < first_cut_end - first;
 }
 
-static char *cut(uint64_t bytes) {
+static char *carve(uint64_t bytes) {
     enum { AT_ONCE = 64 << 20 };
     if (__atomic_exchange_n(&is_cutting, true, __ATOMIC_ACQUIRE)) return zg_os_reserve(bytes);
-    if (cut_end - cut_at < bytes) {
+    if (cut_end - carve_at < bytes) {
         uint64_t more = zg_os_limit(RLIMIT_AS) == RLIM_INFINITY ? zg_max(bytes, AT_ONCE) : bytes;
         uint64_t reserved = (uint64_t)zg_os_reserve(more);
-        if (reserved) cut_at = reserved, cut_end = reserved + more;
-        if (!first_cut_start) first_cut_end = cut_end, zg_store(&first_cut_start, cut_at);
+        if (reserved) carve_at = reserved, cut_end = reserved + more;
+        if (!first_carve_start) first_cut_end = cut_end, zg_store(&first_carve_start, carve_at);
     }
-    char *start = cut_end - cut_at >= bytes ? (char *)cut_at : NULL;
-    if (start) cut_at += bytes;
+    char *start = cut_end - carve_at >= bytes ? (char *)carve_at : NULL;
+    if (start) carve_at += bytes;
     __atomic_store_n(&is_cutting, false, __ATOMIC_RELEASE);
     return start;
 }
 
 void *zg_os_map_for_good(uint64_t bytes) {
     bytes = zg_round_up(bytes, ZG_PAGE_BYTES);
-    char *start = cut(bytes);
+    char *start = carve(bytes);
     if (!start || is_error(ZG_CALL(SYS_mprotect, start, bytes, PROT_READ | PROT_WRITE, 0, 0, 0))) return NULL;
     hint(start, bytes, MADV_DODUMP);
     return start;
@@ -625,7 +625,7 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
 // its version.
 static bool look_at(int descriptor, struct stat *status) {
     if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
-    return ZG_UNLIKELY(zg_filter_stands) &&
+    return ZG_UNLIKELY(zg_filter_in_effect) &&
            !is_error(ZG_CALL(SYS_newfstatat, descriptor, "", status, AT_EMPTY_PATH, 0, 0));
 }
 
@@ -1009,15 +1009,15 @@ void zg_os_exit(int status) {
 }
 
 // Under a filter, clocks that it hides continue from their last reading by the processor's clock.
-enum { TOLD_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
-static struct { uint64_t ns, ticks; } told_clocks[TOLD_CLOCKS];
+enum { LAST_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
+static struct { uint64_t ns, ticks; } last_clocks[LAST_CLOCKS];
 static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
 
-static uint64_t went_on(int clock) {
-    if (clock < 0 || clock >= TOLD_CLOCKS || !told_clocks[clock].ns) return 0;
-    uint64_t ticks = told_clocks[CLOCK_MONOTONIC].ticks - first_ticks, ns = told_clocks[CLOCK_MONOTONIC].ns - first_ns;
-    uint64_t since = zg_arch_ticks() - told_clocks[clock].ticks;
-    return told_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
+static uint64_t extrapolated_clock(int clock) {
+    if (clock < 0 || clock >= LAST_CLOCKS || !last_clocks[clock].ns) return 0;
+    uint64_t ticks = last_clocks[CLOCK_MONOTONIC].ticks - first_ticks, ns = last_clocks[CLOCK_MONOTONIC].ns - first_ns;
+    uint64_t since = zg_arch_ticks() - last_clocks[clock].ticks;
+    return last_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
 }
 
 // Reads a coarse clock through the vDSO, which makes no system call. libc does so if the vDSO is mapped.
@@ -1031,7 +1031,7 @@ static bool read_mapped_clock(int clock, struct timespec *now) {
 static uint64_t clock_now(int clock) {
     struct timespec now = {0, 0};
     if (is_error(ZG_CALL(SYS_clock_gettime, clock, &now, 0, 0, 0, 0)) && !read_mapped_clock(clock, &now))
-        return went_on(clock);
+        return extrapolated_clock(clock);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -1084,15 +1084,15 @@ void zg_os_remember(void) {
 
 void zg_os_before_filter(void) {
     zg_os_tid();
-    for (int clock = 0; clock < TOLD_CLOCKS; clock++) {
-        told_clocks[clock].ns = clock_now(clock);
-        told_clocks[clock].ticks = zg_arch_ticks();
+    for (int clock = 0; clock < LAST_CLOCKS; clock++) {
+        last_clocks[clock].ns = clock_now(clock);
+        last_clocks[clock].ticks = zg_arch_ticks();
     }
 }
 
-bool zg_os_may_call(long number) { return !zg_filter_stands || may_call(number, 0, 0, 0, 0, 0, 0); }
+bool zg_os_may_call(long number) { return !zg_filter_in_effect || may_call(number, 0, 0, 0, 0, 0, 0); }
 bool zg_os_may_commit(void) {
-    return !zg_filter_stands || may_call(SYS_mprotect, 0, (long)ZG_PAGE_BYTES, PROT_READ | PROT_WRITE, 0, 0, 0);
+    return !zg_filter_in_effect || may_call(SYS_mprotect, 0, (long)ZG_PAGE_BYTES, PROT_READ | PROT_WRITE, 0, 0, 0);
 }
 bool zg_os_may_all(void) {
     static const long calls[] = {SYS_process_vm_readv, SYS_clock_gettime, SYS_rt_sigprocmask,

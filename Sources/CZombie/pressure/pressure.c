@@ -200,11 +200,11 @@ int zg_pressure_level(const struct zg_readings *readings) {
     struct zg_bound some = {readings->some_us, readings->elapsed_us}, all = {readings->full_us, readings->elapsed_us};
     if (most > SHORT_PERMILLE || (system.limit && share(system) < SHORT_AVAILABLE) || share(all) > SHORT_STALL_NOW ||
         readings->killed || readings->failures)
-        return zg_pressure_short;
+        return zg_pressure_high;
     if (most > LOW_PERMILLE || (system.limit && share(system) < LOW_AVAILABLE) || share(some) > LOW_STALL_NOW ||
         readings->stall_average > LOW_STALL || readings->throttled)
         return zg_pressure_low;
-    return zg_pressure_suffices;
+    return zg_pressure_none;
 }
 
 bool zg_pressure_is_narrow(const struct zg_readings *readings) { return share(readings->group) > NARROW_PERMILLE; }
@@ -230,8 +230,8 @@ enum { AGAIN_STRIDES = 4 };
 
 enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const struct zg_pressure_state *state) {
     uint64_t cap = state->cap, now_ns = state->now_ns;
-    bool is_short = state->level == zg_pressure_short;
-    if (state->level == zg_pressure_suffices) {
+    bool is_short = state->level == zg_pressure_high;
+    if (state->level == zg_pressure_none) {
         if (++course->calm < CALM_LOOKS) return zg_pressure_wait;
         course->calm = CALM_LOOKS;
         course->relieved = course->released = false;

@@ -47,7 +47,7 @@ struct zg_readings {
     uint64_t failures; // since the last reading: requests for memory that the kernel refused to the heap
 };
 
-enum { zg_pressure_suffices, zg_pressure_low, zg_pressure_short };
+enum { zg_pressure_none, zg_pressure_low, zg_pressure_high };
 int zg_pressure_level(const struct zg_readings *readings);
 // Returns the bound that is nearer to its limit.
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b);
@@ -98,11 +98,11 @@ ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
 // Which files a reading may open.
 enum zg_pressure_reach {
     // None: other threads use the descriptor table, and may rely on the lowest free number.
-    zg_pressure_kept,
+    zg_pressure_kept_files,
     // All, because the calling thread is the only one. Also opens the files to be kept.
-    zg_pressure_open,
+    zg_pressure_all_files,
     // All, because the calling thread has a descriptor table of its own.
-    zg_pressure_apart,
+    zg_pressure_own_table,
 };
 
 // Detects seccomp filters that the process has inherited through exec. Call first of all: under an unknown filter the
@@ -114,7 +114,7 @@ void zg_pressure_start(void);
 void zg_pressure_after_fork_in_child(bool from_main_thread);
 // Reads all that `reach` permits.
 void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach);
-// Whether the files for zg_pressure_kept have been opened, as far as they exist.
+// Whether the files for zg_pressure_kept_files have been opened, as far as they exist.
 bool zg_pressure_is_prepared(void);
 
 // Sizes of the process's address space, of its part that RLIMIT_DATA counts, and of stacks, from the kept status file.

@@ -385,7 +385,7 @@ int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]) {
 }
 
 // Notes the process's id and name from the status that was just read. "Name:" is its first line.
-static void tell_of_process(uint64_t bytes) {
+static void note_process_identity(uint64_t bytes) {
     static const char key[] = "Name:\t";
     char name[16];
     uint64_t pid, count = 0;
@@ -423,7 +423,7 @@ void zg_pressure_find_filters(void) {
     uint64_t bytes = read_path("/proc/self/status");
     filter_known = parse_filters(bytes, &filter_mode, &filter_count);
     if (!filter_known || !filter_mode) return;
-    tell_of_process(bytes);
+    note_process_identity(bytes);
     if (parse_filters(read_path("/proc/1/status"), &first_mode, &first_count) && first_mode == filter_mode &&
         first_count == filter_count) {
         zg_filter_note_inherited((uint32_t)filter_count, ZG_FILTERED_ALL);
@@ -465,7 +465,7 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
     uint64_t bytes = read_kept(kept_status);
     bool as_at_start = parse_process(bytes, &process) && process.as_at_start;
     if (bytes) read_limits(readings, bytes, as_at_start);
-    if (reach == zg_pressure_kept || !as_at_start) {
+    if (reach == zg_pressure_kept_files || !as_at_start) {
         read_system(readings, read_kept(kept_system));
         read_kept_group(readings);
         return;
@@ -476,7 +476,7 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
     // Look now and then whether the process was moved to another group; that is rare.
     static uint32_t looked;
     if (!groups_known || looked++ % 16 == 0) find_groups();
-    bool prepare = !prepared && reach == zg_pressure_open;
+    bool prepare = !prepared && reach == zg_pressure_all_files;
     if (prepare) keep(kept_system, zg_os_open_system("/proc/meminfo"));
     read_groups(readings, prepare);
     prepared = prepared || prepare;

@@ -21,7 +21,7 @@
 
 enum { ADVICES = 2048, BLOCKS = 4 };
 
-struct given {
+struct fork_advice {
     uint64_t start, end; // `end` is 0 if the entry is free
     bool is_wiped;       // MADV_WIPEONFORK; false: MADV_DONTFORK
     // The first live blocks in the range
@@ -31,7 +31,7 @@ struct given {
     } blocks[BLOCKS];
 };
 
-static struct given given[ADVICES];
+static struct fork_advice fork_advice[ADVICES];
 static uint32_t used; // number of entries ever used; later ones are all free
 static struct zg_lock lock;
 
@@ -40,7 +40,7 @@ static uint64_t page_of(uint64_t address) { return address & ~(ZG_PAGE_BYTES - 1
 bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice) {
     if (advice != MADV_DONTFORK && advice != MADV_DOFORK && advice != MADV_WIPEONFORK && advice != MADV_KEEPONFORK)
         return false;
-    return bytes && (zg_lookup_is_ours(start) || zg_lookup_is_ours(start + bytes - 1));
+    return bytes && (zg_lookup_is_in_heap(start) || zg_lookup_is_in_heap(start + bytes - 1));
 }
 
 // --- what was given --------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ static uint64_t end_of(uint64_t address) {
     return span->base + span->units * (span->fenced ? ZG_PAGE_BYTES : ZG_UNIT_BYTES);
 }
 
-static void note_blocks(struct given *advice) {
+static void note_blocks(struct fork_advice *advice) {
     int count = 0;
     struct zg_block_view view;
     for (uint64_t at = advice->start; at < advice->end && count < BLOCKS; at = end_of(at)) {
@@ -67,7 +67,7 @@ static void note_blocks(struct given *advice) {
     }
 }
 
-static bool is_in_use(const struct given *advice) {
+static bool is_in_use(const struct fork_advice *advice) {
     struct zg_block_view view;
     for (int i = 0; i < BLOCKS && advice->blocks[i].start; i++)
         if (zg_lookup_block(advice->blocks[i].start, &view) && view.state == zg_state_live &&
@@ -77,47 +77,48 @@ static bool is_in_use(const struct given *advice) {
 }
 
 // Drops advice whose blocks have all been freed: children inherit the memory again.
-static void end_old(void) {
+static void drop_expired(void) {
     for (uint32_t i = 0; i < used; i++) {
-        if (!given[i].end || is_in_use(&given[i])) continue;
-        zg_os_inherit((void *)given[i].start, given[i].end - given[i].start);
-        given[i].end = 0;
+        if (!fork_advice[i].end || is_in_use(&fork_advice[i])) continue;
+        zg_os_inherit((void *)fork_advice[i].start, fork_advice[i].end - fork_advice[i].start);
+        fork_advice[i].end = 0;
     }
 }
 
 // Records advice. If all ADVICES entries are in force, the advice stays with the mapping only, as without the runtime.
-static void keep(uint64_t start, uint64_t end, bool is_wiped) {
+static void record_advice(uint64_t start, uint64_t end, bool is_wiped) {
     for (int try = 0; try < 2; try++) {
         for (uint32_t i = 0; i < ADVICES; i++) {
-            if (given[i].end) continue;
-            given[i] = (struct given){.start = start, .end = end, .is_wiped = is_wiped};
-            note_blocks(&given[i]);
+            if (fork_advice[i].end) continue;
+            fork_advice[i] = (struct fork_advice){.start = start, .end = end, .is_wiped = is_wiped};
+            note_blocks(&fork_advice[i]);
             if (used <= i) used = i + 1;
             return;
         }
-        end_old();
+        drop_expired();
     }
 }
 
-static void take_back(uint64_t start, uint64_t end, bool is_wiped) {
+static void remove_advice(uint64_t start, uint64_t end, bool is_wiped) {
     for (uint32_t i = 0; i < used; i++) {
-        struct given *advice = &given[i], before = *advice;
+        struct fork_advice *advice = &fork_advice[i], before = *advice;
         if (!advice->end || advice->is_wiped != is_wiped || advice->start >= end || advice->end <= start) continue;
         advice->end = 0;
-        if (before.start < start) keep(before.start, start, is_wiped);
-        if (end < before.end) keep(end, before.end, is_wiped);
+        if (before.start < start) record_advice(before.start, start, is_wiped);
+        if (end < before.end) record_advice(end, before.end, is_wiped);
     }
 }
 
-int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int)) {
+int zg_advice_apply(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int)) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return next(start, bytes, advice);
     zg_lock_take(&lock);
     int result = next(start, bytes, advice);
     uint64_t low = page_of((uint64_t)start), high = zg_round_up((uint64_t)start + bytes, ZG_PAGE_BYTES);
     bool is_about_wiping = advice == MADV_WIPEONFORK || advice == MADV_KEEPONFORK;
-    if (result == 0) take_back(low, high, is_about_wiping);
-    if (result == 0 && (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK)) keep(low, high, is_about_wiping);
+    if (result == 0) remove_advice(low, high, is_about_wiping);
+    if (result == 0 && (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK))
+        record_advice(low, high, is_about_wiping);
     zg_lock_drop(&lock);
     zg_thread_leave(thread);
     return result;
@@ -125,7 +126,7 @@ int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *
 
 void zg_advice_fork_prepare(bool alone) {
     if (!alone) zg_lock_take(&lock);
-    end_old();
+    drop_expired();
 }
 
 void zg_advice_fork_done(bool child) {
@@ -137,7 +138,7 @@ void zg_advice_fork_done(bool child) {
 
 // Excludes a freed block from verification because its contents are lost. Returns true if the block may be written or
 // handed out again, so its pages must be accessible.
-static bool settle_dead(struct zg_block *block) {
+static bool exclude_from_verify(struct zg_block *block) {
     switch (zg_header_state(block->header)) {
     case zg_state_live:
     case zg_state_retired: return false;
@@ -158,20 +159,20 @@ static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
 }
 
 // Repairs the blocks in [start, end), which reads as zero or (`is_hole`) has just been mapped inaccessible.
-static void settle(uint64_t start, uint64_t end, bool is_hole) {
+static void repair_blocks(uint64_t start, uint64_t end, bool is_hole) {
     uint64_t opened = start, next, index, interior, from, to;
     for (uint64_t at = start; at < end; at = next) {
         next = zg_min(end_of(at), end);
         if (zg_slab_contains(at)) {
             const struct zg_slab *slab = zg_slab_find(at, &index, &interior);
-            if (index < slab->used && !settle_dead(&slab->blocks[index])) continue;
+            if (index < slab->used && !exclude_from_verify(&slab->blocks[index])) continue;
             if (is_hole && index < slab->committed) open_pages(at, next, &opened);
             continue;
         }
         struct zg_span *span = zg_span_contains(at) ? zg_span_find(at) : NULL;
         if (!span) continue;
         if (!span->fenced) {
-            if (settle_dead(&span->block) && is_hole) open_pages(at, next, &opened);
+            if (exclude_from_verify(&span->block) && is_hole) open_pages(at, next, &opened);
         } else if (zg_header_state(span->block.header) == zg_state_live) {
             for (int which = 0; which < 2; which++) {
                 if (!zg_fence_fill_in(span, which, at, next, &from, &to)) continue;
@@ -186,7 +187,7 @@ static void settle(uint64_t start, uint64_t end, bool is_hole) {
 static void close_holes(uint64_t start, uint64_t end) {
     if (zg_os_is_mapped((void *)start, end - start)) return;
     if (zg_os_map_hole((void *)start, end - start)) {
-        settle(start, end, true);
+        repair_blocks(start, end, true);
         return;
     }
     uint64_t middle = start + page_of((end - start) / 2);
@@ -197,8 +198,8 @@ static void close_holes(uint64_t start, uint64_t end) {
 
 void zg_advice_after_fork_in_child(void) {
     for (uint32_t i = 0; i < used; i++) {
-        if (!given[i].end) continue;
-        if (given[i].is_wiped) settle(given[i].start, given[i].end, false);
-        else close_holes(given[i].start, given[i].end);
+        if (!fork_advice[i].end) continue;
+        if (fork_advice[i].is_wiped) repair_blocks(fork_advice[i].start, fork_advice[i].end, false);
+        else close_holes(fork_advice[i].start, fork_advice[i].end);
     }
 }

@@ -8,10 +8,10 @@
 #include "platform/base.h"
 
 // Returns whether `advice` sets or clears one of these two properties and the range begins or ends in the guarded heap.
-// The caller then calls zg_advice_follow instead of madvise.
+// The caller then calls zg_advice_apply instead of madvise.
 bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
 // Calls `next`, libc's madvise, records the advice and returns the result of `next`.
-int zg_advice_follow(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));
+int zg_advice_apply(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));
 
 // Called in the parent before any other runtime lock is taken: lets children inherit memory again whose blocks have
 // been freed.

@@ -126,7 +126,7 @@ static uint64_t verify(void) {
 static void begin_test(void) {
     zg_page_time_grant();
     zg_choice_begin_epoch();
-    zg_capture_ask_again();
+    zg_capture_renew_isolation();
 }
 
 static void step_aside(void) { zg_thread_begin_bypass(ZG_ARCH_FRAME()); }

@@ -50,7 +50,7 @@ enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // the first two are
 
 static bool wants_all; // observe objects of every class
 // Cache of classes: the metadata address, with bit 0 set if the class is selected
-static uint64_t verdicts[VERDICTS];
+static uint64_t class_cache[VERDICTS];
 
 // --- the observer ----------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ static bool read_word(uint64_t address, uint64_t *word) {
 }
 
 // Returns whether `wanted` matches `name`: "Shop.Cart<Swift.Int>" is matched by itself, by "Shop.Cart" and by "Cart".
-static bool is_meant(const char *name, const char *wanted, uint64_t wanted_length) {
+static bool matches_class(const char *name, const char *wanted, uint64_t wanted_length) {
     uint64_t length = 0, plain = 0;
     while (name[length]) length++;
     while (name[plain] && name[plain] != '<') plain++;
@@ -70,7 +70,7 @@ static bool is_meant(const char *name, const char *wanted, uint64_t wanted_lengt
     return plain == wanted_length || name[plain - wanted_length - 1] == '.';
 }
 
-static bool is_listed(const char *name) {
+static bool is_selected_name(const char *name) {
     for (const char *at = zg_config.trace_class; *at;) {
         while (*at == ',' || *at == ' ') at++;
         uint64_t length = 0;
@@ -82,7 +82,7 @@ static bool is_listed(const char *name) {
         }
         uint64_t trimmed = length;
         while (trimmed && at[trimmed - 1] == ' ') trimmed--;
-        if (trimmed && is_meant(name, at, trimmed)) return true;
+        if (trimmed && matches_class(name, at, trimmed)) return true;
         at += length;
     }
     return false;
@@ -97,15 +97,15 @@ static ZG_COLD bool look_at_class(uint64_t metadata) {
         struct zg_text name;
         zg_text_init(&name, bytes, sizeof bytes);
         if (!zg_class_is_swift(&zg_space_own, class)) break;
-        is_chosen = zg_swift_class_name(&zg_space_own, class, &name) && is_listed(bytes);
+        is_chosen = zg_swift_class_name(&zg_space_own, class, &name) && is_selected_name(bytes);
         if (!read_word(class + 8, &class)) break;
     }
-    zg_store(&verdicts[zg_class_place(metadata) % VERDICTS], metadata | is_chosen);
+    zg_store(&class_cache[zg_class_place(metadata) % VERDICTS], metadata | is_chosen);
     return is_chosen;
 }
 
 static bool is_chosen(uint64_t metadata) {
-    uint64_t verdict = zg_load(&verdicts[zg_class_place(metadata) % VERDICTS]);
+    uint64_t verdict = zg_load(&class_cache[zg_class_place(metadata) % VERDICTS]);
     if (ZG_LIKELY((verdict & ~UINT64_C(1)) == metadata)) return verdict & 1;
     return zg_class_may_be_pointer(metadata) && look_at_class(metadata);
 }
@@ -129,7 +129,7 @@ static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event 
     uint64_t counts = counts_of(object), strong = (counts >> 33 & 0x3fffffff) + 1;
     if ((uint32_t)counts == UINT32_MAX) return false; // immortal
     if (event == zg_count_event_dealloc || !counts) strong = 0;
-    struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_FENCE : 0,
+    struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_ISOLATE : 0,
                                      thread->number_in_records, (uint16_t)(event | zg_min(strong, ZG_COUNT_MOST) << 4)};
     // Between an object's last release and its deallocation the address still belongs to the same object.
     bool is_ending = !counts || counts >> 32 & 1;

@@ -14,13 +14,13 @@ bool zg_detours_are_possible(void) {
     // The process may have inherited seccomp filters whose rules cannot be read. They may kill a process that makes
     // code writable.
     char scratch[32];
-    return zg_is_single_threaded() && !zg_filter_stands &&
+    return zg_is_single_threaded() && !zg_filter_in_effect &&
            !zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
 }
 
 // Maps one inaccessible page that a jump from any part of the function's image can reach: in front of the image, or
 // else behind it with room for the program's break to grow.
-static char *map_room(uint64_t function) {
+static char *map_trampoline_page(uint64_t function) {
     enum { STEP = 1 << 20, FAR = 1 << 28 };
     struct zg_module module;
     if (!zg_module_find_unwind(function, &module)) return NULL;
@@ -36,7 +36,7 @@ static char *map_room(uint64_t function) {
 
 static bool write_all(char *room, const struct zg_detour *detours, uint64_t count, zg_arch_observer *observe,
                       uint64_t *written) {
-    _Static_assert(ZG_DETOURS_MOST * ZG_ARCH_DETOUR_ROOM <= ZG_PAGE_BYTES, "all lie in one page");
+    _Static_assert(ZG_MAX_DETOURS * ZG_ARCH_DETOUR_ROOM <= ZG_PAGE_BYTES, "all lie in one page");
     uint8_t code[CODE_BYTES];
     for (uint64_t i = 0; i < count; i++) {
         char *at = room + i * ZG_ARCH_DETOUR_ROOM;
@@ -50,7 +50,7 @@ static bool write_all(char *room, const struct zg_detour *detours, uint64_t coun
     return true;
 }
 
-static bool lead_to(uint64_t detour, uint64_t function) {
+static bool patch_entry(uint64_t detour, uint64_t function) {
     uint8_t code[16] = {0};
     if (!zg_os_read_memory(code, function, sizeof code)) return false;
     uint32_t count = zg_arch_detour_jump(code, function, detour);
@@ -63,14 +63,14 @@ static bool lead_to(uint64_t detour, uint64_t function) {
 }
 
 bool zg_detours_install(const struct zg_detour *detours, uint64_t count, zg_arch_observer *observe) {
-    uint64_t written[ZG_DETOURS_MOST];
-    char *room = map_room(detours[0].function);
+    uint64_t written[ZG_MAX_DETOURS];
+    char *room = map_trampoline_page(detours[0].function);
     if (!room || zg_os_commit(room, ZG_PAGE_BYTES) < 0 || !write_all(room, detours, count, observe, written) ||
         zg_os_close_code(room, ZG_PAGE_BYTES) < 0)
         return false;
     __builtin___clear_cache(room, room + ZG_PAGE_BYTES);
     bool done = true;
     for (uint64_t i = 0; i < count; i++)
-        if (written[i] && !lead_to(written[i], detours[i].function) && detours[i].is_needed) done = false;
+        if (written[i] && !patch_entry(written[i], detours[i].function) && detours[i].is_needed) done = false;
     return done;
 }

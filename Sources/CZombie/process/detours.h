@@ -12,12 +12,12 @@ struct zg_detour {
     bool is_needed;    // installation fails if this function cannot be detoured
 };
 
-enum { ZG_DETOURS_MOST = 16 };
+enum { ZG_MAX_DETOURS = 16 };
 
 // Returns whether code can be patched: the process has one thread, so no other thread executes the functions, and no
 // seccomp filter may forbid it.
 bool zg_detours_are_possible(void);
-// Installs at most ZG_DETOURS_MOST detours. All functions lie in one image; the first one exists. Returns false if a
+// Installs at most ZG_MAX_DETOURS detours. All functions lie in one image; the first one exists. Returns false if a
 // needed function could not be detoured; others may have been then.
 bool zg_detours_install(const struct zg_detour *detours, uint64_t count, zg_arch_observer *observe);
 

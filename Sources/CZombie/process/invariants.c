@@ -72,7 +72,7 @@ static void check_slot(const struct zg_slab *slab, uint32_t class, uint64_t inde
         return;
     case zg_state_freeing: breaks("a slot is still being freed"); return;
     case zg_state_quarantined:
-        if (place != is_pending && place != in_quarantine && !(block->header & ZG_HEADER_OPENED))
+        if (place != is_pending && place != in_quarantine && !(block->header & ZG_HEADER_CONTENTS_RESTORED))
             breaks("a quarantined slot is not in the quarantine");
         return;
     case zg_state_held:
@@ -99,7 +99,7 @@ static void check_span(uint32_t number) {
         if (place != in_quarantine) breaks("a quarantined span is not in the quarantine");
         return;
     case zg_state_retired:
-        if (place != in_retired_list && !(span->block.header & ZG_HEADER_OPENED))
+        if (place != in_retired_list && !(span->block.header & ZG_HEADER_CONTENTS_RESTORED))
             breaks("a retired span is not in the list of those");
         return;
     case zg_state_reusable:
@@ -115,7 +115,7 @@ static void check_span(uint32_t number) {
 static void *map(uint64_t bytes) { return zg_os_map(zg_round_up(zg_max(bytes, 1), ZG_PAGE_BYTES)); }
 static void unmap(void *start, uint64_t bytes) { zg_os_release(start, zg_round_up(zg_max(bytes, 1), ZG_PAGE_BYTES)); }
 
-const char *zg_invariants_broken(void) {
+const char *zg_invariants_check(void) {
     uint64_t used[ZG_CLASS_COUNT], span_count = zg_span_count();
     const char *of_part;
     broken = NULL;

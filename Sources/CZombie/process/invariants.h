@@ -11,9 +11,9 @@
 #ifdef ZG_CHECK_INVARIANTS
 // Returns a description of the first violation, NULL if there is none. Maps memory of its own. Test programs look the
 // function up by name.
-__attribute__((visibility("default"))) const char *zg_invariants_broken(void);
+__attribute__((visibility("default"))) const char *zg_invariants_check(void);
 #else
-ZG_INLINE const char *zg_invariants_broken(void) { return NULL; }
+ZG_INLINE const char *zg_invariants_check(void) { return NULL; }
 #endif
 
 #endif

@@ -28,7 +28,7 @@
 #define MCL_ONFAULT 4
 #endif
 
-static bool later;         // MCL_FUTURE is in force
+static bool locks_future;  // MCL_FUTURE is in force
 static bool is_all_locked; // by mlockall, including blocks: freed blocks are not unlocked
 
 // --- what is mapped --------------------------------------------------------------------------------------------------
@@ -157,13 +157,13 @@ static void unlock_unless_blocks(struct pieces *pieces, uint64_t start, uint64_t
         start = zg_max(start, zg_round_up((uint64_t)__bss_start, ZG_PAGE_BYTES));
         end = zg_min(end, (uint64_t)_end & ~(ZG_PAGE_BYTES - 1));
         if (start < end) zg_os_unlock((void *)start, end - start);
-    } else if (!accessible || !zg_lookup_is_ours(start)) zg_os_unlock((void *)start, end - start);
+    } else if (!accessible || !zg_lookup_is_in_heap(start)) zg_os_unlock((void *)start, end - start);
 }
 
 // After mlockall has locked everything: unlocks the runtime's reservations and .bss, but no blocks.
 static int leave_reservations_out(int flags) {
-    later = flags & MCL_FUTURE;
-    if (later) zg_os_lock_blocks_later(true);
+    locks_future = flags & MCL_FUTURE;
+    if (locks_future) zg_os_lock_blocks_later(true);
     else zg_os_lock_later(false);
     struct pieces pieces = {.act = ignore, .act_on_own = unlock_unless_blocks};
     for_each_piece(&pieces);
@@ -171,7 +171,7 @@ static int leave_reservations_out(int flags) {
 }
 
 static int refuse(int flags, int error) {
-    if ((flags & MCL_FUTURE) && !later) zg_os_lock_later(false);
+    if ((flags & MCL_FUTURE) && !locks_future) zg_os_lock_later(false);
     errno = error;
     return -1;
 }
@@ -186,7 +186,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     }
     if (result == 0 && (flags & MCL_CURRENT)) return leave_reservations_out(flags);
     if (result == 0) {
-        later = flags & MCL_FUTURE;
+        locks_future = flags & MCL_FUTURE;
         return 0;
     }
     uint64_t limit = zg_os_limit(RLIMIT_MEMLOCK);
@@ -194,10 +194,10 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
     if (pieces.bytes + zg_stats_get(zg_counter_live_bytes) > limit) return refuse(flags, error);
     // Only this call decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
-    if (later && next.unlock_all() != 0) return refuse(flags, errno);
+    if (locks_future && next.unlock_all() != 0) return refuse(flags, errno);
     if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);
-    later = flags & MCL_FUTURE;
-    if (!later) zg_os_lock_later(false);
+    locks_future = flags & MCL_FUTURE;
+    if (!locks_future) zg_os_lock_later(false);
     pieces = (struct pieces){.act = lock_piece, .on_fault = flags & MCL_ONFAULT};
     for_each_piece(&pieces);
     zg_stats_degrade(zg_degradation_blocks_not_locked);
@@ -206,7 +206,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
 }
 
 static void forget(bool is_child) {
-    later = is_all_locked = false;
+    locks_future = is_all_locked = false;
     zg_locked_forget(is_child);
     zg_os_lock_later(false);
 }
@@ -235,14 +235,14 @@ void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint6
     zg_thread_leave(thread);
 }
 
-void zg_locking_note_passed(uint64_t start, uint64_t bytes, const uint64_t *frame) {
+void zg_locking_block_bypassed(uint64_t start, uint64_t bytes, const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     zg_locked_died(start, start + bytes);
     zg_thread_leave(thread);
 }
 
-void zg_locking_unlock_dead(const uint64_t *frame) {
+void zg_locking_unlock_freed(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     zg_locked_sweep();

@@ -15,10 +15,10 @@ struct zg_locking {
 // zg_thread_enter.
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame);
 // Unlocks a freed block of the bypass (settings/bypass.h).
-void zg_locking_note_passed(uint64_t start, uint64_t bytes, const uint64_t *frame);
+void zg_locking_block_bypassed(uint64_t start, uint64_t bytes, const uint64_t *frame);
 // Unlocks the pages of freed blocks that are still locked. Call if the kernel refuses mlock (RLIMIT_MEMLOCK), then
 // retry.
-void zg_locking_unlock_dead(const uint64_t *frame);
+void zg_locking_unlock_freed(const uint64_t *frame);
 // Records that the program has called mlockall or munlockall by system call number.
 void zg_locking_note_all(bool are_locked, const uint64_t *frame);
 

@@ -45,7 +45,7 @@
 #include "process/swift_check.h"
 #include "process/thread_entry.h"
 #include "process/throws.h"
-#include "process/watch.h"
+#include "process/maintenance_thread.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/bypass.h"
@@ -190,7 +190,7 @@ static void after_fork_in_child(void) {
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_os_restore_descriptor_limit();
-    zg_watch_after_fork_in_child();
+    zg_maintenance_thread_after_fork_in_child();
     zg_pulse_after_fork_in_child();
 }
 
@@ -237,7 +237,7 @@ static void forget_preload(void) {
         while (name[i] && (*entry)[i] == name[i]) i++;
         if (name[i]) continue;
         char *value = *entry + i;
-        value[zg_program_preload_without_us(value, value)] = 0;
+        value[zg_program_preload_without_library(value, value)] = 0;
     }
 }
 
@@ -245,7 +245,7 @@ static void forget_preload(void) {
 static void warn_of_tags(void) {
     static const char line[] =
         "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here\n";
-    bool is_told = zg_coverage_run && __atomic_load_n(&zg_coverage_run->programs, __ATOMIC_RELAXED) > 1;
+    bool is_told = zg_coverage_run_page && __atomic_load_n(&zg_coverage_run_page->programs, __ATOMIC_RELAXED) > 1;
     if (zg_stats->degradations >> zg_degradation_no_memory_tags & 1 && !is_told) zg_os_write(2, line, sizeof line - 1);
 }
 
@@ -279,17 +279,17 @@ static void start(void) {
         if (zg_ready_is_hopeless())
             zg_os_write(2, has_pages ? no_space : other_pages,
                         has_pages ? sizeof no_space - 1 : sizeof other_pages - 1);
-        zg_run_count_unknown();
+        zg_run_count_unmapped();
         return;
     }
     // Under a seccomp filter, skip the system calls of malloc's initialization: a program may never allocate.
-    if (!zg_filter_stands) zg_foreign_prepare();
+    if (!zg_filter_in_effect) zg_foreign_init_libc_heap();
     zg_thread_init_keys();
     zg_report_open();
     zg_report_open_coverage();
     warn_of_tags();
     describe_process();
-    zg_foreign_look();
+    zg_foreign_report();
     if (zg_config.handle_signals) {
         zg_signals_start(zg_fault_handler);
         on_exit(at_exit, NULL);
@@ -303,15 +303,15 @@ static void start(void) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) zg_thread_leave(thread);
     zg_maintenance_start();
-    zg_allowance_look();
-    zg_watch_start();
+    zg_allowance_reread();
+    zg_maintenance_thread_start();
     zg_count_observer_start();
     if (zg_config.handle_signals && zg_crash_is_wanted()) {
         zg_crash_start();
         zg_stderr_watch_start();
         zg_throws_start();
     }
-    if (zg_config.collect & zg_collect_stalls && zg_coverage_run) zg_pulse_start(&zg_coverage_run->pulses);
+    if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page) zg_pulse_start(&zg_coverage_run_page->pulses);
     zg_swift_check_at_start();
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_bypass_mode != zg_bypass_sample)
@@ -336,7 +336,7 @@ void zg_runtime_finish(void) {
     zg_found_never_abort(true);
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return;
-    zg_sample_count_passed();
+    zg_sample_count_bypassed();
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) {
         zg_quarantine_verify_all("exit");
@@ -345,7 +345,7 @@ void zg_runtime_finish(void) {
         zg_fence_verify_live(thread, "exit");
         zg_window_verify_live("exit");
     }
-    zg_foreign_look_at_end();
+    zg_foreign_report_at_exit();
     zg_report_end();
     zg_pulse_thread_ends(thread);
     zg_stats_note_refusals();

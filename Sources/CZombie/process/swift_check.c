@@ -42,10 +42,10 @@ struct swift {
 };
 
 static struct swift swift;
-static uint64_t bits_at_end;
+static uint64_t bits_at_destroy;
 
 static void destroy(struct object *object) {
-    bits_at_end = object->bits;
+    bits_at_destroy = object->bits;
     swift.deallocate(object, sizeof *object, 7);
 }
 
@@ -73,9 +73,9 @@ static bool has_expected_counts(void) {
         good = good && object->bits == NEW_BITS;
     }
     if (!good) return false; // leak the object: releasing it is not safe with an unknown layout
-    bits_at_end = 0;
+    bits_at_destroy = 0;
     swift.release(object);
-    return bits_at_end == ZG_SWIFT_DEAD_BITS;
+    return bits_at_destroy == ZG_SWIFT_DEAD_BITS;
 }
 
 // Creating a weak reference moves the counts to a side table of three words: object, reserved, counts.
@@ -95,7 +95,7 @@ static bool has_expected_side_table(void) {
     swift.release(object);
     swift.release(object);
     swift.weak_destroy(reference);
-    return good && bits_at_end >> 62 == 3;
+    return good && bits_at_destroy >> 62 == 3;
 }
 
 static bool find_functions(void) {
@@ -118,7 +118,7 @@ static bool find_functions(void) {
     return true;
 }
 
-static void conclude(bool good) {
+static void finish_check(bool good) {
     if (!good) {
         static const char message[] =
             "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
@@ -135,13 +135,13 @@ static void conclude(bool good) {
 void zg_swift_check(void) {
     if (__atomic_exchange_n(&checking, 1, __ATOMIC_ACQUIRE)) return;
     // A statically linked Swift runtime exports no functions. Only the metadata of each class is checked then.
-    if (!find_functions()) conclude(true);
-    else conclude(has_expected_counts() && has_expected_side_table());
+    if (!find_functions()) finish_check(true);
+    else finish_check(has_expected_counts() && has_expected_side_table());
 }
 
 void zg_swift_check_at_start(void) {
     // A program with a statically linked Swift runtime is recognized only by its section names.
     if (!zg_classes_on) return;
-    if (zg_module_function("swift_allocObject") || (!zg_filter_stands && zg_program_has_swift("/proc/self/exe")))
+    if (zg_module_function("swift_allocObject") || (!zg_filter_in_effect && zg_program_has_swift("/proc/self/exe")))
         zg_swift_check();
 }

@@ -50,8 +50,8 @@ static uint32_t next_number = 1;
 
 // A thread may still allocate and free after its destructor has run (other destructors, the loader, libc's cleanup).
 // Such calls share one state under a lock.
-static struct zg_thread *late; // NULL until first used, or if the kernel refuses memory
-static struct zg_lock late_lock;
+static struct zg_thread *shared_state; // NULL until first used, or if the kernel refuses memory
+static struct zg_lock shared_state_lock;
 
 // Before glibc 2.34 these functions are in libpthread, which a single-threaded program may load only later.
 extern int libcs_key_create(pthread_key_t *key, void (*destructor)(void *)) ZG_SINCE_FIRST_GLIBC("pthread_key_create");
@@ -65,7 +65,7 @@ static bool has_exit_key;
 static uint64_t alternate_stack_bytes(void) {
     static uint64_t bytes;
     if (!bytes) {
-        uint64_t frame = getauxval(AT_MINSIGSTKSZ) + zg_arch_unsaid_frame_bytes();
+        uint64_t frame = getauxval(AT_MINSIGSTKSZ) + zg_arch_extra_signal_frame_bytes();
         bytes = ALTERNATE_STACK_BYTES + (frame > SIGNAL_FRAME_BYTES ? zg_round_up(frame, ZG_PAGE_BYTES) : 0);
     }
     return bytes;
@@ -196,7 +196,7 @@ static ZG_COLD struct zg_thread *register_thread(void) {
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
     enum { BELOW_END = 256 };
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
-    if (thread == &zg_thread_between || thread == late || then < thread->stack.low || here <= then ||
+    if (thread == &zg_thread_between || thread == shared_state || then < thread->stack.low || here <= then ||
         here >= thread->stack.high)
         return false;
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
@@ -221,27 +221,27 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
         return thread;
     }
     zg_thread_self = &zg_thread_between;
-    zg_lock_take(&late_lock);
-    if (!late) late = zg_os_map_for_good(sizeof *late);
-    if (!late) {
-        zg_lock_drop(&late_lock);
+    zg_lock_take(&shared_state_lock);
+    if (!shared_state) shared_state = zg_os_map_for_good(sizeof *shared_state);
+    if (!shared_state) {
+        zg_lock_drop(&shared_state_lock);
         zg_thread_self = &zg_thread_ended;
         zg_stats_degrade(zg_degradation_no_table_memory);
         return NULL;
     }
-    late->in_runtime = 1;
-    late->deferred_work = zg_deferred_unlock;
-    late->frame = frame;
-    late->tid = zg_os_tid();
+    shared_state->in_runtime = 1;
+    shared_state->deferred_work = zg_deferred_unlock;
+    shared_state->frame = frame;
+    shared_state->tid = zg_os_tid();
     struct zg_stack_bounds bounds = own_stack_bounds();
-    if (bounds.high != late->stack.high) { // the cached stacks are another thread's
-        zg_stack_cache_forget(&late->stack_cache);
-        late->stack_diff.count = 0;
+    if (bounds.high != shared_state->stack.high) { // the cached stacks are another thread's
+        zg_stack_cache_forget(&shared_state->stack_cache);
+        shared_state->stack_diff.count = 0;
     }
-    late->stack = bounds;
+    shared_state->stack = bounds;
     ZG_SIGNAL_FENCE();
-    zg_thread_self = late;
-    return late;
+    zg_thread_self = shared_state;
+    return shared_state;
 }
 
 void zg_thread_begin_bypass(const uint64_t *frame) {
@@ -252,7 +252,7 @@ void zg_thread_begin_bypass(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame); // registers the thread and initializes the heap
     if (!thread) return;
     bool may = zg_foreign_is_libc_alone();
-    bool is_own = thread != late;
+    bool is_own = thread != shared_state;
     zg_thread_leave(thread);
     if (!is_own || !may) return;
     thread->bypass_depth = 1;
@@ -288,16 +288,16 @@ void zg_thread_leave_to_bypass(struct zg_thread *thread) {
 
 static void run_deferred_work(uint32_t deferred_work, const uint64_t *frame) {
     if (deferred_work & zg_deferred_swift_check) zg_swift_check();
-    if (deferred_work & zg_deferred_handler_check && frame) zg_handled_look(frame);
+    if (deferred_work & zg_deferred_handler_check && frame) zg_handled_check_left(frame);
     if (deferred_work & zg_deferred_thread_start && frame && zg_thread_start_watcher) zg_thread_start_watcher(frame);
     if (deferred_work & zg_deferred_abort) zg_signals_abort();
 }
 
 // Periodic checks that follow slow allocations and frees
-static void look_around(struct zg_thread *thread) {
-    zg_maintenance_answer(thread);
-    zg_maintenance_look(thread);
-    zg_allowance_look_at_growth();
+static void run_periodic_checks(struct zg_thread *thread) {
+    zg_maintenance_handle_request(thread);
+    zg_maintenance_check(thread);
+    zg_allowance_reread_after_growth();
     zg_overread_look();
     zg_signals_release_stack();
 }
@@ -318,15 +318,15 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
     while ((more = __atomic_exchange_n(&thread->deferred_work, 0, __ATOMIC_RELAXED)) != 0) {
         deferred_work |= more;
         if (more & zg_deferred_frees) free_deferred(thread);
-        if (more & zg_deferred_maintenance) look_around(thread);
+        if (more & zg_deferred_maintenance) run_periodic_checks(thread);
     }
-    bool is_shared = thread == late;
+    bool is_shared = thread == shared_state;
     const uint64_t *frame = is_shared ? NULL : thread->frame;
     if (is_shared) {
         zg_thread_self = &zg_thread_between;
         ZG_SIGNAL_FENCE();
-        late->in_runtime = 0;
-        zg_lock_drop(&late_lock);
+        shared_state->in_runtime = 0;
+        zg_lock_drop(&shared_state_lock);
         zg_thread_self = &zg_thread_ended;
     } else {
         thread->in_runtime = 0;
@@ -352,7 +352,7 @@ static void end_thread(void *context) {
     }
     zg_pulse_thread_ends(thread);
     zg_handled_end(thread->handled);
-    zg_sample_count_passed();
+    zg_sample_count_bypassed();
     zg_thread_flush_counters(thread);
     if (zg_config.handle_signals) zg_signals_remove_stack((char *)thread + mapping_bytes() - alternate_stack_bytes());
     uint32_t deferred_work = __atomic_exchange_n(&thread->deferred_work, 0, __ATOMIC_RELAXED);
@@ -384,7 +384,7 @@ void zg_thread_before_new(void) {
 void zg_thread_fork_prepare(bool alone) {
     if (!alone) {
         zg_lock_take(&list_lock);
-        zg_lock_take(&late_lock);
+        zg_lock_take(&shared_state_lock);
     }
     // If an ended thread forks: its calls during the fork must not wait for `late_lock`, which it holds.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
@@ -394,13 +394,13 @@ void zg_thread_fork_done(bool child, bool alone) {
     if (zg_thread_self == &zg_thread_between) zg_thread_self = &zg_thread_ended;
     if (!child && alone) return;
     if (!child) {
-        zg_lock_drop(&late_lock);
+        zg_lock_drop(&shared_state_lock);
         zg_lock_drop(&list_lock);
         return;
     }
-    zg_lock_reset(&late_lock);
+    zg_lock_reset(&shared_state_lock);
     zg_lock_reset(&list_lock);
-    if (late) late->in_runtime = 0;
+    if (shared_state) shared_state->in_runtime = 0;
     // The child has no other threads. Their magazines may be half changed, so the slots in them stay lost.
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();
@@ -409,6 +409,6 @@ void zg_thread_fork_done(bool child, bool alone) {
 #ifdef ZG_CHECK_INVARIANTS
 void zg_thread_visit(void (*visit)(const struct zg_thread *thread)) {
     for (const struct zg_thread *thread = zg_threads; thread; thread = thread->next) visit(thread);
-    if (late) visit(late);
+    if (shared_state) visit(shared_state);
 }
 #endif

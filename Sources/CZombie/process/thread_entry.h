@@ -35,7 +35,7 @@ void zg_thread_before_new(void);
 void zg_thread_fork_prepare(bool alone);
 void zg_thread_fork_done(bool child, bool alone);
 
-// Runs zg_deferred_thread_start, which has to enter the runtime itself (process/watch.h). Called outside the runtime;
+// Runs zg_deferred_thread_start, which has to enter the runtime itself (process/maintenance_thread.h). Called outside the runtime;
 // `frame` is that of the published function being left. NULL until set at start-up: the work is dropped.
 extern void (*zg_thread_start_watcher)(const uint64_t *frame);
 

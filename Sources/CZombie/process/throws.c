@@ -31,7 +31,7 @@ static void observe_exception(uint64_t exception, uint64_t number, const uint64_
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     thread->cxx_handled = handled;
-    if (number == CXX_THROW) zg_thrown_note(exception, zg_capture(thread, false) & ~ZG_STACK_FENCE);
+    if (number == CXX_THROW) zg_thrown_note(exception, zg_capture(thread, false) & ~ZG_STACK_ISOLATE);
     zg_thread_leave(thread);
 }
 
@@ -64,7 +64,7 @@ static typed_hook *next_typed_hook;
 static ZG_NOINLINE void observe_error(uint64_t error) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) {
-        zg_thrown_note(error, zg_capture(thread, false) & ~ZG_STACK_FENCE);
+        zg_thrown_note(error, zg_capture(thread, false) & ~ZG_STACK_ISOLATE);
         zg_thread_leave(thread);
     }
     if (next_hook) next_hook(error);
@@ -74,7 +74,7 @@ static ZG_NOINLINE void observe_typed_error(uint64_t value, uint64_t type, uint6
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (thread) {
         thread->typed_throw_type = type;
-        thread->typed_throw_stack = zg_capture(thread, false) & ~ZG_STACK_FENCE;
+        thread->typed_throw_stack = zg_capture(thread, false) & ~ZG_STACK_ISOLATE;
         zg_thread_leave(thread);
     }
     if (next_typed_hook) next_typed_hook(value, type, conformance);
@@ -127,11 +127,11 @@ static void start_swift(bool also_in_file) {
 // --- both ------------------------------------------------------------------------------------------------------------
 
 // The Swift runtime may be loaded after start-up: search again when the first Swift object is seen.
-static void look_again(void) { start_swift(false); }
+static void start_swift_late(void) { start_swift(false); }
 
 void zg_throws_start(void) {
     bool may_write = zg_detours_are_possible();
     if (may_write) start_cxx();
     start_swift(may_write);
-    zg_swift_check_seen = look_again;
+    zg_swift_check_seen = start_swift_late;
 }

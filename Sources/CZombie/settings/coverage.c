@@ -26,9 +26,9 @@ static const enum zg_counter summed[zg_coverage_sum_count] = {
 #undef ZG_X
 };
 
-struct zg_coverage_page *zg_coverage_run;
+struct zg_coverage_page *zg_coverage_run_page;
 
-static void note_first(uint64_t *first_ns, uint64_t now) {
+static void set_first_time(uint64_t *first_ns, uint64_t now) {
     uint64_t none = 0;
     __atomic_compare_exchange_n(first_ns, &none, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
@@ -38,12 +38,12 @@ void zg_coverage_declined(enum zg_coverage_reason why) {
     if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
     uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!now) now = zg_stats->started_ns | 1; // a seccomp filter refuses clock_gettime
-    note_first(&own->first_ns, now);
-    if (zg_coverage_run) note_first(&zg_coverage_run->first_ns[why], now);
+    set_first_time(&own->first_ns, now);
+    if (zg_coverage_run_page) set_first_time(&zg_coverage_run_page->first_ns[why], now);
 }
 
 void zg_coverage_note_unwatched_child(void) {
-    if (zg_coverage_run) __atomic_fetch_add(&zg_coverage_run->unwatched_programs, 1, __ATOMIC_RELAXED);
+    if (zg_coverage_run_page) __atomic_fetch_add(&zg_coverage_run_page->unwatched_programs, 1, __ATOMIC_RELAXED);
 }
 
 void zg_coverage_publish_run(void) {
@@ -51,7 +51,7 @@ void zg_coverage_publish_run(void) {
         uint64_t now = zg_stats_get(summed[i]), before = zg_load(&zg_stats->told[i]);
         if (now != before &&
             __atomic_compare_exchange_n(&zg_stats->told[i], &before, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            __atomic_fetch_add(&zg_coverage_run->sums[i], now - before, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&zg_coverage_run_page->sums[i], now - before, __ATOMIC_RELAXED);
     }
 }
 
@@ -70,10 +70,10 @@ bool zg_coverage_open(int descriptor) {
     }
     for (int why = 0; why < zg_coverage_reason_count; why++) {
         uint64_t first = zg_load(&zg_stats->shortfalls[why].first_ns);
-        if (first) note_first(&page->first_ns[why], first);
+        if (first) set_first_time(&page->first_ns[why], first);
     }
     __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
     if (zg_filter_is_undescribed()) __atomic_fetch_add(&page->filtered_programs, 1, __ATOMIC_RELAXED);
-    zg_coverage_run = page;
+    zg_coverage_run_page = page;
     return true;
 }

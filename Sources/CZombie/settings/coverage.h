@@ -9,7 +9,7 @@
 #include "platform/base.h"
 
 // NULL if the process belongs to no run, or the page cannot be mapped.
-extern struct zg_coverage_page *zg_coverage_run;
+extern struct zg_coverage_page *zg_coverage_run_page;
 
 // Notes that a block was not isolated for this reason, with the time if it is the first.
 void zg_coverage_declined(enum zg_coverage_reason why);
@@ -24,7 +24,7 @@ void zg_coverage_note_unwatched_child(void);
 // Adds to the run's page what was counted since the last call.
 void zg_coverage_publish_run(void);
 ZG_INLINE void zg_coverage_publish(void) {
-    if (ZG_UNLIKELY(zg_coverage_run != NULL)) zg_coverage_publish_run();
+    if (ZG_UNLIKELY(zg_coverage_run_page != NULL)) zg_coverage_publish_run();
 }
 
 #endif

@@ -85,7 +85,7 @@ static void count(const char *name) {
 }
 
 void zg_run_count_unwritten(void) { count(ZG_RUN_UNWRITTEN); }
-void zg_run_count_unknown(void) { count(ZG_RUN_UNKNOWN); }
+void zg_run_count_unmapped(void) { count(ZG_RUN_UNMAPPED); }
 
 enum zg_run_sent zg_run_send(const struct zg_run_message *message) {
     char bytes[ZG_OPTION_PATH_BYTES];

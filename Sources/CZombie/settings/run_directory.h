@@ -16,7 +16,7 @@ int zg_run_open_findings(bool *is_own);
 int zg_run_open_page(uint64_t bytes);
 // Counts a finding that no file took. / Counts a process that cannot map the page of the run.
 void zg_run_count_unwritten(void);
-void zg_run_count_unknown(void);
+void zg_run_count_unmapped(void);
 // Sends a message to zguard.
 enum zg_run_sent {
     zg_run_delivered,

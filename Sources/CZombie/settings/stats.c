@@ -107,7 +107,7 @@ static void close_inherited(void) {
     stats_descriptor = -1;
 }
 
-void zg_stats_give_to(uint32_t user) {
+void zg_stats_change_owner(uint32_t user) {
     uint64_t device, inode;
     // A vfork child runs in its parent's memory until exec: the page belongs to the parent. Also, the program may have
     // closed the descriptor and opened its own file under the same number.

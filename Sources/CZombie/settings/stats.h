@@ -27,6 +27,6 @@ void zg_stats_publish(void);
 void zg_stats_after_fork_in_child(void);
 // Makes `user` the owner of the page. Call before a root process changes to that user: zguard accepts a page only if it
 // belongs to the same user as the process. Cold.
-void zg_stats_give_to(uint32_t user);
+void zg_stats_change_owner(uint32_t user);
 
 #endif

@@ -140,7 +140,7 @@ int zg_depot_depth(uint64_t captures, int depth) {
 
 // Makes room for `more` entries, under the lock. The table is kept half empty, so that most stacks fit in their
 // family's line. It becomes fuller only if the depot's limit forbids a larger table.
-static bool make_room(uint64_t more) {
+static bool grow_table(uint64_t more) {
     struct table *old = stacks, *larger = old + 1;
     uint64_t size = old->mask + 1, count = entry_count + more;
     if (ZG_LIKELY(count <= size / 2)) return true;
@@ -189,7 +189,7 @@ ZG_INLINE uint32_t child_of(uint32_t parent, uint64_t pc, uint64_t hash, uint64_
 }
 
 // Publishes the size before any thread has the id of a new node. Under the lock.
-static void tell_size(void) {
+static void publish_size(void) {
     zg_stats_set(zg_counter_stack_nodes, node_count - 1);
     zg_stats_set(zg_counter_stack_bytes, bytes_with(node_count, 0));
     zg_store(&zg_stats->layout.nodes_used, node_count);
@@ -199,7 +199,7 @@ static void tell_size(void) {
 ZG_INLINE uint64_t hash_of(const struct zg_depot_frames *frames, uint64_t outer_hash, bool knows_hashes) {
     return knows_hashes ? *frames->hashes : zg_depot_hash(outer_hash, *frames->pcs);
 }
-ZG_INLINE void go_on(struct zg_depot_frames *frames, bool knows_hashes) {
+ZG_INLINE void next_frame(struct zg_depot_frames *frames, bool knows_hashes) {
     frames->pcs += frames->pc_step;
     if (knows_hashes) frames->hashes += frames->hash_step;
 }
@@ -210,7 +210,7 @@ ZG_INLINE uint32_t append(uint32_t parent, uint64_t outer_hash, struct zg_depot_
     uint64_t end = node_count + frames.count;
     // Beyond the limit only stacks of one frame are added.
     if (bytes_with(end, 0) > most_bytes() && (parent || frames.count != 1)) return 0;
-    if (!commit_nodes(end + 1) || !make_room(2)) return 0;
+    if (!commit_nodes(end + 1) || !grow_table(2)) return 0;
     uint64_t depth = parent ? nodes[parent].pc_and_depth & ~PC_MASK : flag_of(outer_hash), hash = outer_hash;
     uint64_t last_outer = 0;
     uint64_t first_hash = hash_of(&frames, outer_hash, knows_hashes);
@@ -222,11 +222,11 @@ ZG_INLINE uint32_t append(uint32_t parent, uint64_t outer_hash, struct zg_depot_
         nodes[id] = (struct zg_depot_node){(*frames.pcs & PC_MASK) | depth, before, (uint32_t)hash};
         if (frames.ids) *frames.ids++ = id;
         before = id++;
-        go_on(&frames, knows_hashes);
+        next_frame(&frames, knows_hashes);
     } while (id < end);
     __atomic_store_n(&node_count, end, __ATOMIC_RELEASE);
     if (end >= free_nodes()) __atomic_store_n(&zg_depot_is_scarce, true, __ATOMIC_RELAXED);
-    tell_size();
+    publish_size();
     if ((first != parent + 1 || !parent) && before != first) insert(first, first_hash, home_of(parent, outer_hash));
     insert(before, hash, last_outer);
     return before;
@@ -236,7 +236,7 @@ ZG_INLINE uint32_t add(uint32_t outer, uint64_t outer_hash, struct zg_depot_fram
     uint64_t hash = outer_hash;
     uint32_t id = outer;
     zg_lock_take(&depot_lock);
-    for (bool has_nodes = commit_nodes(2) || (id = 0); has_nodes; go_on(&frames, knows_hashes)) {
+    for (bool has_nodes = commit_nodes(2) || (id = 0); has_nodes; next_frame(&frames, knows_hashes)) {
         uint64_t inner_hash = hash_of(&frames, hash, knows_hashes);
         uint32_t child = child_of(id, *frames.pcs, inner_hash, hash);
         if (!child) {
@@ -247,7 +247,7 @@ ZG_INLINE uint32_t add(uint32_t outer, uint64_t outer_hash, struct zg_depot_fram
         if (!--frames.count) {
             // All frames are known: make the last one a captured stack, unless another thread has done so meanwhile.
             uint64_t home = home_of(id, hash);
-            id = make_room(1) ? child : 0;
+            id = grow_table(1) ? child : 0;
             if (id) insert(id, inner_hash, home);
             break;
         }

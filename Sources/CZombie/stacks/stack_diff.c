@@ -101,7 +101,7 @@ ZG_INLINE uint64_t append(struct zg_stack_diff_cache *stack_diff, uint32_t at, c
     stack_diff->count = at + (uint32_t)(end - new_frame);
     if (ZG_UNLIKELY(new_frame == end)) return outer_hash(stack_diff, at - 1);
     stack_diff->use_count = uses_before(stack_diff, at);
-    if (stack_diff->with_nodes > at) stack_diff->with_nodes = at;
+    if (stack_diff->first_without_node > at) stack_diff->first_without_node = at;
     do {
         outer = hash;
         if (ZG_UNLIKELY(new_frame->fp_place & 1 || at >= stack_diff->depth))
@@ -121,7 +121,7 @@ ZG_INLINE uint64_t append(struct zg_stack_diff_cache *stack_diff, uint32_t at, c
 static ZG_NOINLINE uint32_t put(struct zg_stack_diff_cache *stack_diff) {
     uint32_t last = stack_diff->count - 1, anchor = last_anchor(stack_diff),
              begin = first_with(anchor, stack_diff->depth);
-    uint32_t first = stack_diff->with_nodes < last ? stack_diff->with_nodes : last, outer = 0;
+    uint32_t first = stack_diff->first_without_node < last ? stack_diff->first_without_node : last, outer = 0;
     if (first < begin) first = begin;
     while (first > begin && !stack_diff->nodes[first - 1]) first--;
     struct zg_depot_frames frames = {.pc_step = sizeof *stack_diff->returns / 8,
@@ -137,7 +137,7 @@ static ZG_NOINLINE uint32_t put(struct zg_stack_diff_cache *stack_diff) {
     frames.hashes = &stack_diff->frames[first].hash;
     frames.ids = &stack_diff->nodes[first];
     frames.count = last + 1 - first;
-    stack_diff->with_nodes = last + 1;
+    stack_diff->first_without_node = last + 1;
     return zg_depot_add(outer, outer_hash(stack_diff, first), &frames);
 }
 
@@ -175,7 +175,7 @@ ZG_INLINE uint32_t stack_of(struct zg_stack_diff_cache *stack_diff, uint64_t out
     uint32_t last = stack_diff->count - 1, stack = zg_depot_find(stack_diff->frames[last].hash, outer);
     if (ZG_UNLIKELY(!stack)) return adds ? put(stack_diff) : 0;
     stack_diff->nodes[last] = stack & ~ZG_DEPOT_CONTEXT_DONE;
-    stack_diff->with_nodes = last + 1;
+    stack_diff->first_without_node = last + 1;
     return stack;
 }
 
@@ -196,9 +196,9 @@ static ZG_NOINLINE int64_t join(struct zg_stack_diff_cache *stack_diff, uint32_t
     if (stack_diff->frames[count - 1].fp_place != fp_place) move_fp(stack_diff, count, fp_place);
     uint64_t outer = append(stack_diff, count, first);
     zg_depot_expect(outer); // prefetches while words are compared
-    if (ZG_UNLIKELY(anchor < stack_diff->compared && !all_unchanged(stack_diff, anchor, count))) {
+    if (ZG_UNLIKELY(anchor < stack_diff->first_compared && !all_unchanged(stack_diff, anchor, count))) {
         stack_diff->count = unchanged_count(stack_diff, anchor, count);
-        stack_diff->compared = anchor;
+        stack_diff->first_compared = anchor;
         return NOT_JOINED;
     }
     return stack_of(stack_diff, outer, adds);
@@ -215,7 +215,7 @@ uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg
     struct zg_rule_frame frame = {.pc = caller.pc, .sp = caller.sp, .fp = caller.fp};
     uint64_t high = bounds->high, end_place;
     uint64_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED), count = stack_diff->count;
-    stack_diff->compared = UINT32_MAX;
+    stack_diff->first_compared = UINT32_MAX;
     if (ZG_UNLIKELY(stack_diff->epoch != epoch || stack_diff->depth != (uint32_t)depth)) {
         stack_diff->epoch = epoch;
         stack_diff->depth = (uint32_t)depth;
@@ -236,7 +236,7 @@ uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg
         }
         if (ZG_UNLIKELY(first == stack_diff->new_frames)) goto lost;
         *--first = frame;
-        uint64_t looked = zg_rules_look(rules, frame.pc - 1);
+        uint64_t looked = zg_rules_lookup(rules, frame.pc - 1);
         if (ZG_LIKELY(zg_rule_is_simple(looked))) {
             if (zg_rule_uses_fp((zg_rule)looked, frame.sp)) first->fp_place++;
             if (ZG_UNLIKELY(!zg_rule_step((zg_rule)looked, &frame, high))) goto lost;

@@ -30,10 +30,10 @@ struct zg_stack_diff_frame {
 struct zg_stack_diff_cache {
     uint64_t epoch; // of the unwind rules
     uint32_t count;
-    uint32_t depth;      // stack depth that the anchors are computed for
-    uint32_t compared;   // current capture: frames from this one on were compared, and are unchanged
-    uint32_t use_count;  // number of `uses` while frames are appended
-    uint32_t with_nodes; // frames from this one on have no node
+    uint32_t depth;              // stack depth that the anchors are computed for
+    uint32_t first_compared;     // current capture: frames from this one on were compared, and are unchanged
+    uint32_t use_count;          // number of `uses` while frames are appended
+    uint32_t first_without_node; // frames from this one on have no node
     // Stack word that shows that the first frame is the outermost; end_place 0 if no word does.
     uint64_t end_place, end_word;
     // Each frame's pc, and where it was read. The innermost frame's pc was not read.

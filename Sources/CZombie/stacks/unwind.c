@@ -30,7 +30,7 @@ static ZG_COLD void grow(void) {
 
 uint64_t zg_unwind_epoch;
 
-void zg_unwind_forget(void) {
+void zg_unwind_invalidate_rules(void) {
     __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
@@ -86,7 +86,7 @@ static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
 }
 
 ZG_INLINE zg_rule rule_for(const struct zg_unwind_rules *table, uint64_t pc) {
-    uint64_t rule = zg_rules_look(table, pc);
+    uint64_t rule = zg_rules_lookup(table, pc);
     if (ZG_LIKELY(rule >> ZG_RULE_BITS == 0 && (rule & 3))) return (zg_rule)rule;
     return find_rule(pc);
 }
@@ -247,7 +247,7 @@ int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *b
     for (int count = 0;;) {
         frames[count++] = frame.pc;
         if (count == depth) return count;
-        uint64_t looked = zg_rules_look(table, frame.pc - 1);
+        uint64_t looked = zg_rules_lookup(table, frame.pc - 1);
         if (ZG_LIKELY(zg_rule_is_simple(looked))) {
             if (!zg_rule_step((zg_rule)looked, &frame, high)) return 0;
             if (!frame.pc) return count;

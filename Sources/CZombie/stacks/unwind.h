@@ -41,7 +41,7 @@ enum zg_step_result {
     zg_step_outermost, // there is no caller, or no known one
     zg_step_lost,      // the full rules are needed, or the words lie outside the stack
 };
-// Steps to the caller's frame on the thread's own stack, if zg_rules_look has no simple rule for the pc. sp is a
+// Steps to the caller's frame on the thread's own stack, if zg_rules_lookup has no simple rule for the pc. sp is a
 // multiple of 8. `used_fp`: the CFA was computed from fp. `end_place`: for the outermost frame, address of the word
 // that shows that it is outermost; 0 if the rules do.
 enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, bool *used_fp, uint64_t *end_place);
@@ -84,8 +84,8 @@ bool zg_unwind_has_read(uint64_t address);
 extern bool zg_unwind_recovers;
 
 // Drops all cached rules; call after an image was unloaded. Any thread.
-void zg_unwind_forget(void);
-// Advanced by zg_unwind_forget: anything derived from rules of an older epoch is invalid.
+void zg_unwind_invalidate_rules(void);
+// Advanced by zg_unwind_invalidate_rules: anything derived from rules of an older epoch is invalid.
 extern uint64_t zg_unwind_epoch;
 #define ZG_UNWIND_EPOCH UINT64_C(0xa0761d6478bd6430) // 16 times an odd number, so that values do not return
 

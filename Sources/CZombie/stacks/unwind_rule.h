@@ -39,7 +39,7 @@ ZG_INLINE uint64_t *zg_rules_entry(const struct zg_unwind_rules *table, uint64_t
     return &table->entries[scrambled << (64 - ZG_RULE_PC_BITS) >> table->shift];
 }
 // Returns the rule if the table has one for this pc. Otherwise bits above the rule are set, or it is zg_rule_none.
-ZG_INLINE uint64_t zg_rules_look(const struct zg_unwind_rules *table, uint64_t pc) {
+ZG_INLINE uint64_t zg_rules_lookup(const struct zg_unwind_rules *table, uint64_t pc) {
     uint64_t scrambled = zg_rules_scramble(pc);
     return __atomic_load_n(zg_rules_entry(table, scrambled), __ATOMIC_RELAXED) ^ scrambled << ZG_RULE_BITS;
 }

@@ -21,12 +21,13 @@ enum {
 // True: contexts that have had all their isolated blocks are due some again.
 static bool asks_again;
 
-// Adds ZG_STACK_FENCE to a stack id if fewer than fence_per_context blocks of the context have been isolated.
+// Adds ZG_STACK_ISOLATE to a stack id if fewer than fence_per_context blocks of the context have been isolated.
 static uint32_t mark(uint32_t found) {
     bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
     found &= ~ZG_DEPOT_CONTEXT_DONE;
     if (!found || settled) return found;
-    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_FENCE : found;
+    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_ISOLATE
+                                                                                      : found;
 }
 
 // While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture
@@ -34,10 +35,10 @@ static uint32_t mark(uint32_t found) {
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
-    if (thread->whole_stacks <= 0 && thread->slow_captures % SELDOM) return 0;
+    if (thread->whole_stack_score <= 0 && thread->slow_captures % SELDOM) return 0;
     uint32_t found = zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, depth, false);
-    int likely = thread->whole_stacks + (found ? KNOWN_GAIN : -KNOWN_LOSS);
-    thread->whole_stacks = likely < 0 ? 0 : likely < KNOWN_MOST ? likely : KNOWN_MOST;
+    int likely = thread->whole_stack_score + (found ? KNOWN_GAIN : -KNOWN_LOSS);
+    thread->whole_stack_score = likely < 0 ? 0 : likely < KNOWN_MOST ? likely : KNOWN_MOST;
     return found;
 }
 
@@ -50,7 +51,7 @@ static ZG_NOINLINE bool look_for_library(uint64_t *known, uint64_t pc) {
 }
 
 static bool is_library(struct zg_thread *thread, uint64_t pc) {
-    uint64_t *known = &thread->callers[(pc ^ pc >> 6) % ZG_KNOWN_CALLERS];
+    uint64_t *known = &thread->caller_is_library[(pc ^ pc >> 6) % ZG_KNOWN_CALLERS];
     return ZG_LIKELY(*known >> 1 == pc) ? *known & 1 : look_for_library(known, pc);
 }
 
@@ -88,7 +89,7 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
         hash += (mixed ^ mixed >> 32) * (UINT64_C(0xd6e8feb86659fd93) + 2 * (uint64_t)i);
     }
     if (!count) return 0;
-    uint8_t *variants = &thread->variants[family >> 28 & (ZG_STACK_FAMILIES - 1)];
+    uint8_t *variants = &thread->variants[family >> 28 & (ZG_SIBLING_STACKS - 1)];
     if (ZG_UNLIKELY(extent.for_time && family && *variants < VARIANTS)) {
         uint32_t whole = zg_stack_diff_capture(&thread->stack_diff, caller, &thread->stack, extent.most, true);
         ++*variants;
@@ -168,7 +169,7 @@ static uint32_t capture_new(struct zg_thread *thread, struct zg_caller caller, b
     return record(thread, caller, own_stack, allocates);
 }
 
-ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, const uint64_t *frame) {
+ZG_KEEPS_REGISTERS uint32_t zg_capture_cached_ways(struct zg_thread *thread, const uint64_t *frame) {
     struct zg_caller caller = zg_capture_caller(frame);
     return zg_stack_cache_find(&thread->stack_cache, caller, zg_stack_cache_key(&thread->stack_cache, caller));
 }
@@ -191,11 +192,11 @@ uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
     return stack ? stack : capture_new(thread, caller, own_stack, allocates);
 }
 
-void zg_capture_settle(struct zg_thread *thread) {
-    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), ZG_STACK_FENCE);
+void zg_capture_clear_isolation(struct zg_thread *thread) {
+    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), ZG_STACK_ISOLATE);
 }
 
-void zg_capture_ask_again(void) {
+void zg_capture_renew_isolation(void) {
     __atomic_store_n(&asks_again, true, __ATOMIC_RELAXED);
     // Invalidate the caches: their entries lack the bit.
     __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);

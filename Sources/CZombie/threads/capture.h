@@ -9,24 +9,24 @@
 
 // Flag in a stack id: the context's next block should be isolated (pages/choice.h). Set only by captures that miss the
 // thread's stack cache, so that cached contexts cost nothing.
-#define ZG_STACK_FENCE UINT32_C(0x80000000)
+#define ZG_STACK_ISOLATE UINT32_C(0x80000000)
 
-// Returns the depot id of the stack trace from the published function's frame. `allocates`: with ZG_STACK_FENCE if the
+// Returns the depot id of the stack trace from the published function's frame. `allocates`: with ZG_STACK_ISOLATE if the
 // context is due an isolated block; otherwise that bit has no meaning.
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
 // Like zg_capture, but only looks in the thread's stack cache. Returns 0 on a miss. `frame` is thread->frame, which the
 // caller has at hand.
-ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *frame);
-// Later captures of the caller's stack return no ZG_STACK_FENCE.
-void zg_capture_settle(struct zg_thread *thread);
-// The next capture of every stack returns ZG_STACK_FENCE again, even if its context has had all its isolated blocks.
-void zg_capture_ask_again(void);
+ZG_INLINE uint32_t zg_capture_cached(struct zg_thread *thread, const uint64_t *frame);
+// Later captures of the caller's stack return no ZG_STACK_ISOLATE.
+void zg_capture_clear_isolation(struct zg_thread *thread);
+// The next capture of every stack returns ZG_STACK_ISOLATE again, even if its context has had all its isolated blocks.
+void zg_capture_renew_isolation(void);
 
 // -- inline part --
 
 // Searches the other entries of the cache set, after a miss of the first.
-ZG_KEEPS_REGISTERS uint32_t zg_capture_known_further(struct zg_thread *thread, const uint64_t *frame);
-// Captures a stack that zg_capture_known did not find.
+ZG_KEEPS_REGISTERS uint32_t zg_capture_cached_ways(struct zg_thread *thread, const uint64_t *frame);
+// Captures a stack that zg_capture_cached did not find.
 uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates);
 
 ZG_INLINE struct zg_caller zg_capture_caller(const uint64_t *frame) {
@@ -35,7 +35,7 @@ ZG_INLINE struct zg_caller zg_capture_caller(const uint64_t *frame) {
 
 // Looks up the stack in the cache. Only stacks on the thread's own stack have entries; with stack_depth=0 there are
 // none.
-ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *frame) {
+ZG_INLINE uint32_t zg_capture_cached(struct zg_thread *thread, const uint64_t *frame) {
     struct zg_caller caller = zg_capture_caller(frame);
     struct zg_stack_cache *cache = &thread->stack_cache;
     uint64_t key = zg_stack_cache_key(cache, caller);
@@ -47,11 +47,11 @@ ZG_INLINE uint32_t zg_capture_known(struct zg_thread *thread, const uint64_t *fr
             return entry->stack;
         }
     }
-    return zg_capture_known_further(thread, frame);
+    return zg_capture_cached_ways(thread, frame);
 }
 
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates) {
-    uint32_t stack = zg_capture_known(thread, thread->frame);
+    uint32_t stack = zg_capture_cached(thread, thread->frame);
     return ZG_LIKELY(stack != 0) ? stack : zg_capture_slow(thread, allocates);
 }
 
@@ -62,11 +62,11 @@ enum zg_answer { zg_answer_cache, zg_answer_stack_diff, zg_answer_walk };
 void zg_observe_answer(enum zg_answer answer);
 uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates);
 #define zg_capture zg_observe_capture
-#define zg_capture_unknown zg_observe_capture
-#define zg_capture_known(thread, frame) ((void)(thread), (void)(frame), 0u)
+#define zg_capture_uncached zg_observe_capture
+#define zg_capture_cached(thread, frame) ((void)(thread), (void)(frame), 0u)
 #else
 #define zg_observe_answer(answer) ((void)0)
-#define zg_capture_unknown zg_capture_slow // for callers that have called zg_capture_known
+#define zg_capture_uncached zg_capture_slow // for callers that have called zg_capture_cached
 #endif
 
 #endif

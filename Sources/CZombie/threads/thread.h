@@ -16,7 +16,7 @@ enum {
     ZG_DEFERRED_FREES = 64,
     ZG_BUDGET_CONTEXT_BITS = 11,
     ZG_SHORTENED_STACKS = 2048,
-    ZG_STACK_FAMILIES = 4096,
+    ZG_SIBLING_STACKS = 4096,
     ZG_KNOWN_CALLERS = 64
 };
 
@@ -78,7 +78,7 @@ struct zg_thread {
     // The program's signal handler that the thread is in (faults/handled.h); NULL if none
     struct zg_handled *handled;
 
-    bool is_unfenced; // its blocks replace another allocator's and are never isolated
+    bool skips_isolation; // its blocks replace another allocator's and are never isolated
 
     uint32_t bypass_depth; // nesting depth of the bypass
 
@@ -119,16 +119,16 @@ struct zg_thread {
     struct zg_stack_diff_cache stack_diff;
     struct zg_walk walk; // the capture in progress; kept here because the program's stack may be small
     // While new stacks are shortened: score of how often the depot knew the whole stack
-    int whole_stacks;
+    int whole_stack_score;
     // Whole stacks recorded so far, per hash of the innermost frames
-    uint8_t variants[ZG_STACK_FAMILIES];
+    uint8_t variants[ZG_SIBLING_STACKS];
     struct {
         // Recent shortened stacks
         uint64_t hash;
         uint32_t id;
     } shortened_stacks[ZG_SHORTENED_STACKS];
     // Whether a caller's code lies in a library (bit 0)
-    uint64_t callers[ZG_KNOWN_CALLERS];
+    uint64_t caller_is_library[ZG_KNOWN_CALLERS];
 
     // With an overhead budget (budget.h), per context: blocks still to be bypassed, and blocks guarded so far. Not in
     // thread-local storage, which would take room on the threads' stacks.
@@ -137,8 +137,8 @@ struct zg_thread {
 };
 
 // Requests deferred work. Atomic only with respect to the thread's own signal handlers.
-ZG_INLINE void zg_thread_request_deferred(struct zg_thread *thread, enum zg_deferred_work errand) {
-    __atomic_fetch_or(&thread->deferred_work, errand, __ATOMIC_RELAXED);
+ZG_INLINE void zg_thread_request_deferred(struct zg_thread *thread, enum zg_deferred_work work) {
+    __atomic_fetch_or(&thread->deferred_work, work, __ATOMIC_RELAXED);
 }
 
 // The calling thread's state; NULL before its first call, or one of the three below

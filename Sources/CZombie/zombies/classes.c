@@ -13,7 +13,7 @@
 
 enum { STRANGERS = 1024 };
 #define LANGUAGE_BITS UINT64_C(3)
-#define GONE UINT64_C(4)
+#define MAYBE_UNLOADED UINT64_C(4)
 
 bool zg_classes_on;
 
@@ -23,7 +23,7 @@ uint64_t *zg_classes;
 // Hash of the type name of each C++ class, because another library at the same address may have another class there.
 static uint32_t *name_hashes;
 // Direct-mapped cache of pointers that are not classes.
-static uint64_t strangers[STRANGERS];
+static uint64_t non_classes[STRANGERS];
 // A pointer was validated before. If not, there is nothing to forget.
 static bool is_used;
 
@@ -58,7 +58,7 @@ static uint32_t add(uint64_t pointer, enum zg_language language, uint32_t name_h
             return (uint32_t)i + 1;
         }
         // The library was unloaded. Now it, or another library with the same class, is loaded at this address.
-        if (entry == (wanted | GONE) && name_hashes[i] == name_hash) zg_store(&zg_classes[i], entry = wanted);
+        if (entry == (wanted | MAYBE_UNLOADED) && name_hashes[i] == name_hash) zg_store(&zg_classes[i], entry = wanted);
         if (entry == wanted) return (uint32_t)i + 1;
     }
     return 0; // all probed entries are taken: treat the object as a plain block
@@ -150,7 +150,7 @@ static uint32_t swift_layout;
 // of a block: nodes of linked structures. Metadata allocated at run time also lies in a block, but its address point is
 // behind the block's first words. Decides without reading the block: the program may have protected its page, and the
 // thread may block signals.
-static bool may_be_made(uint64_t metadata) {
+static bool may_be_swift_metadata(uint64_t metadata) {
     uint64_t index, interior;
     if (!zg_slab_contains(metadata)) return true;
     struct zg_slab *slab = zg_slab_find(metadata, &index, &interior);
@@ -160,7 +160,8 @@ static bool may_be_made(uint64_t metadata) {
 static void forget(enum zg_language language) {
     for (uint64_t i = 0; zg_classes && i < ZG_CLASSES_ALL; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
-        if ((entry & LANGUAGE_BITS) == language && !(entry & GONE)) zg_store(&zg_classes[i], entry | GONE);
+        if ((entry & LANGUAGE_BITS) == language && !(entry & MAYBE_UNLOADED))
+            zg_store(&zg_classes[i], entry | MAYBE_UNLOADED);
     }
 }
 
@@ -173,7 +174,8 @@ void zg_class_set_swift_layout(enum zg_swift_layout layout) {
 // fails, their classes are forgotten.
 static bool is_swift(uint64_t metadata) {
     enum zg_swift_layout layout = (enum zg_swift_layout)__atomic_load_n(&swift_layout, __ATOMIC_ACQUIRE);
-    if (layout == zg_swift_unexpected || !may_be_made(metadata) || !zg_class_is_swift(&zg_space_own, metadata))
+    if (layout == zg_swift_unexpected || !may_be_swift_metadata(metadata) ||
+        !zg_class_is_swift(&zg_space_own, metadata))
         return false;
     struct zg_thread *thread = zg_thread_current_or_null();
     if (layout == zg_swift_unchecked && thread) zg_thread_request_deferred(thread, zg_deferred_swift_check);
@@ -188,33 +190,33 @@ static ZG_COLD uint32_t validate(uint64_t pointer, enum zg_language language) {
         is_class = is_swift(pointer);
     } else {
         char name[256];
-        is_class = !zg_lookup_is_ours(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);
+        is_class = !zg_lookup_is_in_heap(pointer) && zg_class_cxx_name(&zg_space_own, pointer, name, sizeof name);
         for (uint64_t i = 0; is_class && name[i]; i++) name_hash = name_hash * 33 + (uint8_t)name[i];
     }
     if (is_class && !zg_slab_need_deaths()) return 0;
     uint32_t number = is_class ? add(pointer, language, name_hash) : 0;
     if (number) return number;
-    zg_store(&strangers[(pointer >> 3) % STRANGERS], pointer | language);
+    zg_store(&non_classes[(pointer >> 3) % STRANGERS], pointer | language);
     return 0;
 }
 
 uint32_t zg_class_number(uint64_t pointer, enum zg_language language) {
     uint32_t number = find(pointer);
     if (ZG_LIKELY(number)) return (zg_classes[number - 1] & LANGUAGE_BITS) == language ? number : 0;
-    if (zg_load(&strangers[(pointer >> 3) % STRANGERS]) == (pointer | language)) return 0;
+    if (zg_load(&non_classes[(pointer >> 3) % STRANGERS]) == (pointer | language)) return 0;
     return validate(pointer, language);
 }
 
 struct zg_class zg_class_get(uint32_t number) {
     uint64_t entry = number && number <= ZG_CLASSES + ZG_CLASS_PROBES ? zg_load(&zg_classes[number - 1]) : 0;
-    if (!entry || entry & GONE) return (struct zg_class){zg_language_unknown, 0};
+    if (!entry || entry & MAYBE_UNLOADED) return (struct zg_class){zg_language_unknown, 0};
     return (struct zg_class){(enum zg_language)(entry & LANGUAGE_BITS), entry & ~UINT64_C(7)};
 }
 
 void zg_classes_forget_cxx(void) {
     if (!__atomic_load_n(&is_used, __ATOMIC_RELAXED)) return;
     forget(zg_language_cxx);
-    for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&strangers[i], 0);
+    for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&non_classes[i], 0);
 }
 
 // Type information and offset to top are in front of the functions, the offsets of virtual bases in front of those.

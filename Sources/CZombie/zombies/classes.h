@@ -5,7 +5,7 @@
 //
 // A pointer is validated once, by reading its target with system calls that cannot fault. After that, recognition is a
 // table lookup. Class numbers are indices into the table and stay valid.
-// zg_class_of_dead: hot path, no lock. The rest: cold.
+// zg_class_of_freed: hot path, no lock. The rest: cold.
 
 #ifndef ZG_CLASSES_H
 #define ZG_CLASSES_H
@@ -64,7 +64,7 @@ ZG_INLINE bool zg_class_may_be_pointer(uint64_t pointer) {
     return !(pointer & 7) && pointer - ZG_PAGE_BYTES < (UINT64_C(1) << ZG_ARCH_ADDRESS_BITS) - ZG_PAGE_BYTES;
 }
 
-struct zg_dead {
+struct zg_freed_class {
     uint32_t class_number; // 0: not an object
     enum zg_language language;
 };
@@ -75,15 +75,15 @@ enum { ZG_CLASSES_ALL = ZG_CLASSES + ZG_CLASS_PROBES };
 extern uint64_t *zg_classes __attribute__((visibility("hidden")));
 ZG_INLINE uint64_t zg_class_place(uint64_t pointer) { return (pointer * UINT64_C(0x9e3779b97f4a7c15)) >> 48; }
 
-ZG_INLINE struct zg_dead zg_class_look_up(uint64_t pointer, enum zg_language language) {
+ZG_INLINE struct zg_freed_class zg_class_look_up(uint64_t pointer, enum zg_language language) {
     uint64_t place = zg_class_place(pointer);
     if (ZG_LIKELY(zg_load(&zg_classes[place]) == (pointer | language)))
-        return (struct zg_dead){(uint32_t)place + 1, language};
-    return (struct zg_dead){zg_class_number(pointer, language), language};
+        return (struct zg_freed_class){(uint32_t)place + 1, language};
+    return (struct zg_freed_class){zg_class_number(pointer, language), language};
 }
 
-// Cheap filter: if false, the block was not an object. If true, ask zg_class_of_dead.
-ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_alloc_family family) {
+// Cheap filter: if false, the block was not an object. If true, ask zg_class_of_freed.
+ZG_INLINE bool zg_class_may_be_freed(const uint64_t *words, enum zg_alloc_family family) {
     if (family == zg_family_malloc || family == zg_family_aligned) {
         uint64_t bits = words[1];
         return (bits | 2) == ZG_SWIFT_DEAD_BITS || bits >> 62 == 3;
@@ -92,8 +92,8 @@ ZG_INLINE bool zg_class_may_be_dead(const uint64_t *words, enum zg_alloc_family 
 }
 
 // Returns the class of the object in a block that is being freed. Reads the block's first two words.
-ZG_INLINE struct zg_dead zg_class_of_dead(const uint64_t *words, enum zg_alloc_family family, uint64_t size) {
-    const struct zg_dead none = {0, zg_language_unknown};
+ZG_INLINE struct zg_freed_class zg_class_of_freed(const uint64_t *words, enum zg_alloc_family family, uint64_t size) {
+    const struct zg_freed_class none = {0, zg_language_unknown};
     uint64_t pointer = words[0];
     if (family == zg_family_malloc || family == zg_family_aligned) {
         uint64_t bits = words[1];

@@ -71,7 +71,7 @@ static bool write_word(void *context, uint64_t address, uint64_t word) {
     return true;
 }
 
-struct zg_counting zg_counting_find(const struct zg_registers *registers, uint64_t side, uint64_t object) {
+struct zg_counting zg_refcount_operation_find(const struct zg_registers *registers, uint64_t side, uint64_t object) {
     static const char unowned[] = "unowned reference", weak[] = "weak reference";
     struct world world = {.side = side, .object = object, .counts = LIVE_COUNTS, .weak = LIVE_WEAK};
     struct zg_arch_memory memory = {read_word, write_word, &world};

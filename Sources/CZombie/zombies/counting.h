@@ -15,6 +15,6 @@ struct zg_counting {
     const char *operation;
 };
 // `side`: start of the trap page of the object at `object`, which the instruction at registers->pc failed to access.
-struct zg_counting zg_counting_find(const struct zg_registers *registers, uint64_t side, uint64_t object);
+struct zg_counting zg_refcount_operation_find(const struct zg_registers *registers, uint64_t side, uint64_t object);
 
 #endif

@@ -137,7 +137,7 @@ extension zg_block {
     /// Quarantined, and its contents are still the fill. False for zombies whose contents were restored after a finding
     /// (on_finding=continue), and for blocks with pages that were never touched.
     var isQuarantined: Bool {
-        state == zg_state_quarantined.rawValue && header & (ZG_HEADER_OPENED | ZG_HEADER_SPARSE) == 0
+        state == zg_state_quarantined.rawValue && header & (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_SPARSE) == 0
     }
     var isSwiftZombie: Bool { header & ZG_HEADER_SWIFT != 0 }
     var isZombie: Bool { header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX) != 0 }

@@ -43,7 +43,7 @@ struct KeptText {
                     start, UInt64(text.count))
             }
             var message = [CChar](repeating: 0, count: Int(ZG_KEPT_WORDS_BYTES))
-            guard zg_kept_words(signal, isOwn, start, count, &message, UInt64(message.count)) else { return nil }
+            guard zg_kept_message(signal, isOwn, start, count, &message, UInt64(message.count)) else { return nil }
             return message.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         }
     }

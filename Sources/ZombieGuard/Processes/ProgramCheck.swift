@@ -142,7 +142,7 @@ public struct ProgramCheck: Sendable {
         }
         if let ownMachine, image.machine != ownMachine { throw foreign(name, "for another architecture") }
         // Guarded processes use the same function to decide whether a program that they execute gets the runtime.
-        switch zg_program_look(AT_FDCWD, path) {
+        switch zg_program_classify(AT_FDCWD, path) {
         case zg_program_sanitized:
             throw ProgramRefusal(
                 .cannotGuard,

@@ -28,7 +28,7 @@ package struct RunDirectory {
     package var page: String { "\(path)/\(ZG_RUN_COVERAGE)" }
     package var socket: String { "\(path)/\(ZG_RUN_SOCKET)" }
     package var unwritten: String { "\(path)/\(ZG_RUN_UNWRITTEN)" }
-    package var untold: String { "\(path)/\(ZG_RUN_UNKNOWN)" }
+    package var untold: String { "\(path)/\(ZG_RUN_UNMAPPED)" }
 
     /// Creates the outer and the inner directory.
     package init(creatingIn parent: String) throws(SystemError) {

@@ -1,9 +1,9 @@
-// A program of ordinary Swift: generics, protocols, classes with cycles broken by weak references, dictionaries, closures,
-// Codable, errors, concurrency. It prints checksums only, so its output is the same everywhere.
+// Ordinary Swift: generics, protocols, classes with cycles broken by weak references, dictionaries, closures, Codable,
+// errors, concurrency. It prints only checksums, so that its output is the same everywhere.
 
 import Foundation
 
-// MARK: - A generator of its own, so that runs are equal
+// MARK: - A random generator with a seed, for equal runs
 
 struct Sequencer: RandomNumberGenerator {
     private var state: UInt64
@@ -138,7 +138,7 @@ final class Cache<Key: Hashable, Value> {
     }
 
     deinit {
-        while let entry = newest { newest = entry.next }  // otherwise the chain is freed by recursion
+        while let entry = newest { newest = entry.next }  // avoids a recursive release of the chain
     }
 }
 
@@ -317,7 +317,7 @@ actor Ledger {
 
 @main
 struct Program {
-    /// The first argument is how often the work is done, once when absent.
+    /// The first argument is the number of rounds, one if absent.
     static func main() async throws {
         let rounds = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 1
         for _ in 0..<rounds { try await work() }

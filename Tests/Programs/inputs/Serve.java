@@ -1,4 +1,4 @@
-// An HTTP server with a pool of threads; answers are deterministic, garbage is not spared. Ends when /stop is asked for.
+// An HTTP server with a pool of threads; its answers are deterministic, and it produces much garbage. Ends when /stop is requested.
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.ByteArrayOutputStream;

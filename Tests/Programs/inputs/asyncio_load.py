@@ -1,4 +1,4 @@
-"""A server and 200 clients in one event loop, executors beside it, and a second server that is a process of its own."""
+"""A server and 200 clients in one event loop, executors beside it, and a second server in its own process."""
 import asyncio
 import concurrent.futures
 import hashlib

@@ -1,4 +1,4 @@
-// What debuggers look at: threads, containers, a library call, a fault at the end.
+// A program to debug: threads, containers, a library call, and a fault at the end.
 #include <cstdio>
 #include <cstdlib>
 #include <map>

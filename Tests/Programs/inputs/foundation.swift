@@ -1,4 +1,4 @@
-// Foundation from many sides: coding, expressions, dates, files, processes, operations, timers, XML, the network, tasks.
+// A broad use of Foundation: coding, expressions, dates, files, processes, operations, timers, XML, the network, tasks.
 import Foundation
 import Dispatch
 

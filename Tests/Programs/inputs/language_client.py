@@ -1,5 +1,5 @@
-"""Talks to a language server over its standard input and output: language_client.py SOURCE COMMAND [ARG]...
-Prints every answer, with keys in order."""
+"""Talks to a language server through its standard input and output: language_client.py SOURCE COMMAND [ARG]...
+Prints every answer, with sorted keys."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def receive():
 
 
 def ask(method, parameters):
-    """Sends a request and prints its answer. What the server asks or says in between is answered with nothing."""
+    """Sends a request and prints its answer. Answers the server's own requests with null, and ignores its notifications."""
     global number
     number += 1
     send({"id": number, "method": method, **({} if parameters is None else {"params": parameters})})
@@ -42,7 +42,7 @@ def ask(method, parameters):
 
 def show(method, message):
     result = message.get("result", message.get("error"))
-    if method == "textDocument/completion":  # what matches best depends on the server's mood
+    if method == "textDocument/completion":  # the server's order is not deterministic
         items = result["items"] if isinstance(result, dict) else result
         result = sorted(f"{item['label']} {item.get('detail')}" for item in items)
     print(method, json.dumps(result, sort_keys=True, indent=1))
@@ -68,7 +68,7 @@ ask("textDocument/definition", {"textDocument": document, "position": find("make
 ask("textDocument/semanticTokens/full", {"textDocument": document})
 ask("textDocument/foldingRange", {"textDocument": document})
 ask("textDocument/completion", {"textDocument": document, "position": {**find("items.totalWeight"), "character": find("items.totalWeight")["character"] + 6}})
-# An edit that breaks a line: symbols once more.
+# An edit that leaves a line incomplete: request the symbols again.
 end = {"line": text.count("\n"), "character": 0}
 send({"method": "textDocument/didChange", "params": {"textDocument": {**document, "version": 2}, "contentChanges": [
     {"range": {"start": end, "end": end}, "text": "func added(_ shelf: Shelf) -> Int { shelf.items.cou\n"}]}})

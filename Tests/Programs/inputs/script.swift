@@ -1,4 +1,4 @@
-// Run by the interpreter: no file is made, the compiler's process executes it.
+// For the interpreter: the compiler's process executes it without creating a file.
 import Foundation
 
 final class Node {

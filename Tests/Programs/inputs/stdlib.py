@@ -5,7 +5,7 @@ import warnings
 
 warnings.simplefilter("ignore")
 
-# What opens a browser, prints at import, or starts an editor.
+# Modules that open a browser, print when imported, or start an editor.
 SKIPPED = {"antigravity", "this", "idlelib", "turtledemo", "turtle", "tkinter", "test", "__main__"}
 
 
@@ -67,7 +67,7 @@ def threads():
             seen += 1
     for thread in started:
         thread.join()
-    # Threads that are born and die often, with their own thread-local data.
+    # Short-lived threads with their own thread-local data.
     for _ in range(60):
         local = threading.local()
         many = [threading.Thread(target=lambda: setattr(local, "data", [0] * 1000)) for _ in range(5)]
@@ -89,7 +89,7 @@ def processes():
     context = multiprocessing.get_context("fork")
     with context.Pool(3) as pool:
         print("pool", sum(pool.map(square_sum, range(60), chunksize=5)))
-    for _ in range(20):  # fork from a program that has had threads, with the heap in use
+    for _ in range(20):  # fork from a program that had threads, with the heap in use
         child = os.fork()
         if child == 0:
             data = [str(i) * 3 for i in range(5000)]

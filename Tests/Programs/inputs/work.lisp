@@ -1,4 +1,4 @@
-;; The collector protects pages and catches the faults; so does the debugger for null and stack.
+;; The garbage collector protects pages and handles the faults; null accesses and stack overflows are handled faults, too.
 (declaim (optimize (speed 1) (safety 3)))
 (defvar *live* (make-array 1000 :initial-element nil))
 (defun churn (rounds)

@@ -1,4 +1,4 @@
-% Stacks that grow by moving, one that is exhausted, threads, sorting, atoms, collections of garbage.
+% Stacks that move when they grow, an exhausted stack, threads, sorting, atoms, collections of garbage.
 :- initialization(main).
 
 fib(0, 0).

@@ -1,4 +1,4 @@
-# Strings, hashes, a garbage collector under stress, threads, fibers, forks, Ractor-free, regular expressions, structs.
+# Strings, hashes, a garbage collector under stress, threads, fibers, forks, no Ractors, regular expressions, structs.
 require 'digest'
 require 'json'
 require 'set'

@@ -1,4 +1,4 @@
-; Integers, functions, bit vectors, strings; scopes that are left again.
+; Integers, functions, bit vectors, strings; scopes that are pushed and popped.
 (declare-const a Int)
 (declare-const b Int)
 (declare-fun f (Int) Int)

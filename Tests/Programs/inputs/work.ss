@@ -1,4 +1,4 @@
-; A collector of its own with generations, continuations, memory of the C library, a deep recursion.
+; A generational garbage collector, continuations, memory of the C library, a deep recursion.
 (define (fib n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))
 (display (fib 25)) (newline)
 (define (vectors n) (if (= n 0) '() (cons (make-vector 10 n) (vectors (- n 1)))))

@@ -1,4 +1,4 @@
--- Everything printed here is the same on every run: no times, no addresses, rows in a stated order.
+-- The output is the same on every run: no times, no addresses, rows in a fixed order.
 \set ON_ERROR_STOP 0
 SET client_min_messages = warning;
 CREATE TABLE shelf (id int PRIMARY KEY, name text NOT NULL, price numeric(10,2), tags text[], data jsonb);
@@ -47,13 +47,13 @@ ROLLBACK TO one;
 COMMIT;
 SELECT count(*), sum(price) FROM shelf;
 SELECT what FROM log ORDER BY at LIMIT 4;
--- Parallel workers share memory through segments of their own; the sort goes to disk.
+-- Parallel workers share memory in their own segments; the sort goes to disk.
 SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;
 SET force_parallel_mode = on; SET work_mem = '64kB';
 SELECT count(*), sum(a.id::bigint * b.id) FROM shelf a JOIN shelf b ON a.name = b.name WHERE a.price > 3000;
 SELECT md5(string_agg(name, ',' ORDER BY price, name)) FROM shelf;
 RESET force_parallel_mode; SET max_parallel_workers_per_gather = 0;
--- Generated code.
+-- Compiled queries (JIT).
 SET jit = on; SET jit_above_cost = 0; SET jit_inline_above_cost = 0; SET jit_optimize_above_cost = 0;
 SELECT count(*), sum(price * 2 + id) FROM shelf WHERE price > 100 AND length(name) > 10 AND id % 3 = 1;
 SET jit = off;

@@ -1,4 +1,4 @@
--- Fibers on stacks of their own, an arena of its own, a log on disk, a snapshot by another thread, an exhausted stack.
+-- Fibers with their own stacks, a private arena, a log on disk, a snapshot by another thread, an exhausted stack.
 box.cfg({wal_mode = "write", log_level = 0, memtx_memory = 64 * 1024 * 1024})
 local fiber = require("fiber")
 local space = box.schema.space.create("shelf")

@@ -1,14 +1,14 @@
-// Observer of a test build: captures are compared with libunwind's answer, and both are timed.
+// Observer of a test build: compares each captured stack with libunwind's stack, and times both.
 //
-// ZG_CAPTURES            an existing directory; each process puts a file of counts there, and a log where answers differ
-// ZG_CAPTURES_MODE       compare: both answer every event, in either order by chance; who goes first is timed
-//                        ours, libunwind: only one of them answers, as in a product that had nothing else. What libunwind
-//                        says is put into the depot then, which is part of our captures, and timed apart
-// ZG_CAPTURES_EVERY      only every so many-th event is compared or timed; in between, the one or ours answers alone
+// ZG_CAPTURES            existing directory; each process writes a file of counters and a log of differing stacks there
+// ZG_CAPTURES_MODE       compare: both unwind each chosen event, in random order; the one that goes first is timed
+//                        ours, libunwind: only that one unwinds the chosen events, as in a product without the other.
+//                        libunwind's stack is also put into the depot, which our captures include; that is timed apart
+// ZG_CAPTURES_EVERY      chooses every Nth event; other events are unwound without a comparison and without a timer
 //
-// Counts lie in a shared mapping of the file, so that they outlive whatever way a process ends by; a forked child adds to
-// its parent's. libunwind is loaded with a scope of its own, for it defines functions that C++ exceptions use. Everything
-// here runs while the thread is marked as being inside the runtime: what libunwind allocates comes from libc.
+// The counters lie in a shared mapping of the file, so that they survive every kind of process end; a forked child adds
+// to its parent's. libunwind is loaded with RTLD_LOCAL, because it defines functions that C++ exceptions use. All code
+// here runs while the thread is marked as in the runtime: libunwind's allocations come from libc.
 
 #define _GNU_SOURCE
 #define UNW_LOCAL_ONLY
@@ -33,29 +33,29 @@
 #include "threads/thread.h"
 #undef zg_capture
 
-// What is counted. The first group exists for each of the three who answer: the cache, the trail, a walk.
+// Counters. The first group exists once for each source of a capture: stack cache, stack diff cache, walk.
 #define ANSWER_COUNTS(X)                                                                                               \
     X(captures)                                                                                                        \
     X(compared)                                                                                                        \
-    X(frames) /* of the compared ones */                                                                               \
+    X(frames) /* in compared captures */                                                                               \
     X(equal)                                                                                                           \
-    X(equal_to_cursor) /* unw_backtrace says otherwise, unw_step the same */                                           \
-    X(longer)          /* libunwind stopped earlier */                                                                 \
-    X(invented)        /* libunwind's first other frame is no code */                                                  \
-    X(generated)       /* ours ends in, or below, code that belongs to no image */                                     \
+    X(equal_to_cursor) /* equal to unw_step's stack, but not to unw_backtrace's */                                     \
+    X(longer)          /* libunwind's stack ends earlier */                                                            \
+    X(invented)        /* libunwind's first differing frame is not code */                                             \
+    X(generated)       /* our last frame or libunwind's next one is in no image */                                     \
     X(shorter)                                                                                                         \
     X(different)                                                                                                       \
     X(timed)                                                                                                           \
     X(ticks)
 #define PROCESS_COUNTS(X)                                                                                              \
-    X(unreached) /* libunwind did not even find the way out of this library: not compared */                           \
-    X(nested)    /* captures while libunwind was at work: there must be none */                                        \
+    X(unreached) /* not compared: libunwind's stack ends inside this library */                                        \
+    X(nested)    /* captures while libunwind runs: has to be 0 */                                                      \
     X(unwinder_timed)                                                                                                  \
     X(unwinder_ticks)                                                                                                  \
-    X(unwinder_frames) /* of the timed ones */                                                                         \
-    X(unwinder_own)    /* frames of this library in front of them */                                                   \
-    X(put_ticks)       /* to have a stack id for them */                                                               \
-    X(interrupted)     /* timed, but too slow to be true */                                                            \
+    X(unwinder_frames) /* in timed walks */                                                                            \
+    X(unwinder_own)    /* this library's frames in front of those */                                                   \
+    X(put_ticks)       /* time to put the stack into the depot */                                                      \
+    X(interrupted)     /* not timed, because implausibly slow */                                                       \
     X(clock_ticks)                                                                                                     \
     X(clock_ns)
 
@@ -79,12 +79,12 @@ static __thread enum zg_answer answer;
 static __thread uint64_t events;
 static __thread bool is_inside;
 
-// libunwind's functions by their true names, which are macros.
+// libunwind's functions are macros: NAME_OF expands one to its symbol name.
 #define TEXT(word) #word
 #define NAME_OF(macro) TEXT(macro)
 static int (*backtrace_of)(void **, int);
 #if defined(__aarch64__)
-#define GET_CONTEXT(context) unw_tdep_getcontext(context) // a macro that is the code itself
+#define GET_CONTEXT(context) unw_tdep_getcontext(context) // a macro that contains the code itself
 #else
 static int (*get_context)(unw_context_t *);
 #define GET_CONTEXT(context) get_context(context)
@@ -101,7 +101,7 @@ void zg_observe_answer(enum zg_answer who) { answer = who; }
 
 // --- time ------------------------------------------------------------------------------------------------------------
 
-// What came before has ended, what follows has not begun.
+// Reads the time after earlier instructions have completed and before later ones start.
 ZG_INLINE uint64_t read_ticks(void) {
 #ifdef __x86_64__
     __builtin_ia32_lfence();
@@ -113,7 +113,7 @@ ZG_INLINE uint64_t read_ticks(void) {
     return ticks;
 }
 
-// Reading the time takes this long itself.
+// Returns how long it takes to read the time.
 static uint64_t measure_timer(void) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 1000; i++) {
@@ -125,7 +125,7 @@ static uint64_t measure_timer(void) {
 
 static uint64_t without_timer(uint64_t ticks) { return ticks > timer_ticks ? ticks - timer_ticks : 0; }
 
-// The processor was not taken away meanwhile.
+// Returns false, and counts it, if the time is so long that the thread must have been preempted.
 static bool is_true_time(uint64_t ticks) {
     if (ticks > SLOWEST_TICKS) add(&counts->interrupted, 1);
     return ticks <= SLOWEST_TICKS;
@@ -139,7 +139,7 @@ static void note_clock(void) {
 // --- libunwind's answer ----------------------------------------------------------------------------------------------
 
 struct answer_of_unwinder {
-    int own, count; // frames of this library, which come first, and those from the caller outwards
+    int own, count; // this library's frames, which come first; then frames from the caller outwards
     uint64_t frames[OWN_FRAMES + DEPTH_MOST];
 };
 
@@ -150,8 +150,8 @@ static bool find_caller(struct answer_of_unwinder *theirs, uint64_t caller, int 
     return theirs->count > 0;
 }
 
-// The cursor's way. An interrupted frame's pc is stored plus one, as the runtime does: libunwind marks that frame, and for arm64 the signal
-// trampoline's in front of it.
+// Walks with unw_step. Stores an interrupted frame's pc plus one, as the runtime does: libunwind marks that frame as a
+// signal frame. On arm64 it marks the signal trampoline in front of it.
 static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint64_t caller) {
     unw_cursor_t cursor;
     unw_context_t context;
@@ -186,7 +186,8 @@ static bool is_in_image(uint64_t pc) {
 }
 
 static ZG_COLD bool is_code(uint64_t pc) {
-    static __thread uint64_t low, high; // the last found, for the maps of a large program take milliseconds
+    // the mapping found last: to read the maps of a large program takes milliseconds
+    static __thread uint64_t low, high;
     if (pc - 1 - low < high - low) return true;
     if (!zg_os_is_readable(pc - 1, pc)) return false;
     char line[512], permissions[5];
@@ -200,7 +201,7 @@ static ZG_COLD bool is_code(uint64_t pc) {
     return found;
 }
 
-// libunwind's answers for arm64 lack the outermost function, the one that says that nothing called it.
+// True for the outermost function, whose CFI leaves the return address undefined. libunwind omits it on arm64.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -214,8 +215,8 @@ static enum verdict judge(const uint64_t *ours, int our_count, const struct answ
     while (same < our_count && same < count && ours[same] == frames[same]) same++;
     bool lacks_outermost = same == count && our_count == count + 1 && is_outermost(ours[count]);
     if (same == count) return same == our_count || lacks_outermost ? verdict_equal : verdict_longer;
-    // Where a function has no unwind information both take the frame pointer for one. It may be any number, and what it
-    // points to no return address: libunwind does not look.
+    // In a function without unwind information both follow the frame pointer register. It may hold any number, and
+    // libunwind does not check whether the word that it takes for a return address points to code.
     if (!is_code(frames[same])) return verdict_invented;
     if (same < our_count) return verdict_different;
     bool is_generated = same && !(is_in_image(ours[same - 1]) && is_in_image(frames[same]));
@@ -251,7 +252,7 @@ static ZG_COLD void log_suspect(enum verdict verdict, const uint64_t *ours, int 
 static void compare(uint32_t stack, uint64_t caller, struct answer_of_unwinder *theirs, int got) {
     struct answer_counts *mine = &counts->answers[answer];
     uint64_t ours[DEPTH_MOST];
-    int our_count = zg_depot_get(stack & ~ZG_STACK_FENCE, ours, zg_config.stack_depth);
+    int our_count = zg_depot_get(stack & ~ZG_STACK_ISOLATE, ours, zg_config.stack_depth);
     bool by_cursor = false;
     enum verdict verdict = verdict_different;
     if (find_caller(theirs, caller, got)) verdict = judge(ours, our_count, theirs);
@@ -292,8 +293,8 @@ ZG_INLINE uint32_t capture(struct zg_thread *thread, bool allocates, bool is_tim
     return stack;
 }
 
-// libunwind's walk begins here, not in the published function's caller: the time for the frames in between is taken off,
-// as their share in the number of frames.
+// libunwind's walk begins here, not in the API entry's caller. The time for the frames between is subtracted, in
+// proportion to their number.
 ZG_INLINE int ask_unwinder(struct answer_of_unwinder *theirs, uint64_t caller, bool is_timed) {
     int depth = zg_config.stack_depth;
     uint64_t begin = is_timed ? read_ticks() : 0;
@@ -322,7 +323,7 @@ static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
 
 static uint32_t answer_both(struct zg_thread *thread, bool allocates, uint64_t caller, uint64_t event) {
     struct answer_of_unwinder theirs;
-    bool ours_first = zg_mix(event) & 1; // not in turns: so do allocations and frees come
+    bool ours_first = zg_mix(event) & 1; // random, because allocations and frees alternate
     int got = ours_first ? 0 : ask_unwinder(&theirs, caller, true);
     uint32_t stack = capture(thread, allocates, ours_first);
     if (ours_first) got = ask_unwinder(&theirs, caller, false);
@@ -364,7 +365,7 @@ static bool load_unwinder(void) {
     unw_addr_space_t *local = dlsym(library, NAME_OF(unw_local_addr_space));
     if (!backtrace_of || !init_local || !step || !get_register || !is_signal_frame || !set_caching || !local)
         return false;
-    return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // no lock
+    return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // without libunwind's lock
 }
 
 static struct counts *map_counts(const char *folder) {

@@ -1,5 +1,5 @@
-// Observer of a test build: every capture is compared with a walk from scratch, and a difference traps. Once the depot has
-// begun to shorten stacks, so does one that is longer, or has another frame.
+// Observer of a test build: compares every capture with a walk from scratch, and traps if they differ. Once the depot
+// has begun to shorten stacks, a capture may lack outer frames of the walk.
 // Hot path; no lock.
 
 #include "pages/fence.h"
@@ -18,7 +18,7 @@ uint32_t zg_observe_capture(struct zg_thread *thread, bool allocates) {
     if (!zg_config.stack_depth) return stack;
     struct zg_walk walk;
     uint64_t frames[ZG_STACK_MAX_DEPTH];
-    int count = zg_depot_get(stack & ~ZG_STACK_FENCE, frames, zg_config.stack_depth);
+    int count = zg_depot_get(stack & ~ZG_STACK_ISOLATE, frames, zg_config.stack_depth);
     zg_unwind_fast(caller, &thread->stack, zg_config.stack_depth, &walk);
     bool shortens = zg_stats->degradations >> zg_degradation_stacks_shortened & 1;
     bool equal = count == walk.count || (shortens && count && count < walk.count);

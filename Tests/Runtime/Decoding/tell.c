@@ -1,5 +1,5 @@
-// Words on standard input; a line for each: what it does (0 nothing, 1 read, 2 write, 3 execute), the register that its place is
-// counted from, and what is added to it.
+// Decodes instruction words from standard input. Prints a line for each word: its access (0 none, 1 read, 2 write, 3
+// execute), the base register, and the offset.
 #include <inttypes.h>
 #include <stdio.h>
 

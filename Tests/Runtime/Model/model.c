@@ -1,14 +1,14 @@
-// A long random sequence of all allocation functions from several threads, against a model of what every block is and holds.
+// Runs a long random sequence of all allocation functions on several threads, and checks every block against a model.
 // usage: model OPERATIONS THREADS SEED [fill] [round=N] [huge=MIB] [nofork]
-//   fill     freed blocks are read: they have to hold the fill (for runs in which no dead block has pages of its own)
-//   round    operations of a thread from its beginning to its end
-//   huge     the largest block, in MiB
+//   fill     read freed blocks, which have to hold the fill (for runs in which no freed block was isolated)
+//   round    operations of one thread in a round
+//   huge     size of the largest block, in MiB
 //
-// Threads run in rounds. What a thread leaves behind the next round's threads take over, and while they run they exchange
-// blocks. Each thread's sequence follows from the seed, its number and the round; a failure names them. Between rounds, when
-// nobody else is in the runtime, its invariants are checked if it was built for that.
+// Threads run in rounds, and exchange blocks while they run. The next round's threads take over the blocks that a round
+// leaves. Each thread's sequence depends on the seed, its number, and the round; a failure prints these. Between
+// rounds, when no thread is in the runtime, the runtime's invariants are checked if it was built with that check.
 //
-// A map of one byte for each 16 of address space says which are taken, so that no two blocks in use overlap.
+// A map with one byte for each 16 bytes of address space marks live blocks, so that overlapping blocks are found.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// The C++ library's, by their published names.
+// C++ operators new and delete, by their mangled names.
 void *_Znwm(size_t), *_Znam(size_t), *_ZnwmRKSt9nothrow_t(size_t, const void *),
     *_ZnamRKSt9nothrow_t(size_t, const void *);
 void *_ZnwmSt11align_val_t(size_t, size_t), *_ZnamSt11align_val_t(size_t, size_t);
@@ -59,7 +59,7 @@ struct worker {
 static struct worker workers[THREADS_MOST];
 static uint64_t seed, huge_bytes = UINT64_C(300) << 20;
 static bool reads_fill, forks = true;
-static unsigned char *taken; // one byte for 16 of address space
+static unsigned char *taken; // one byte for each 16 bytes of address space
 static void (*free_sized_function)(void *, size_t);
 static void (*free_aligned_sized_function)(void *, size_t, size_t);
 
@@ -86,9 +86,10 @@ static inline uint64_t next(struct worker *worker) {
     return x * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-// --- contents ----------------------------------------------------------------------------------------------------------
+// --- contents --------------------------------------------------------------------------------------------------------
 
-// Word i of a block. Blocks up to SPARSE are filled; of others both ends, and a word now and then.
+// Returns the expected word i of a block. Blocks up to SPARSE bytes are filled; larger ones at both ends and at some
+// words between.
 enum { SPARSE = 512 };
 static inline uint64_t word_of(const struct block *block, uint64_t i) {
     return (block->salt + i) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(uintptr_t)0x5a5a;
@@ -111,7 +112,7 @@ static void write_contents(const struct block *block) {
     if (rest) __builtin_memcpy(block->start + 8 * words, &word, rest);
 }
 
-// The first `kept` bytes, of what was written to a block of `old` bytes.
+// Checks the first `kept` bytes of a block that was filled when it had `old` bytes.
 static void check_kept(const struct worker *worker, const struct block *block, uint64_t kept, uint64_t old,
                        const char *when) {
     uint64_t words = old / 8, rest = old % 8, word, wrong = 0, expected;
@@ -130,7 +131,7 @@ static void check_kept(const struct worker *worker, const struct block *block, u
              (void *)block->start, when);
 }
 
-// --- which addresses are taken -----------------------------------------------------------------------------------------
+// --- which addresses are taken ---------------------------------------------------------------------------------------
 
 enum { WHOLE_MOST = 1024, STEP = 4096 };
 
@@ -162,14 +163,14 @@ static void leave_addresses(const struct block *block) {
     taken[(end - 1) >> 4] = 0;
 }
 
-// --- operations --------------------------------------------------------------------------------------------------------
+// --- operations ------------------------------------------------------------------------------------------------------
 
 static size_t size_from(struct worker *worker, uint64_t r) {
     unsigned which = r >> 8 & 4095;
     r >>= 24;
     if (which < 3000) return r % 200;
     if (which < 3700) return r % 1200;
-    if (which < 3900) { // at the edges of size classes
+    if (which < 3900) { // near the limits of size classes
         size_t base = (size_t)16 << r % 12, quarter = base / 4 * (r >> 8 & 3), by = r >> 16 & 15;
         return base + quarter + by - 7;
     }
@@ -283,7 +284,7 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
         break;
     }
     if (errno != 1234) fail(worker, "a free of %zu bytes changed errno to %d", size, errno);
-    // Those that are no slots leave the quarantine first, perhaps at once.
+    // Blocks that are not slots leave the quarantine first, perhaps at once.
     if (reads_fill && size >= 16 && size <= 32768 && block->alignment <= 4096) {
         uint64_t head, tail, wanted = UINT64_C(0x5555555555555555);
         __builtin_memcpy(&head, start + 8, 8), __builtin_memcpy(&tail, start + size - 8, 8);
@@ -298,7 +299,7 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
 static __attribute__((noinline)) void do_resize(struct worker *worker, struct block *block, uint64_t r) {
     if (block->family != family_c && block->family != family_aligned) return do_free(worker, block, r);
     size_t old = block->size, size = size_from(worker, next(worker));
-    if (r & 3) size = old + (r >> 8) % (old / 2 + 32) - (r & 4 ? old / 3 : 0); // as containers do it
+    if (r & 3) size = old + (r >> 8) % (old / 2 + 32) - (r & 4 ? old / 3 : 0); // by about as much as containers do
     if (!size) size = 1;
     check_kept(worker, block, old, old, "before realloc");
     leave_addresses(block);
@@ -313,12 +314,13 @@ static __attribute__((noinline)) void do_resize(struct worker *worker, struct bl
     worker->operations++;
 }
 
-// What cannot be had, and what is not allowed.
+// Calls that must fail, and calls of free with NULL.
 static void do_fail(struct worker *worker, struct block *block, uint64_t r) {
     void *made = &made;
     int expected = ENOMEM;
     errno = 0;
-    // The last resort before libc is to empty the quarantine, which other threads' dead blocks would leave.
+    // Before it falls back to libc, the runtime empties the quarantine. With `fill`, the cases that lead there are left
+    // out, because other threads' freed blocks would leave the quarantine.
     switch (r % (reads_fill ? 6 : 9)) {
     case 0: made = malloc((size_t)PTRDIFF_MAX + 1 + r); break;
     case 1: made = calloc(UINT64_C(1) << 33, UINT64_C(1) << 33); break;
@@ -401,7 +403,7 @@ static void step(struct worker *worker) {
     if (rare < 300) return do_libc(worker, r >> 20);
     if (rare < 330) return do_fail(worker, block, r >> 20);
     if (rare < 332) malloc_trim(0), worker->operations++;
-    // As many blocks as now and then: from a few to all that there is room for.
+    // Change the number of blocks in use from time to time: from a few to all slots.
     if (rare < 380) worker->window = 32 + (r >> 20) % (rare < 350 ? SLOTS - 31 : 200);
     if (rare >= 380 && rare < 384)
         for (int i = 0; i < SLOTS; i++)
@@ -409,7 +411,7 @@ static void step(struct worker *worker) {
     if (rare == 384 && forks && !worker->is_child) do_fork(worker);
 }
 
-// Other stacks: the same from some frames further in.
+// Runs the operations in deeper frames, so that their stacks differ.
 static __attribute__((noinline)) void step_deeper(struct worker *worker, unsigned depth) {
     volatile char room[40];
     room[depth % 40] = 1;
@@ -452,7 +454,7 @@ int main(int count, char **words) {
     if (taken == MAP_FAILED) return perror("model: no address space for the map"), 1;
     free_sized_function = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
     free_aligned_sized_function = (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
-    const char *(*broken)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "zg_invariants_broken");
+    const char *(*broken)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "zg_invariants_check");
     struct timespec started, now;
     clock_gettime(CLOCK_MONOTONIC, &started);
     uint64_t checked = 0;
@@ -474,7 +476,7 @@ int main(int count, char **words) {
             pthread_join(workers[i].thread, NULL);
             done += workers[i].operations;
         }
-        // The heirs: blocks that were made by one thread are freed by another.
+        // Rotate the blocks among the threads, so that one thread frees what another has allocated.
         for (int i = 0; i < SLOTS && threads > 1; i++) {
             struct block first = workers[0].blocks[i];
             for (unsigned j = 0; j + 1 < threads; j++) workers[j].blocks[i] = workers[j + 1].blocks[i];

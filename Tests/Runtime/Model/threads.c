@@ -1,12 +1,12 @@
-// The heap with threads, under ThreadSanitizer: allocations, frees, resizings, trims and threads that begin and end, by the
-// heap's internal names, with blocks made by one thread and freed by another.
+// Runs the heap's internal functions on several threads under ThreadSanitizer: allocation, free, realloc, trim, and the
+// start and end of threads. Blocks are allocated by one thread and freed by another.
 // usage: threads OPERATIONS SEED
 //
-// What cannot be under it: signal handlers and what runs in them (the handler of TSan's own stands in between), fork, the
-// interposed functions (TSan brings malloc, pthread_create and sigaction of its own), and the captures of stacks (they read
-// the words of their callers' frames while those are in use, as intended; stack_depth=0 leaves them out). Verifying the
-// quarantine while others evict and use again reads contents that change, as intended: a difference counts only if the record
-// says afterwards that the block has been dead all along. So that is done when the threads have ended.
+// These do not work under TSan: signal handlers (TSan's own handler runs first), fork, the interposed functions (TSan
+// replaces malloc, pthread_create and sigaction itself), and stack captures (they read words of callers' frames that
+// are in use, by design; stack_depth=0 disables them). The quarantine is verified only after the threads have ended.
+// While other threads evict and reuse blocks, it reads changing contents by design: a difference counts only if the
+// record says afterwards that the block stayed freed.
 
 #include <pthread.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@
 #include "settings/stats.h"
 #include "threads/thread.h"
 
-// Parts of queues are unmapped and others mapped in their place by system calls of our own, which TSan does not see: to it the
-// new memory is the old.
+// The runtime replaces parts of queues by new mappings with its own system calls, which TSan does not see: TSan takes
+// the new memory for the old.
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void) { return "race:release_spares\n"; }
 
@@ -94,7 +94,7 @@ static void *run(void *context) {
             pthread_mutex_unlock(&shared_lock);
             break;
         }
-        case 7: // as a fault handler looks, at any time
+        case 7: // look up an address at any time, as a fault handler does
             if (zg_lookup_block((uint64_t)*block + (more & 0xfffff), &view) && view.size > UINT64_C(1) << 40) abort();
             break;
         case 8:

@@ -1,5 +1,5 @@
-// Eight tasks do the same kinds of work at the same time, each in another order, while other threads race.
-// The answers are the same in every run; whatever is found to be dead ends the program with status 3.
+// Eight tasks do the same kinds of work at the same time, each in another order, while other threads race. The answers
+// are the same in every run. A use of a destroyed object ends the program with status 3.
 
 import Foundation
 
@@ -37,8 +37,8 @@ struct Exerciser {
         for answer in answers.sorted() { print(answer) }
         for (name, answer) in await others.value { print(name, answer) }
 
-        // What still ends elsewhere (deinits on other executors, thread-locals) has a moment; then nothing may be left but
-        // the default value of a task-local.
+        // Wait until deinits on other executors and thread-locals have ended. Then no instance may be left except the
+        // default value of a task-local.
         var (alive, registered) = (0, 0)
         for _ in 0..<2000 {
             (alive, registered) = (Census.alive - 1, await Registered.alive)

@@ -1,4 +1,4 @@
-// Dispatch, operations, threads and locks. None of this may run on the threads of Swift's concurrency: it blocks.
+// Dispatch, operations, threads and locks. All of this blocks, and so must not run on Swift's concurrency threads.
 
 import Dispatch
 import Foundation
@@ -87,7 +87,7 @@ func timers() -> Int {
     }
     group.wait()
     require(sources.allSatisfy(\.isCancelled), "a timer that was not cancelled")
-    // A source that is fed by hand, and a child process.
+    // A source that gets its data from the program, and a child process.
     let sum = Counter(), feed = DispatchSource.makeUserDataAddSource(queue: queue)
     feed.setEventHandler { [unowned feed = feed as! DispatchSource] in sum.add(Int(bitPattern: feed.data)) }
     feed.activate()
@@ -143,7 +143,7 @@ func operations() -> Int {
         cache.setObject(Leaf(round), forKey: key)
         if round % 500 == 0 { cache.removeAllObjects() }
     }
-    cache.removeAllObjects()  // the entries of a cache that just goes away stay behind
+    cache.removeAllObjects()  // a cache that is only released leaks its entries
     return counter.value
 }
 

@@ -1,9 +1,9 @@
-// The last release of an object against everything that other threads may do at that moment.
+// The last release of an object races with every operation that other threads may do at that moment.
 
 import Foundation
 import Synchronization
 
-/// Threads that all begin a round together.
+/// Threads that start each round together.
 final class Starter: Sendable {
     private let waiting = Atomic<Int>(0)
     private let round = Atomic<Int>(0)
@@ -38,8 +38,8 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     for thread in threads { thread.wait() }
 }
 
-/// Each reader loads its own weak reference again and again; the owner lets the object go in between, and whoever is the
-/// last to hold it destroys it.
+/// Each reader loads its own weak reference repeatedly, while the owner releases the object. The last holder destroys
+/// it.
 func weakAgainstDeinit(rounds: Int) -> Int {
     let readers = 4, starter = Starter(threads: readers + 1)
     nonisolated(unsafe) var boxes: [WeakBox<Leaf>] = []
@@ -74,7 +74,7 @@ func weakAgainstDeinit(rounds: Int) -> Int {
     return seen.value
 }
 
-/// All hold the object, all copy it, and any of them may be the last to let go.
+/// All threads hold and copy the object, and any of them may release it last.
 func lastRelease(rounds: Int) -> Int {
     let count = 4, starter = Starter(threads: count)
     nonisolated(unsafe) let shared = UnsafeMutablePointer<Parent?>.allocate(capacity: count)
@@ -95,7 +95,7 @@ func lastRelease(rounds: Int) -> Int {
                 sum.add(copies.reduce(0) { $0 + $1.children.count })
                 let child = copies[0].children[number % 3]
                 require(child.parent === mine && child.isIntact, "a dead child")
-                let late = { [unowned mine] in mine.visits }  // unowned references dropped by any thread
+                let late = { [unowned mine] in mine.visits }  // any thread may release these unowned references
                 _ = opaque(late)
             }
             starter.wait()
@@ -104,7 +104,7 @@ func lastRelease(rounds: Int) -> Int {
     return sum.value
 }
 
-/// Objects made here and destroyed there, through a bounded queue.
+/// Objects are created by one thread and destroyed by another, through a bounded queue.
 func handover(rounds: Int) -> Int {
     let queue = Mutex<[Tracked]>([]), sum = Counter(), left = Atomic<Int>(rounds * 2)
     onThreads(4) { number in

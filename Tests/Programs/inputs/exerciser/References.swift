@@ -1,4 +1,4 @@
-// Weak, unowned and unmanaged references in every order in which object and reference can go.
+// Weak, unowned and unmanaged references, with object and reference released in every order.
 
 import Foundation
 
@@ -57,7 +57,7 @@ final class Child: Tracked, @unchecked Sendable {
     }
 }
 
-/// Retains itself, forms and loads weak references, and makes other objects while it is being destroyed.
+/// While it is being destroyed, it retains itself, forms and loads weak references, and creates other objects.
 final class Busy: Tracked, @unchecked Sendable {
     nonisolated(unsafe) static var weakSeen = 0
     var friend: Leaf? = Leaf(1)
@@ -80,7 +80,7 @@ func weakReferences(_ seed: Int) -> Int {
     var numbers = Numbers(seed: seed)
     var sum = 0
     for round in 0..<1500 {
-        // The object goes first, the references later; or the other way round; or in between.
+        // The object is released before the references, after them, or between.
         var object: Leaf? = Leaf(round)
         var boxes = (0..<numbers.below(6)).map { _ in WeakBox(object: object) }
         if numbers.below(2) == 0 { boxes.append(contentsOf: boxes) }  // copies of weak references
@@ -107,7 +107,7 @@ func weakReferences(_ seed: Int) -> Int {
 func unownedReferences(_ seed: Int) -> Int {
     var numbers = Numbers(seed: seed)
     var sum = 0
-    var late: [() -> Int] = []  // closures that hold unowned references to what is gone; they are never called
+    var late: [() -> Int] = []  // closures with unowned references to destroyed objects; never called
     var boxes: [UnownedBox<Leaf>] = []
     for _ in 0..<400 {
         let parent = Parent()
@@ -120,7 +120,7 @@ func unownedReferences(_ seed: Int) -> Int {
         boxes.append(boxes[boxes.count - 1])
         sum += boxes[boxes.count - 1].object.value
         let box = WeakBox(object: leaf)
-        sum += box.object?.value ?? 0  // unowned and weak on one object: counts in a side table
+        sum += box.object?.value ?? 0  // unowned and weak references to one object need a side table
         if numbers.below(20) == 0 { late.removeAll() }
         if numbers.below(20) == 0 { boxes.shuffle(using: &numbers) }
         if numbers.below(30) == 0 { boxes.removeLast(boxes.count / 2) }
@@ -152,7 +152,7 @@ func unmanagedReferences(_ seed: Int) -> Int {
     slots.deinitialize(count: 64)
     slots.deallocate()
 
-    // Raw memory that looks like an object, alive or just destroyed, and is none.
+    // Raw memory that looks like a live or a just destroyed object, and is not one.
     for round in 0..<500 {
         let leaf = Leaf(round)
         let size = 16 + 16 * numbers.below(12)

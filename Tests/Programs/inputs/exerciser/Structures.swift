@@ -1,8 +1,8 @@
-// Lists, trees, graphs and buffers: how objects hang together, and how they come apart.
+// Lists, trees, graphs and buffers: how objects are linked and destroyed.
 
 import Foundation
 
-/// Destroyed by recursion, as deep as it is long.
+/// Its deinit recurses along the whole list.
 final class Link: Tracked, @unchecked Sendable {
     var next: Link?
     let number: Int
@@ -48,7 +48,7 @@ indirect enum Expression {
     }
 }
 
-/// A graph full of cycles, which are broken by hand at the end.
+/// A graph with many cycles, which are broken explicitly at the end.
 final class Vertex: Tracked, @unchecked Sendable {
     var edges: [Vertex] = []
     var back: [ObjectIdentifier: WeakBox<Vertex>] = [:]
@@ -72,7 +72,7 @@ final class Vertex: Tracked, @unchecked Sendable {
     }
 }
 
-/// Elements behind a header, in memory that the class itself allocates.
+/// Elements behind a header, in the class's own memory (tail allocation).
 final class Buffer: ManagedBuffer<Buffer.Header, Leaf> {
     struct Header {
         var count: Int
@@ -97,7 +97,7 @@ final class Buffer: ManagedBuffer<Buffer.Header, Leaf> {
     }
 }
 
-/// A value with a copy on write of its own.
+/// A value type with its own copy on write.
 struct Ledger {
     private final class Storage: Tracked, @unchecked Sendable {
         var entries: [Int: [Leaf]]
@@ -121,7 +121,7 @@ struct Ledger {
     var total: Int { storage.entries.values.joined().reduce(0) { $0 + $1.value } }
 }
 
-/// A value that is never copied, with an end of its own.
+/// A noncopyable value with a deinit.
 struct Ticket: ~Copyable {
     let leaf: Leaf
     let onEnd: Leaf
@@ -148,7 +148,7 @@ func lists() -> Int {
             at = link.next
         }
         at = nil
-        list = nil  // all of it, by recursion
+        list = nil  // recursive deinit of the whole list
     }
     return sum
 }
@@ -177,7 +177,7 @@ func buffers(_ seed: Int) -> Int {
     var sum = 0
     var kept: [Buffer] = []
     for round in 0..<300 {
-        // Now and then one that is larger than a slab's slot, or than what is retired at once.
+        // Some are larger than a slab's slot, or larger than the size from which blocks are retired at once.
         let count = round % 100 == 99 ? 150_000 : round % 20 == 19 ? 6000 : numbers.below(40)
         let buffer = Buffer.make(count)
         sum &+= buffer.total
@@ -201,7 +201,7 @@ func values(_ seed: Int) -> Int {
     }
     sum &+= ledgers.reduce(0) { $0 &+ $1.total &+ $1.copies }
 
-    // Rows that are shared until somebody writes, and sizes from a few bytes to megabytes.
+    // Rows that are shared until a write, in sizes from a few bytes to megabytes.
     let rows = (0..<60).map { Array(repeating: $0, count: 1 << ($0 % 12)) }
     var copy = rows
     for at in stride(from: 0, to: copy.count, by: 3) { copy[at][0] += 1 }

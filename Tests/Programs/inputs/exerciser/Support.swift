@@ -1,4 +1,4 @@
-// What all parts share: numbers that are the same in every run, checksums, and a census of instances.
+// Shared by all parts: random numbers with a seed, checksums, and a census of instances.
 
 import Foundation
 import Synchronization
@@ -31,14 +31,14 @@ struct Checksum: CustomStringConvertible {
     var description: String { String(value, radix: 16) }
 }
 
-/// Counts instances. At the end of the program as many must have gone as came.
+/// Counts instances. At the end of the program, all must have been destroyed.
 enum Census {
     static let born = Atomic<Int>(0)
     static let gone = Atomic<Int>(0)
     static var alive: Int { born.load(ordering: .acquiring) - gone.load(ordering: .acquiring) }
 }
 
-/// The root of most classes here. `mark` is destroyed with the instance, so whoever sees another value saw a dead one.
+/// The root of most classes here. deinit destroys `mark`, so that a use of a destroyed instance sees another value.
 class Tracked: @unchecked Sendable {
     static let alive = 0x5afe_0b1e
     private(set) var mark = Tracked.alive
@@ -63,7 +63,7 @@ final class Leaf: Tracked, @unchecked Sendable {
     }
 }
 
-/// A condition of the program's own: a failure is a wrong answer, not a matter of taste.
+/// A condition that must always hold: a failure means a wrong answer.
 @inline(never)
 func require(_ condition: Bool, _ what: @autoclosure () -> String, line: Int = #line, file: String = #fileID) {
     if condition { return }
@@ -71,7 +71,7 @@ func require(_ condition: Bool, _ what: @autoclosure () -> String, line: Int = #
     exit(3)
 }
 
-/// Keeps the optimizer from seeing what a value is, and objects from being placed on the stack.
+/// Hides a value from the optimizer, and prevents stack allocation of objects.
 @inline(never)
 @_optimize(none)
 func opaque<T>(_ value: T) -> T { value }

@@ -21,7 +21,7 @@ actor Bank {
     }
 }
 
-/// Its deinit runs on its own executor, after the last release elsewhere.
+/// Its deinit runs on its own executor, after the last release on another thread.
 actor Closer {
     private let counter: Counter
     private var leaves: [Leaf] = []
@@ -46,7 +46,7 @@ final class Registered {
     isolated deinit { Registered.alive -= leaf.value }
 }
 
-/// Jobs on a thread of our own.
+/// An executor with its own thread.
 final class Lane: SerialExecutor, @unchecked Sendable {
     private let queue = DispatchQueue(label: "lane")
 
@@ -137,11 +137,11 @@ func streams(_ seed: Int) async -> Int {
             for number in 0..<300 { continuation.yield(Leaf(number)) }
             continuation.finish()
         }
-        if policy > 0 { await producer.value }  // so that what is dropped does not depend on who is faster
+        if policy > 0 { await producer.value }  // so that the dropped elements do not depend on timing
         for await leaf in stream { sum += leaf.value }
         await producer.value
     }
-    // A stream that nobody reads to its end, and one whose reader is cancelled.
+    // One stream is not read to its end, and the reader of another is canceled.
     let ended = Counter()
     do {
         let stream = AsyncStream<Leaf> { continuation in

@@ -42,7 +42,7 @@ final class Odd<Element: Hashable>: Triangle, @unchecked Sendable {
     override var area: Double { super.area + Double(extra.count) }
 }
 
-/// Aligned to 16 bytes, so it is allocated another way.
+/// Aligned to 16 bytes, so that the runtime allocates it with another function.
 final class Vector: Tracked, Shape, @unchecked Sendable {
     var lanes = SIMD8<Float>(1, 2, 3, 4, 5, 6, 7, 8)
 
@@ -57,7 +57,7 @@ final class Vector: Tracked, Shape, @unchecked Sendable {
     }
 }
 
-/// Instances of every size: 16 bytes more with each level.
+/// Instances of many sizes: each level adds 16 bytes.
 class Sized<Payload>: Tracked, @unchecked Sendable {
     var payload: Payload
     init(_ payload: Payload) {

@@ -5,7 +5,7 @@
 // locks, and the loader calls malloc while it holds them.
 
 #define _GNU_SOURCE
-#include "process/watch.h"
+#include "process/maintenance_thread.h"
 
 #include <gnu/libc-version.h>
 #include <pthread.h>
@@ -33,9 +33,9 @@ extern void *__libc_stack_end;
 #define IDLE_NS (2000 * MS)      // the process is idle after this time with at most IDLE_CALLS allocations and frees
 #define SHORT_IDLE_NS (400 * MS) // the same if memory was short within SHORT_AGO_NS
 #define SHORT_AGO_NS (60000 * MS)
-#define WORTHLESS_NS (30000 * MS) // the thread exits after this time without enough to return
-#define RETRY_NS (30000 * MS)     // no new attempt for this time after pthread_create failed
-#define LEAVING_NS (200 * MS)     // zg_watch_stop waits this long for the thread to exit
+#define EXIT_AFTER_NS (30000 * MS) // the thread exits after this time without enough to return
+#define RETRY_NS (30000 * MS)      // no new attempt for this time after pthread_create failed
+#define STOP_WAIT_NS (200 * MS)    // zg_maintenance_thread_stop waits this long for the thread to exit
 enum { IDLE_CALLS = 128 };
 enum { STACK_BYTES = 256 << 10 };
 
@@ -50,8 +50,8 @@ static int pid; // the process that may run the thread; a vfork child shares thi
 extern int libcs_set_stack_size(pthread_attr_t *, size_t) ZG_SINCE_FIRST_GLIBC("pthread_attr_setstacksize");
 typedef int set_mask_function(pthread_attr_t *, const sigset_t *);
 static int (*next_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-static uint64_t failed_ns; // time of the last failed pthread_create, 0 if none
-static int watcher;        // tid of the runtime's thread that was started last, 0 if none was
+static uint64_t create_failed_ns; // time of the last failed pthread_create, 0 if none
+static int watcher;               // tid of the runtime's thread that was started last, 0 if none was
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
@@ -75,8 +75,8 @@ struct watch {
     enum zg_pressure_reach reach;
     // `activity`: allocations + frees when the process was last seen active, at `active_ns`
     uint64_t activity, active_ns;
-    uint64_t worth_ns; // last time there was enough memory to return
-    bool relieved;     // memory was returned since the process became idle
+    uint64_t last_useful_ns; // last time there was enough memory to return
+    bool relieved;           // memory was returned since the process became idle
 };
 
 static bool was_short(uint64_t now) {
@@ -99,13 +99,13 @@ static void give_back_when_idle(struct zg_thread *thread, struct watch *watch, u
 static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return 0;
-    zg_maintenance_answer(thread);
+    zg_maintenance_handle_request(thread);
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
     struct zg_process_state process;
     bool known = false;
     if (zg_maintenance_begin()) {
         known = zg_pressure_process(&process);
-        zg_maintenance_take_look(thread, watch->reach);
+        zg_maintenance_check_if_due(thread, watch->reach);
         zg_maintenance_end();
     } else {
         process = (struct zg_process_state){.as_at_start = true};
@@ -116,18 +116,18 @@ static ZG_NOINLINE uint64_t watch_once(struct watch *watch) {
     bool something = level || zg_quarantine_bytes() > ZG_WORTH_LOOKING ||
                      zg_maintenance_backed_bytes() > ZG_WORTH_LOOKING ||
                      zg_maintenance.course.cap != zg_config.quarantine_bytes;
-    if (zg_maintenance_is_worth_a_thread() || level) watch->worth_ns = now;
+    if (zg_maintenance_is_worth_a_thread() || level) watch->last_useful_ns = now;
     zg_thread_leave(thread);
     // Exit if /proc/self/status cannot be read. If the main thread has called pthread_exit, the process ends with its
     // last other thread: exit if only this thread is left (`threads` still counts the main thread).
-    if (!known || now - watch->worth_ns >= WORTHLESS_NS) return 0;
+    if (!known || now - watch->last_useful_ns >= EXIT_AFTER_NS) return 0;
     if (process.main_ended) return process.threads <= 2 ? 0 : WATCHED_NS;
     return something || was_short(now) ? WATCHED_NS : QUIET_NS;
 }
 
 static void *watch_memory(void *unused) {
     (void)unused;
-    struct watch watch = {.reach = zg_pressure_kept};
+    struct watch watch = {.reach = zg_pressure_kept_files};
     struct zg_process_state process;
     __atomic_store_n(&watcher, zg_os_tid(), __ATOMIC_RELAXED);
     zg_os_set_thread_name("zguard");
@@ -137,9 +137,9 @@ static void *watch_memory(void *unused) {
         zg_thread_leave(thread);
     }
     while (!zg_maintenance_begin()) zg_os_yield();
-    if (zg_pressure_process(&process) && leave_descriptors(&process)) watch.reach = zg_pressure_apart;
+    if (zg_pressure_process(&process) && leave_descriptors(&process)) watch.reach = zg_pressure_own_table;
     zg_maintenance_end();
-    watch.active_ns = watch.worth_ns = zg_os_clock_ns(CLOCK_MONOTONIC);
+    watch.active_ns = watch.last_useful_ns = zg_os_clock_ns(CLOCK_MONOTONIC);
     __atomic_store_n(&zg_stats->has_maintenance_thread, 1, __ATOMIC_RELEASE);
     while (thread && !__atomic_load_n(&zg_maintenance.stopped, __ATOMIC_RELAXED)) {
         uint32_t request = __atomic_load_n(&zg_stats->request, __ATOMIC_ACQUIRE);
@@ -155,7 +155,7 @@ static void *watch_memory(void *unused) {
 static void start_thread(void) {
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
     uint32_t expected = zg_maintenance_no_thread;
-    if (failed_ns && now - failed_ns < RETRY_NS) return;
+    if (create_failed_ns && now - create_failed_ns < RETRY_NS) return;
     if (!__atomic_compare_exchange_n(&zg_maintenance.thread, &expected, zg_maintenance_thread_starts, false,
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
@@ -181,7 +181,7 @@ static void start_thread(void) {
     if (is_masked) zg_os_restore_signals(before);
     pthread_attr_destroy(&attributes);
     if (!failure) return;
-    failed_ns = now;
+    create_failed_ns = now;
     zg_stats_degrade(zg_degradation_no_pressure_thread);
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_no_thread, __ATOMIC_RELEASE);
 }
@@ -199,20 +199,20 @@ static bool is_allowed(bool by_program) {
     return process.as_at_start && (by_program || !process.filtered || process.threads > 1);
 }
 
-void zg_watch_before_thread(void) {
+void zg_maintenance_thread_before_new(void) {
     if (!zg_maintenance.on || zg_maintenance.stopped) return;
     // Once the process has a second thread, the slow path must not open files. Open now the files that are kept open.
     if (zg_is_single_threaded() && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
         struct zg_readings readings;
-        zg_pressure_read(&readings, zg_pressure_open);
+        zg_pressure_read(&readings, zg_pressure_all_files);
         zg_maintenance_end();
     }
     if (zg_maintenance_may_have_thread() && zg_maintenance_is_worth_a_thread() && is_allowed(true)) start_thread();
 }
 
-void zg_watch_stop(void) {
+void zg_maintenance_thread_stop(void) {
     zg_maintenance_stop();
-    uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + LEAVING_NS;
+    uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + STOP_WAIT_NS;
     uint32_t *asked = &zg_stats->request, nobody = 0;
     // The thread sleeps on this futex word until the word changes; a wake-up without a change also makes it check
     // `stopped`.
@@ -231,7 +231,7 @@ static bool is_in(const struct zg_module *module, uint64_t address) {
     return address >= module->start && address < module->end;
 }
 
-ZG_NOINLINE bool zg_watch_stack_is_plain(const uint64_t *frame) {
+ZG_NOINLINE bool zg_maintenance_thread_stack_is_program_only(const uint64_t *frame) {
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     struct zg_walk walk;
@@ -269,13 +269,13 @@ static bool has_room(const uint64_t *frame) {
 
 static void try_start(const uint64_t *frame) {
     if (!zg_maintenance_may_have_thread() || !zg_maintenance_is_worth_a_thread()) return;
-    if (!has_room(frame) || !zg_watch_stack_is_plain(frame) || !is_allowed(false)) return;
+    if (!has_room(frame) || !zg_maintenance_thread_stack_is_program_only(frame) || !is_allowed(false)) return;
     start_thread();
 }
 
 // --- start, fork -----------------------------------------------------------------------------------------------------
 
-void zg_watch_start(void) {
+void zg_maintenance_thread_start(void) {
     if (!zg_maintenance.on) return;
     next_pthread_create =
         (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))zg_loader_next("pthread_create");
@@ -284,7 +284,7 @@ void zg_watch_start(void) {
     zg_thread_start_watcher = try_start;
 }
 
-void zg_watch_after_fork_in_child(void) {
+void zg_maintenance_thread_after_fork_in_child(void) {
     watcher = 0;
     if (zg_maintenance.on) pid = zg_os_pid();
 }
