@@ -24,7 +24,7 @@ let package = Package(
     ],
     targets: [
         // The runtime. zguard links it only for its tables and the option parser; CZombiePublish interposes malloc.
-        .target(name: "CZombie", cSettings: [versionSetting, .headerSearchPath(".")]),
+        .target(name: "CZombie", exclude: ["README.md"], cSettings: [versionSetting, .headerSearchPath(".")]),
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
@@ -41,10 +41,10 @@ let package = Package(
         .target(
             name: "ZombieGuardCore", dependencies: ["CZombie", "CDwarf", "CSystem", "CUnwind"],
             path: "Sources/ZombieGuard",
-            exclude: upperFolders),
+            exclude: upperFolders + ["README.md"]),
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
-            exclude: lowerFolders),
+            exclude: lowerFolders + ["README.md"]),
         // Linking this target guards a test bundle: malloc becomes a symbol of the executable, which precedes all
         // libraries in symbol search order.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the layers of the runtime, as ARCHITECTURE.md lists them, against includes of sources and symbols of objects.
+"""The layers of the runtime, as Sources/CZombie/README.md lists them, against the includes of the sources and the symbols of their objects.
 
 A file includes and calls only files of its own layer or of lower ones, and the call graph of the files has no cycle. Published functions
 (malloc, pthread_sigmask …) are a layer above the runtime, so the runtime must not call them.
@@ -19,20 +19,19 @@ from Support import builds  # noqa: E402
 from Support.checks import Checks  # noqa: E402
 from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
 
-SHARED = "include"  # types and tables for external readers; defines no symbols
-ABOVE = "entry"  # the layer directly below CZombiePublish
+MAP = RUNTIME / "README.md"
+ABOVE = "entry"  # the layer that CZombiePublish stands upon
 
 
 def documented_layers():
-    """Returns the layers of ARCHITECTURE.md's file map, lowest first, each with the words of its description."""
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    block = re.search(r"^Sources/CZombie .*?(?=^Sources/CZombiePublish)", text, re.M | re.S)
-    rows = re.findall(r"^  (\w+) +(.*(?:\n {3,}.*)*)", block[0], re.M) if block else []
-    layers = {name: set(re.findall(r"[\w<>]+", said)) for name, said in rows if name != SHARED}
+    """The layers of the map of folders in the runtime's README, from the bottom to the top, each with the names of its files."""
+    text = MAP.read_text()
+    table = re.search(r"^\| folder \| files \|\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.M)
+    rows = [[cell.strip() for cell in row.strip().strip("|").split("|")] for row in table[1].splitlines()] if table else []
     publish = {path.stem for path in PUBLISH.glob("*.c")}
     ordered = {}
-    for name, said in layers.items():
-        ordered[name] = said
+    for name, files in rows:
+        ordered[name] = set(files.split())
         if name == ABOVE:
             ordered["publish"] = publish
     return ordered
@@ -106,12 +105,15 @@ def levels(graph):
 
 
 def check_list(checks, ranks, layers, files):
-    problems = [f"{name} is no layer of ARCHITECTURE.md" for name in sorted({layer_of(file) for file in files} - ranks.keys())]
-    problems += [f"ARCHITECTURE.md lists {name}, which has no files" for name in ranks if name not in {layer_of(file) for file in files}]
-    for file in files:
-        stem = re.sub("x86_64|aarch64", "<cpu>", Path(file).stem)
+    problems = [f"{name} is no layer of {MAP.name}" for name in sorted({layer_of(file) for file in files} - ranks.keys())]
+    problems += [f"{MAP.name} lists {name}, which has no files" for name in ranks if name not in {layer_of(file) for file in files}]
+    stems = {file: re.sub("x86_64|aarch64", "<cpu>", Path(file).stem) for file in files}
+    for file, stem in stems.items():
         if stem not in layers.get(layer_of(file), {stem}):
-            problems.append(f"ARCHITECTURE.md's file map says nothing of {file}")
+            problems.append(f"{MAP.name}'s map says nothing of {file}")
+    for name, listed in layers.items():
+        gone = listed - {stem for file, stem in stems.items() if layer_of(file) == name}
+        problems += [f"{MAP.name}'s map has {name}/{stem}, which does not exist" for stem in sorted(gone)]
     checks.check("every file stands in a layer that is listed", problems)
 
 

@@ -68,7 +68,7 @@ def documents_name_what_exists():
     assert "run" in flags and "--profile" in flags["run"], overview
     options = {option["name"]: option for option in json.loads(run(ZGUARD, "options", "--json").stdout)}
     problems, seen = [], 0
-    for path, text in sources("*.md", "docs/*.md", "Sources/*/*.docc/*.md", "Examples/**/*.md"):
+    for path, text in sources("*.md", "docs/**/*.md", "Sources/*/*.md", "Sources/*/*.docc/*.md", "Examples/**/*.md"):
         for command, rest in commands_in(text):
             seen += 1
             if command not in flags:
@@ -147,10 +147,69 @@ def statistics_have_these_names():
 
 def system_calls_are_named():
     made = {name for _, text in sources("Sources/CZombie/*/*.[ch]") for name in re.findall(r"\bSYS_(\w+)", text)}
-    section = re.search(r"^## System calls made$(.*?)^## ", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
-    named = set(re.findall(r"`([a-z0-9_]+)`", section[1]))
-    made.add("rt_sigaction")  # libc's sigaction makes this call
-    assert named == made, f"ARCHITECTURE.md and the calls of the runtime: {sorted(named ^ made)}"
+    rows = re.findall(r"^\| .*", (ROOT / "docs/SYSTEM-CALLS.md").read_text(), re.M)
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
+    made.add("rt_sigaction")  # libc's sigaction makes it
+    assert named == made, f"docs/SYSTEM-CALLS.md and the calls of the runtime: {sorted(named ^ made)}"
+
+
+# -- the pages of the architecture ------------------------------------------------------------------------------------
+
+PAGE_BYTES = 4096
+PAGES = ["ARCHITECTURE.md", "Sources/CZombie/README.md"] + [f"docs/architecture/{name}.md" for name in (
+    "life-of-a-block", "entry-threads-locks", "quarantine-and-isolated-pages", "from-fault-to-finding", "swift-and-cxx-objects",
+    "way-of-a-report", "fork-signals-filters", "how-to-add")]
+FOLDERS = ("", "Sources", "Sources/CZombie", "Sources/CZombie/include", "Sources/CZombie/*", "Sources/ZombieGuard", "Sources/ZombieGuard/*",
+           "Sources/CZombiePublish/include", "docs", "docs/design", "Fuzz/dictionaries")
+FILE = re.compile(r"(?:[A-Za-z][\w.-]*/)+[\w.-]*|[\w-]+\.(?:c|h|cpp|swift|md|py|json|dict)")
+
+
+def named_places(text):
+    """Files and folders in backticks, each once: relative paths, and names that end as those of the project's files do."""
+    quoted = {word.strip() for word in re.findall(r"`([^`\n]+)`", text)}
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()} | {path.name for path in (ROOT / "Sources/CZombie").iterdir()}
+    return {word for word in quoted if FILE.fullmatch(word) or word in folders or word.split("/")[0] in folders and " " not in word}
+
+
+def exists(place):
+    """From the root or a folder that the pages write about; letters in capitals stand for any name, <cpu> for a processor."""
+    if re.search(r"\b[A-Z]{4,}(?=Report|\b)", place) and place.split("/")[-1] not in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
+        place = place.rsplit("/", 1)[0]
+    place = place.replace("<cpu>", "*")
+    return any(list(ROOT.glob(f"{folder}/{place}".strip("/"))) for folder in FOLDERS)
+
+
+def architecture_pages():
+    """Exactly these pages, each short enough to be read at once, and what they name and link to exists."""
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "docs/architecture").rglob("*") if path.is_file()}
+    assert found == {page for page in PAGES if page.startswith("docs/architecture/")}, f"pages: {sorted(found ^ set(PAGES[2:]))}"
+    problems, seen = [], 0
+    for page in PAGES:
+        text = (ROOT / page).read_text()
+        if (size := len(text.encode())) > PAGE_BYTES:
+            problems.append(f"{page} has {size} bytes, over {PAGE_BYTES}")
+        places = named_places(text)
+        seen += len(places)
+        problems += [f"{page} names {place}, which does not exist" for place in sorted(places) if not exists(place)]
+        problems += [f"{page} links to {target}, which does not exist" for target in re.findall(r"\]\(([^)#:]+)\)", text)
+                     if not (ROOT / page).parent.joinpath(target).exists()]
+    overview = (ROOT / PAGES[0]).read_text()
+    problems += [f"{PAGES[0]} does not link to {page}" for page in PAGES[1:] if f"]({page})" not in overview]
+    assert seen > 100, f"only {seen} files and folders were recognised"
+    assert not problems, "\n       ".join(problems)
+
+
+def design_records():
+    """One decision each, numbered without a gap, with question, figures and answer."""
+    records = sorted((ROOT / "docs/design").iterdir())
+    numbers = [int(record.name.split("-")[0]) for record in records]
+    assert numbers == list(range(1, len(records) + 1)), f"docs/design: {numbers}"
+    problems = [f"{record.name} lacks '{part}'" for record in records for part in ("## Question", "## Figures", "## Answer")
+                if part not in record.read_text().splitlines()]
+    problems += [f"{record.name} has {record.stat().st_size} bytes" for record in records if record.stat().st_size > PAGE_BYTES]
+    problems += [f"{record.name} does not begin with its number" for record in records
+                 if not record.read_text().startswith(f"# {record.name[:3]} ")]
+    assert not problems, "\n       ".join(problems)
 
 
 # -- the layers of Sources/ZombieGuard --------------------------------------------------------------------------------
@@ -203,16 +262,16 @@ def code_of(text):
 
 
 def swift_layers():
-    """Returns the folders of ZombieGuard in the order of ARCHITECTURE.md, lowest first."""
-    stated = re.search(r"^Layers of ZombieGuard.*?:\n`([^`]*)`", (ROOT / "ARCHITECTURE.md").read_text(), re.M | re.S)
-    assert stated, "ARCHITECTURE.md does not say the layers of ZombieGuard"
-    return re.split(r"\s*→\s*", stated[1])
+    """The folders of ZombieGuard in the order in which its README has them, the lowest first."""
+    table = re.search(r"^\| folder \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", (SWIFT / "README.md").read_text(), re.M)
+    assert table, "Sources/ZombieGuard/README.md has no table of folders"
+    return re.findall(r"^\| (\w+) \|", table[1], re.M)
 
 
 def swift_folders_use_lower_ones_only():
     layers = swift_layers()
     folders = {path.parent.name for path in SWIFT.glob("*/*.swift")}
-    assert len(layers) == len(set(layers)) and set(layers) == folders, f"ARCHITECTURE.md and the folders: {set(layers) ^ folders}"
+    assert len(layers) == len(set(layers)) and set(layers) == folders, f"Sources/ZombieGuard/README.md and the folders: {set(layers) ^ folders}"
     files = {path: code_of(path.read_text()) for path in sorted(SWIFT.glob("*/*.swift"))}
     # Ignore names that this folder or a lower one declares too; a member that a folder adds to another's type belongs to that folder.
     places, types, members = {}, {}, {}
@@ -378,7 +437,7 @@ def symbols_are_old_enough():
 def main():
     passed = failed = 0
     for test in (options_document, documents_name_what_exists, completions_are_complete, kinds_stand_everywhere,
-                 details_are_described, statistics_have_these_names, system_calls_are_named,
+                 details_are_described, statistics_have_these_names, system_calls_are_named, architecture_pages, design_records,
                  swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status,
                  dead_processes_leave_nothing, check_finds_a_late_write, valgrind_stays_usable, symbols_are_old_enough):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
