@@ -253,8 +253,8 @@ static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span
 }
 
 // Moves the pages of a freed span to another one for the next block: faulting them in again costs many times as much
-// (figures in ARCHITECTURE). The kernel may refuse: before Linux 5.7, or if the program has split the range into
-// several mappings.
+// (docs/design/002-large-blocks.md). The kernel may refuse: before Linux 5.7, or if the program has split the range
+// into several mappings.
 static void keep_pages(struct zg_span *from) {
     uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
     if (!touched || __atomic_load_n(&refused_moves, __ATOMIC_RELAXED) >= REFUSED_MOST) return;

@@ -1,6 +1,6 @@
 // A futex mutex without libc: 4 bytes, no owner, reset in the child of a fork.
-// Slow path. ARCHITECTURE.md lists the lock ranks. Only threads inside the runtime (flag in_runtime) take locks, so a
-// signal handler that allocates never waits for a lock of its own thread.
+// Slow path. docs/architecture/entry-threads-locks.md lists the lock ranks. Only threads inside the runtime (flag
+// in_runtime) take locks, so a signal handler that allocates never waits for a lock of its own thread.
 
 #ifndef ZG_LOCK_H
 #define ZG_LOCK_H

@@ -1,4 +1,4 @@
-// Start, fork and exit of the guarded process. Order: ARCHITECTURE.md.
+// Start, fork and exit of the guarded process. Order: docs/architecture/fork-signals-filters.md.
 
 #ifndef ZG_RUNTIME_H
 #define ZG_RUNTIME_H

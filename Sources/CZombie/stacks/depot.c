@@ -11,7 +11,7 @@
 // stay mapped but empty: a reader that still uses one finds nothing and looks again under the lock.
 // The tag stands for the stack. A new stack is compared with about three others by 37 bits each, so among 2^26 stacks
 // one is mistaken for another with a probability below 2^-9 over the process's whole life.
-// Hot path. Rank of the lock: see ARCHITECTURE.md.
+// Hot path. Rank of the lock: see docs/architecture/entry-threads-locks.md.
 
 #include "stacks/depot.h"
 

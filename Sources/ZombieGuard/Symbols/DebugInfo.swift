@@ -6,7 +6,7 @@ import CDwarf
 ///
 /// This reader replaces libdw, which gives the same answers in twice the time: libdw lists all rows of a unit before it
 /// answers, does not find split files in other directories, and does not bound its work on crafted files.
-/// ARCHITECTURE.md has the figures (rejected alternatives).
+/// docs/design/023-debug-information.md has the figures.
 final class DebugInfo {
     /// A place in a source file.
     struct Location: Hashable {
