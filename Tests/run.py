@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the test suite: a queue of all parts (Support/parts.py), two at a time, the longest first.
-scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and how slices rotate.
+scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and the slices.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its
 time limit is killed and has failed. The last line that is not empty is the sum "N passed, N failed" of all parts except `swift test`, whose
@@ -89,19 +89,6 @@ def failures_in(text, part):
         else:
             left = 0
     return found or lines[-LAST_LINES:]
-
-
-def commits():
-    """Returns the number of commits in the tree's history, or None and the reason why it is unknown."""
-    def git(*words):
-        result = subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        return result.stdout.strip() if result.returncode == 0 else ""
-
-    if git("rev-parse", "--show-toplevel") != str(ROOT):
-        return None, "this is no clone"
-    if git("rev-parse", "--is-shallow-repository") != "false":
-        return None, "this clone has no history"
-    return int(git("rev-list", "--count", "HEAD")), ""
 
 
 def time_limit(part, is_whole):
@@ -274,17 +261,11 @@ def keep_for_table(arguments, passed, failed, skipped):
 
 
 def slices(arguments):
-    """Prints which slices run; returns a function from a part to its slice, None to run it whole."""
+    """Returns a function from a part to its slice, None to run it whole. Every run takes the same slice, so that a regression shows at
+    the commit that made it."""
     if arguments.full or arguments.long:
         return lambda part: None
-    if arguments.slice:
-        return lambda part: arguments.slice if part.slices > 1 else None
-    count, reason = commits()
-    if reason:
-        print(f"{reason}: the first slice of each sliced part is run")
-    else:
-        print(f"commit {count:,} of its line: slice {count:,} modulo N of each part that has N slices")
-    return lambda part: Slice((count or 0) % part.slices + 1, part.slices) if part.slices > 1 else None
+    return lambda part: arguments.slice or Slice(1, part.slices) if part.slices > 1 else None
 
 
 class Parser(argparse.ArgumentParser):
@@ -297,7 +278,7 @@ def main():
     parser = Parser(prog="scripts/test", description="Sets everything up, builds, and runs the test suite.", allow_abbrev=False)
     parser.add_argument("--full", action="store_true", help="all cases of the parts of which otherwise one slice is run")
     parser.add_argument("--long", action="store_true", help="that, and what takes too long for every change")
-    parser.add_argument("--slice", type=slice_of, metavar="K/N", help="this slice of each sliced part, instead of the commit's")
+    parser.add_argument("--slice", type=slice_of, metavar="K/N", help="this slice of each sliced part, instead of the first")
     parser.add_argument("--part", action="append", metavar="NAME", help="only this part and what it needs built; repeatable")
     parser.add_argument("--list", action="store_true", help="list the parts, then end")
     parser.add_argument("--arch", default=HERE, choices=[HERE, *DEBIAN], help="the parts that are run for this processor, under qemu")

@@ -18,6 +18,7 @@ from Support import builds  # noqa: E402
 from Support.checks import as_shell, run_tests, run_within  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 from Support.reports import ends_of, findings_of  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 from crashing import forbid_core  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
@@ -130,6 +131,7 @@ def unguarded(case, program, words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     program, tests = built(), []
     for case in cases():
@@ -141,7 +143,8 @@ def main():
             tests.append((f"{title} run", under_zguard(case, program, words, [])))
             tests.append((f"{title} collect", under_zguard(case, program, words, ["--collect", "crashes"])))
             tests.append((f"{title} library", by_itself(case, program, words)))
-    return run_tests(tests, "zguard-handlers-", arguments.filter)
+    return run_tests(tests, "zguard-handlers-", arguments.filter, part=arguments.slice,
+                     kinds=lambda name: [name.split()[0], " ".join(name.split()[1:])])
 
 
 if __name__ == "__main__":

@@ -50,23 +50,17 @@ def slices_are_read(_):
         raise AssertionError(f"'{text}' is no slice")
 
 
-def commits_cover_everything(_):
-    arguments = argparse.Namespace(full=False, long=False, slice=None)
-    met = {}
-    before = run.commits
-    try:
-        for count in range(1000, 1000 + max(part.slices for part in PARTS)):
-            run.commits = lambda count=count: (count, "")
-            with contextlib.redirect_stdout(io.StringIO()):
-                slice_for = run.slices(arguments)
-            for part in PARTS:
-                if taken := slice_for(part):
-                    met.setdefault(part.name, set()).add(str(taken))
-    finally:
-        run.commits = before
-    for part in PARTS:
-        wanted = {f"{number}/{part.slices}" for number in range(1, part.slices + 1)} if part.slices > 1 else set()
-        assert met.get(part.name, set()) == wanted, f"{part.name}: {met.get(part.name)}"
+def slice_is_the_same_for_all(_):
+    for given, number in ((None, 1), (Slice(3, 8), 3)):
+        arguments = argparse.Namespace(full=False, long=False, slice=given)
+        slice_for = run.slices(arguments)
+        for part in PARTS:
+            wanted = None if part.slices == 1 else str(given or Slice(1, part.slices))
+            taken = slice_for(part)
+            assert (taken and str(taken)) == wanted and (not taken or taken.number == number), f"{part.name}: {taken}"
+    for option in ("full", "long"):
+        arguments = argparse.Namespace(**{"full": False, "long": False, "slice": None, option: True})
+        assert not any(run.slices(arguments)(part) for part in PARTS), "--full leaves cases out"
 
 
 def table_is_whole(_):
@@ -186,5 +180,5 @@ def wrong_arguments(_):
 
 if __name__ == "__main__":
     sys.exit(run_tests([(test.__name__, test) for test in (
-        slices_are_everything, slices_are_read, commits_cover_everything, table_is_whole, failures_are_counted, what_hangs_is_ended,
+        slices_are_everything, slices_are_read, slice_is_the_same_for_all, table_is_whole, failures_are_counted, what_hangs_is_ended,
         two_at_a_time, longest_first, whole_suites_are_kept_for_the_table, wrong_arguments)], "zguard-runner-", shows_passed=True))

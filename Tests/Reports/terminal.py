@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Failed, as_shell, run_tests, run_within  # noqa: E402
 from Support.environment import LIBRARY, ROOT, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCE = ROOT / "Tests/Reports/Terminal/crashes.swift"
 TIMEOUT_SECONDS = 60
@@ -291,8 +292,9 @@ def tests():
 def main():
     parser = argparse.ArgumentParser(description="Runs programs in terminals and reads what is there.")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
+    add_slice_option(parser)
     arguments = parser.parse_args()
-    return run_tests(tests(), "zguard-terminal-", only=arguments.filter, workplace=str)
+    return run_tests(tests(), "zguard-terminal-", only=arguments.filter, workplace=str, part=arguments.slice)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support.checks import Checks  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 DEADLINE_SECONDS = 120
 MIB = 1 << 20
@@ -161,6 +162,7 @@ class Case:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--filter", default="")
+    add_slice_option(parser)
     parser.add_argument("--trials", type=int, default=2, help="how often each has to survive")
     arguments = parser.parse_args()
     checks = Checks()
@@ -169,20 +171,20 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zguard-groups.") as folder:
         program = Path(folder) / "hold"
         subprocess.run(["gcc", "-O1", "-g", "-Wall", "-pthread", TESTS / "Robustness/Groups/hold.c", "-o", program], check=True)
-        for kind, shapes in LIMITS:
-            for shape in shapes:
-                if arguments.filter not in f"{kind}: {shape}":
-                    continue
-                if not hierarchy or (kind == "high" and not hierarchy.high):
-                    print(f"{kind}: {shape}: skipped, no such control group can be made here")
-                    checks.skipped += 1
-                    continue
-                case = Case(hierarchy, program, kind, shape)
-                need = needs.setdefault(shape, 0) or case.need()
-                needs[shape] = need
-                for profile, factor in BOUNDS.items():
-                    faults = [fault for fault in (case.run(int(need * factor), profile) for _ in range(arguments.trials)) if fault]
-                    checks.check(f"{kind}: {shape}, {profile} with {factor} times {need / MIB:.1f} MiB", faults, shows_passed=True)
+        whole = [(kind, shape) for kind, shapes in LIMITS for shape in shapes if arguments.filter in f"{kind}: {shape}"]
+        cases = arguments.slice.choose(whole, name=": ".join, kinds=lambda case: [case[0]])
+        arguments.slice.say(len(cases), len(whole), "cases")
+        for kind, shape in cases:
+            if not hierarchy or (kind == "high" and not hierarchy.high):
+                print(f"{kind}: {shape}: skipped, no such control group can be made here")
+                checks.skipped += 1
+                continue
+            case = Case(hierarchy, program, kind, shape)
+            need = needs.setdefault(shape, 0) or case.need()
+            needs[shape] = need
+            for profile, factor in BOUNDS.items():
+                faults = [fault for fault in (case.run(int(need * factor), profile) for _ in range(arguments.trials)) if fault]
+                checks.check(f"{kind}: {shape}, {profile} with {factor} times {need / MIB:.1f} MiB", faults, shows_passed=True)
     return checks.close()
 
 

@@ -7,6 +7,7 @@ and zguard runs.
 Closing line: N passed, N failed."""
 
 import argparse
+import re
 import resource
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES, FOLDER = TESTS / "Robustness/Limits", builds.BUILD / "limits"
 TIMEOUT_SECONDS = 120
@@ -109,6 +111,7 @@ def zguard_runs(program, data_kib):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--filter", default="", help="only tests whose names contain this")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     program, changing, little = built("fill"), built("changes"), built("uses")
     tests = []
@@ -132,7 +135,9 @@ def main():
             tests.append((f"{needs_kib} KiB within {mib} MiB from the start, {name}", starts(little, mib << 10, needs_kib, options)))
     for data_kib in (20000, 10000):
         tests.append((f"zguard within {data_kib} KiB", zguard_runs(little, data_kib)))
-    return run_tests(tests, "zguard-limits-", arguments.filter)
+    # Each limit with each profile, and each kind of test.
+    return run_tests(tests, "zguard-limits-", arguments.filter, part=arguments.slice,
+                     kinds=lambda name: [name.split(":")[0], re.sub(r"\d+ KiB|\d+ MiB|of \w+$", "", name.split(":")[-1])])
 
 
 if __name__ == "__main__":

@@ -77,10 +77,15 @@ def as_shell(status):
     return status if status is None or status >= 0 else 128 - status
 
 
-def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False):
+def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False, part=None, kinds=lambda name: ()):
     """Calls each of `tests`, pairs of a name and a function, with `workplace(new directory)`. A test fails by AssertionError, or if an
-    operation that it needs fails. Returns the exit status."""
+    operation that it needs fails. Runs the tests of the slice `part` and the first of each of their `kinds`; all without it. Returns the
+    exit status."""
     checks = Checks()
+    if part:
+        chosen = part.choose(tests, name=lambda test: test[0], kinds=lambda test: kinds(test[0]))
+        part.say(len(chosen), len(tests), "tests")
+        tests = chosen
     for name, test in tests:
         if only not in name:
             continue

@@ -51,9 +51,9 @@ PARTS = [
     Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=5),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
-    Part("sanitizers", driver("Runtime/sanitizers"), 16),
+    Part("sanitizers", driver("Runtime/sanitizers"), 16, needs=()),
     # The cost of operations in instructions, which is equal on every machine.
-    Part("instructions", ["scripts/bench", "--check"], 10),
+    Part("instructions", ["scripts/bench", "--check"], 10, needs=("library",)),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=2),
     # The report readers again, with AddressSanitizer: a separate build of the library.
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
@@ -63,7 +63,7 @@ PARTS = [
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=9),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
-    Part("handlers", driver("Detection/handlers"), 60),
+    Part("handlers", driver("Detection/handlers"), 60, slices=6),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=5),
     # Real servers, and event loops of third-party libraries.
@@ -74,12 +74,12 @@ PARTS = [
     # With compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
-    Part("planted", driver("Detection/planted"), 25, needs=INSTALLED, slices=11),
+    Part("planted", driver("Detection/planted"), 25, needs=("library", "packages"), slices=11),
 
     # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
-    Part("life", driver("Robustness/life"), 28),
+    Part("life", driver("Robustness/life"), 28, needs=("library",)),
     Part("filters", driver("Robustness/filters"), 10),
-    Part("limits", driver("Robustness/limits"), 60),
+    Part("limits", driver("Robustness/limits"), 60, slices=6),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4),
     Part("faults", driver("Robustness/faults"), 45, slices=12),
     Part("children", driver("Robustness/children"), 25),
@@ -87,7 +87,7 @@ PARTS = [
     Part("authors", driver("Robustness/authors"), 8),
     Part("runs", driver("Robustness/runs"), 12),
     # A group short of memory stalls, which shows in the whole machine's pressure numbers, so other parts must not run.
-    Part("groups", driver("Robustness/groups"), 45, quiet=True),
+    Part("groups", driver("Robustness/groups"), 45, slices=4, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
@@ -100,14 +100,14 @@ PARTS = [
     Part("coverage", driver("Reports/coverage"), 10),
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
-    Part("terminal", driver("Reports/terminal"), 30),
+    Part("terminal", driver("Reports/terminal"), 30, slices=3),
     Part("symbols", driver("Symbols/symbols"), 28, slices=6),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
     # Time linear in the input, measured in instructions; damaged reports must not make a call crash, hang or use much memory.
     Part("linear", driver("Reports/linear"), 20, slices=5),
-    Part("damaged", driver("Reports/damaged"), 60),
+    Part("damaged", driver("Reports/damaged", "--reports", "50"), 25),
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
     Part("store", driver("Reports/store"), 17),
     # Collecting findings into databases, and showing them in a browser.
@@ -134,7 +134,8 @@ PARTS = [
     # Compiles zguard twice.
     Part("plugins-built", driver("House/plugins", "--built"), 110, when="full"),
     # dpkg allows one process at a time.
-    Part("package", driver("House/package"), 35, needs=INSTALLED),
+    Part("package", driver("House/package", "--quick"), 10),
+    Part("package-built", driver("House/package"), 35, needs=INSTALLED, when="full"),
     # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
