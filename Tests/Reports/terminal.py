@@ -294,7 +294,7 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     add_slice_option(parser)
     arguments = parser.parse_args()
-    return run_tests(tests(), "zguard-terminal-", only=arguments.filter, workplace=str, part=arguments.slice)
+    return run_tests(list(tests()), "zguard-terminal-", only=arguments.filter, workplace=str, part=arguments.slice)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from Support import processes  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
@@ -242,8 +243,7 @@ def hostile_statistics(work):
         page = None
         end = time.monotonic() + DEADLINE_SECONDS
         while not page and time.monotonic() < end:
-            links = Path(f"/proc/{process.pid}/fd")
-            page = next((entry for entry in links.iterdir() if "memfd:zguard-stats" in os.readlink(entry)), None)
+            page = next((entry for entry, target in processes.descriptors(process.pid).items() if "memfd:zguard-stats" in target), None)
             time.sleep(0.01)
         assert page and stat.S_IMODE(os.stat(page).st_mode) == 0o600, "the page is for its owner alone"
         time.sleep(0.2)

@@ -1,6 +1,7 @@
 """Describes hanging processes before they are killed: last output, stacks of all threads, and the holder of a port.
 Also waits for processes, and finds all processes of a session."""
 
+import contextlib
 import os
 import re
 import select
@@ -49,6 +50,18 @@ def running_in(pid, executable):
                 found.append(one)
         except OSError:
             pass
+    return found
+
+
+def descriptors(pid):
+    """Returns the paths in /proc of the process's open descriptors, with what each refers to. A descriptor that is closed meanwhile, as a
+    starting process closes many, is left out."""
+    found = {}
+    folder = Path(f"/proc/{pid}/fd")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                found[folder / name] = os.readlink(folder / name)
     return found
 
 
