@@ -367,7 +367,9 @@ extension zg_span {
         guard fenced != 0, block.state == zg_state_live.rawValue, block.header & UInt32(ZG_HEADER_CHANGED) == 0 else {
             return false
         }
-        return !(zg_family_is_aligned(zg_header_family(block.header)) && size >= ZG_PROGRAM_PAGES_LEAST && start % 4096 == 0)
+        return
+            !(zg_family_is_aligned(zg_header_family(block.header)) && size >= ZG_PROGRAM_PAGES_LEAST
+            && start % 4096 == 0)
     }
 }
 
