@@ -236,6 +236,15 @@ def programs_without_the_library(work):
         assert out.stderr.endswith(", 3 programs ran unguarded\n"), (shell, out.stderr)
 
 
+def programs_without_their_environment(work):
+    """A program that is executed without LD_PRELOAD is not watched, which the closing line must say. With children=ignore that is wanted."""
+    script = f"env -i /bin/true; env -u LD_PRELOAD true; env true; {sys.executable} -c \"import os; os.execvpe('true', ['true'], {{}})\""
+    out = work.zguard("run", "sh", "-c", script)
+    assert out.stderr.endswith(", 3 programs ran unguarded\n"), out.stderr
+    out = work.zguard("run", "-o", "children=ignore", "sh", "-c", script)
+    assert "unguarded" not in out.stderr, out.stderr
+
+
 def running_processes(work):
     process = subprocess.Popen([work.program, "10", "1000", "wait"], stdin=subprocess.PIPE,
                                env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"fence_per_context={ALL_BLOCKS}"))
@@ -312,7 +321,7 @@ def nothing_is_left(work):
 
 def main():
     tests = (shares_are_counted, processes_are_added_up, an_end_by_a_signal_is_said_too, reasons_are_told, findings_say_it_too,
-             required_share, nothing_is_known, programs_without_the_library, running_processes, reports_have_it,
+             required_share, nothing_is_known, programs_without_the_library, programs_without_their_environment, running_processes, reports_have_it,
              plain_preload_says_nothing, memory_tags_are_not_there, nothing_is_left)
     return run_tests([(test.__name__, test) for test in tests], "zguard-coverage-", workplace=Workplace)
 

@@ -37,8 +37,18 @@ static enum zg_children_change change_for_ours(void) {
                                                                             : zg_children_as_it_is;
 }
 
+// The program has removed the runtime from the environment (env -i), so that the run has a program that it cannot watch.
+// `path` is relative to `directory`. With children=ignore nobody expects it to be watched.
+static enum zg_children_change look_without_us(int directory, const char *path) {
+    if (!zg_coverage_run_page || zg_config.children != zg_children_follow) return zg_children_as_it_is;
+    // A caller may try the directories of PATH in turn.
+    if (directory != AT_FDCWD || zg_os_is_executable(path)) zg_coverage_note_unwatched_child();
+    return zg_children_as_it_is;
+}
+
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
-    if (!path || !has_us(environment)) return zg_children_as_it_is;
+    if (!path) return zg_children_as_it_is;
+    if (!has_us(environment)) return look_without_us(directory, path);
     switch (zg_program_classify(directory, path)) {
     case zg_program_static: zg_coverage_note_unwatched_child(); return change_for_ours();
     case zg_program_takes_it: return change_for_ours();
@@ -49,7 +59,7 @@ enum zg_children_change zg_children_look(int directory, const char *path, char *
     return zg_children_without_us;
 }
 
-// Searches like execvp: in the directories of PATH, or /bin and /usr/bin. An empty one is the current directory.
+// Searches like execvp: in the directories of PATH, or /bin and /usr/bin. An empty name is the current directory.
 static bool find(const char *name, char *candidate, uint64_t bytes) {
     const char *path = NULL;
     for (char **entry = environ; entry && *entry && !path; entry++) path = value_in(*entry, "PATH");
@@ -68,15 +78,15 @@ static bool find(const char *name, char *candidate, uint64_t bytes) {
 }
 
 enum zg_children_change zg_children_look_for(const char *name, char *const *environment) {
-    if (!name || !*name || !has_us(environment)) return zg_children_as_it_is;
+    if (!name || !*name) return zg_children_as_it_is;
     for (const char *c = name; *c; c++)
         if (*c == '/') return zg_children_look(AT_FDCWD, name, environment);
     char candidate[CANDIDATE_BYTES];
-    return find(name, candidate, sizeof candidate) ? zg_children_look(AT_FDCWD, candidate, environment)
-                                                   : change_for_ours();
+    if (find(name, candidate, sizeof candidate)) return zg_children_look(AT_FDCWD, candidate, environment);
+    return has_us(environment) ? change_for_ours() : zg_children_as_it_is;
 }
 
-enum { FILTERS_BYTES = 64 }; // of the entry that describes filters
+enum { FILTERS_BYTES = 64 }; // size of the entry that describes filters
 
 struct zg_children_room zg_children_room(char *const *environment) {
     struct zg_children_room room = {2, FILTERS_BYTES};
@@ -87,7 +97,8 @@ struct zg_children_room zg_children_room(char *const *environment) {
     return room;
 }
 
-// Writes the entry without the runtime to `*bytes` and advances that. Returns NULL if nothing else was preloaded.
+// Writes the LD_PRELOAD entry without the runtime to `*bytes` and advances `*bytes`. Returns NULL if nothing else was
+// preloaded.
 static char *without_us(char *entry, const char *value, char **bytes) {
     uint64_t name = (uint64_t)(value - entry);
     uint64_t count = zg_program_preload_without_library(*bytes + name, value);
