@@ -3,8 +3,8 @@
 Also checks that races on strong references are found with a pause in retains (race_delay).
 
 The program in Tests/Detection/Counting is built with dynamic and static libraries, with and without optimization; --quick takes two of
-the four builds. --measure N runs each of ten racy programs N times per set of options, and prints how often the race was found (the table
-of docs/PERFORMANCE.md).
+the four builds. --measure N runs each of ten racy programs N times per set of options, and prints how often the race was found (the figures
+of docs/COUNT-HISTORY.md).
 Closing line: N passed, N failed."""
 
 import argparse

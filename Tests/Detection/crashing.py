@@ -274,7 +274,7 @@ def are_as_gdb_has_them(finding, program, core, place):
         assert is_as_gdb_has_it(ours, theirs), f"thread {thread['tid']}: {[hex(pc) for pc in ours]}, gdb {[hex(pc) for pc in theirs]}"
 
 
-DOCUMENT = ROOT / "docs/CRASHES.md"
+DOCUMENT = ROOT / "docs/CORE-FILES.md"
 
 
 def table(cases):
@@ -299,7 +299,7 @@ def table(cases):
 
 def table_is_documented(cases):
     def test(place):
-        assert TRAP != "SIGILL" or table(cases) in DOCUMENT.read_text(), "docs/CRASHES.md has another table than crashing.py --table"
+        assert TRAP != "SIGILL" or table(cases) in DOCUMENT.read_text(), "docs/CORE-FILES.md has another table than crashing.py --table"
     return test
 
 
@@ -572,7 +572,7 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only tests whose names hold it")
     parser.add_argument("--random", type=int, default=8, metavar="N", help="how many deaths at random moments (default 8)")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1000000, help="of these moments")
-    parser.add_argument("--table", action="store_true", help="print what core files say, for docs/CRASHES.md, and test nothing")
+    parser.add_argument("--table", action="store_true", help="print what core files say, for docs/CORE-FILES.md, and test nothing")
     parser.add_argument("--programs", action="store_true", help="also real programs, of which core files have the stacks that gdb has")
     parser.add_argument("--stopped", action="store_true", help="also let zguard be stopped, which takes ten seconds")
     add_slice_option(parser)

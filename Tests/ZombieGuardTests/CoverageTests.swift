@@ -126,10 +126,10 @@ import Testing
     }
 
     @Test func documentHasTheReasons() throws {
-        let rows = try ProjectFiles().table("`reason`", of: "docs/REPORTS.md")
+        let rows = try ProjectFiles().table("`reason`", of: "docs/COVERAGE.md")
         #expect(rows.map { $0[0] } == Coverage.Shortfall.table.map { "`\($0.name)`" })
         #expect(rows.map { $0.last == "yes" } == Coverage.Shortfall.table.map { $0.kind == .event })
-        let keys = try ProjectFiles().table("key of `coverage`", of: "docs/REPORTS.md").flatMap {
+        let keys = try ProjectFiles().table("key of `coverage`", of: "docs/COVERAGE.md").flatMap {
             $0[0].split(separator: ", ")
         }
         let documented = try Set(self.keys(of: Coverage().json))

@@ -109,8 +109,8 @@ struct ProjectFiles {
         #expect(later.noun == visible(later.rawValue) && later.done == "used")
     }
 
-    @Test func reportsDocumentExplainsTheKinds() throws {
-        let rows = try project.table("kind", of: "docs/REPORTS.md")
+    @Test func findingsDocumentExplainsTheKinds() throws {
+        let rows = try project.table("kind", of: "docs/FINDINGS.md")
         #expect(
             rows
                 == FindingKind.all.map { kind in
