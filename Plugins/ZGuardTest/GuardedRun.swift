@@ -110,7 +110,7 @@ struct GuardedRun {
     private func builtZGuard() throws -> String {
         let result = try build(
             .product("zguard"), "zguard, as none is installed",
-            hint: "set ZGUARD to the path of an installed zguard, or 'apt-get install libdw-dev zlib1g-dev'")
+            hint: "set ZGUARD to the path of an installed zguard")
         guard
             let file = result.builtArtifacts.first(where: {
                 $0.kind == .executable && $0.url.lastPathComponent == "zguard"

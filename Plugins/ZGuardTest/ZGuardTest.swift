@@ -19,7 +19,7 @@ import PackagePlugin
             .init(name: "--disable-swift-testing", text: "leave out the tests of Swift Testing"),
         ] + PluginArguments.forwarded + PluginArguments.common)
 
-    // The same defaults as in guarded test bundles (docs/TESTING.md): tests go on after a finding, and more blocks are
+    // The same defaults as in guarded test bundles (docs/TESTING-HELPERS.md): tests go on after a finding, and more blocks are
     // guarded.
     private static let settings = ["on_finding=continue", "fence_overhead=20%", "stack_overhead=20%"]
     // Options for the default profile only; the other profiles set them themselves.
