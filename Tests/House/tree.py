@@ -153,7 +153,7 @@ def system_calls_are_named():
     assert named == made, f"docs/SYSTEM-CALLS.md and the calls of the runtime: {sorted(named ^ made)}"
 
 
-# -- the pages of the architecture ------------------------------------------------------------------------------------
+# -- pages ------------------------------------------------------------------------------------------------------------
 
 PAGE_BYTES = 4096
 PAGES = ["ARCHITECTURE.md", "Sources/CZombie/README.md"] + [f"docs/architecture/{name}.md" for name in (
@@ -172,11 +172,28 @@ def named_places(text):
 
 
 def exists(place):
-    """From the root or a folder that the pages write about; letters in capitals stand for any name, <cpu> for a processor."""
+    """From the root or a folder that the pages write about; letters in capitals stand for any name, and so do words in angle brackets."""
     if re.search(r"\b[A-Z]{4,}(?=Report|\b)", place) and place.split("/")[-1] not in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
         place = place.rsplit("/", 1)[0]
-    place = place.replace("<cpu>", "*")
+    place = re.sub(r"<\w+>", "*", place)
     return any(list(ROOT.glob(f"{folder}/{place}".strip("/"))) for folder in FOLDERS)
+
+
+def anchors(page):
+    """The anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page):
+    """Relative links of a page to files or headings that do not exist."""
+    problems = []
+    for target in re.findall(r"\]\(([^):]+)\)", re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.M | re.S)):
+        name, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / name if name else ROOT / page
+        if not file.exists() or anchor and anchor not in anchors(file):
+            problems.append(f"{page} links to {target}, which does not exist")
+    return problems
 
 
 def architecture_pages():
@@ -191,11 +208,49 @@ def architecture_pages():
         places = named_places(text)
         seen += len(places)
         problems += [f"{page} names {place}, which does not exist" for place in sorted(places) if not exists(place)]
-        problems += [f"{page} links to {target}, which does not exist" for target in re.findall(r"\]\(([^)#:]+)\)", text)
-                     if not (ROOT / page).parent.joinpath(target).exists()]
+        problems += broken_links(page)
     overview = (ROOT / PAGES[0]).read_text()
     problems += [f"{PAGES[0]} does not link to {page}" for page in PAGES[1:] if f"]({page})" not in overview]
     assert seen > 100, f"only {seen} files and folders were recognised"
+    assert not problems, "\n       ".join(problems)
+
+
+README_LINES, README_BYTES, DOCUMENT_BYTES = 90, 5120, 10240
+# Their length is that of a generated table.
+GENERATED = {"OPTIONS.md", "COMPATIBILITY.md", "COMPATIBILITY-PROGRAMS.md"}
+# Folders whose files users' documents name. Other paths in them are those of installed files or of other projects.
+OURS = ("Benchmarks", "Debuggers", "Examples", "Fuzz", "Plugins", "Services", "Sources", "Tests", "docs", "scripts")
+
+
+def user_documents():
+    """README.md is one screen; each page of docs has one question, is short and listed; what they name and link to exists."""
+    readme = (ROOT / "README.md").read_text()
+    lines, size = readme.count("\n"), len(readme.encode())
+    problems = []
+    if lines > README_LINES or size > README_BYTES:
+        problems.append(f"README.md has {lines} lines and {size} bytes, over {README_LINES} and {README_BYTES}")
+    listed = dict(re.findall(r"^- \[(.*)\]\(([^)]+)\)$", (ROOT / "docs/README.md").read_text(), re.M))
+    listed = {page: question for question, page in listed.items()}
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    if (names := {page.name for page in pages} - {"README.md"}) != set(listed):
+        problems.append(f"docs/README.md and the pages: {sorted(names ^ set(listed))}")
+    for page in pages:
+        title, first = page.read_text().split("\n\n")[:2]
+        if page.name not in GENERATED and (size := page.stat().st_size) > DOCUMENT_BYTES:
+            problems.append(f"docs/{page.name} has {size} bytes, over {DOCUMENT_BYTES}")
+        if page.name == "OPTIONS.md":
+            continue
+        if not re.fullmatch(r"# .+\?", title) or not first.startswith("For "):
+            problems.append(f"docs/{page.name} does not begin with its question and for whom it is")
+        if listed.get(page.name, title[2:]) != title[2:]:
+            problems.append(f"docs/README.md says '{listed[page.name]}' of docs/{page.name}")
+    seen = 0
+    for document in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in pages)]:
+        places = {place for place in named_places((ROOT / document).read_text()) if place.split("/")[0] in OURS}
+        seen += len(places)
+        problems += [f"{document} names {place}, which does not exist" for place in sorted(places) if not exists(place.split()[0])]
+        problems += broken_links(document)
+    assert seen > 30, f"only {seen} files and folders were recognised"
     assert not problems, "\n       ".join(problems)
 
 
@@ -437,8 +492,8 @@ def symbols_are_old_enough():
 def main():
     passed = failed = 0
     for test in (options_document, documents_name_what_exists, completions_are_complete, kinds_stand_everywhere,
-                 details_are_described, statistics_have_these_names, system_calls_are_named, architecture_pages, design_records,
-                 swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status,
+                 details_are_described, statistics_have_these_names, system_calls_are_named, architecture_pages,
+                 user_documents, design_records, swift_folders_use_lower_ones_only, installed_elsewhere, wrong_calls, streams_and_status,
                  dead_processes_leave_nothing, check_finds_a_late_write, valgrind_stays_usable, symbols_are_old_enough):
         with tempfile.TemporaryDirectory(prefix="zguard-tree-") as work:
             try:
