@@ -28,7 +28,7 @@ let package = Package(
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
-        // Header-only: nothing to install or compile.
+        // Header-only: there is nothing to install or compile.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),
         // Stops threads and reads their stacks. Stacks of other processes need libunwind, which is loaded with dlopen
@@ -52,10 +52,10 @@ let package = Package(
         .target(
             name: "ZombieGuardTesting",
             dependencies: ["ZombieGuardCore", "ZombieGuardToolchain", "CZombie", "CSystem", "CZombieTesting"]),
-        // Lets zguard run with older C libraries than the one it was linked with.
+        // Lets zguard run with older C libraries than the one with which it was linked.
         .target(name: "COlderLibc"),
         .executableTarget(name: "zguard", dependencies: ["ZombieGuard", "CSystem", "COlderLibc"]),
-        // The plugins build zguard on demand. As a dependency it would be built even if zguard is installed.
+        // The plugins build zguard on demand. As a dependency it would be built even where zguard is installed.
         .plugin(
             name: "ZGuardTest",
             capability: .command(

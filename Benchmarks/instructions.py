@@ -23,7 +23,7 @@ import tools as with_tools  # noqa: E402
 
 STORED = HERE / "instructions.json"
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
-# The larger run has twice as many. From here on the quarantine is full and every operation costs the same.
+# The larger run has twice as many operations. In both runs the quarantine is full, so that every operation costs the same.
 OPERATIONS = 20480
 NEW, WHOLE = "new-stack", "whole-new-stack"
 START_UP = "start-up"  # instructions of a whole run of `true`

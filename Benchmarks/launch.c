@@ -17,7 +17,7 @@
 
 static long long nanoseconds(struct timeval t) { return t.tv_sec * 1000000000LL + t.tv_usec * 1000LL; }
 
-// Moves the calling process into the group. Its memory is charged to that group from then on.
+// Moves the calling process into the group. From then on, the kernel charges its memory to that group.
 static int join(const char *procs) {
     int file = open(procs, O_WRONLY | O_CLOEXEC);
     if (file < 0) return -1;

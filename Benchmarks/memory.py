@@ -34,12 +34,12 @@ import tools as with_tools  # noqa: E402
 
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
 PAGE = 4096
-GROWTH = 1.02  # between two snapshots
+GROWTH = 1.02  # between two successive snapshots
 EVERY = 0.002  # seconds between two readings of a process's size
 PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagemap
 
-# Fields that are read here, of struct zg_slab, zg_span_map and zg_alias_area, of struct chunk and struct window in
-# pages/window.c, and of struct table in stacks/depot.c.
+# Fields read by this benchmark, of struct zg_slab, zg_span_map and zg_alias_area, of struct chunk and struct window in pages/window.c, and
+# of struct table in stacks/depot.c.
 SLAB = struct.Struct("<QQQQIIQQQQ56xQQQQ32x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
 SPAN = struct.Struct("<I20xQ20xH10x")
@@ -48,7 +48,7 @@ BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 6
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
 AGAIN = "windows: pages mapped again"
-# Rows of the table in order. A row with a mark is a part of the unmarked row above it.
+# Rows of the table in order. A row with a mark is a part of the nearest unmarked row above it.
 ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested by live blocks", "· rounding up to slots",
         "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "lists of free slots",
         "large blocks", "· of it in live ones", "records of large blocks", "private pages of fenced blocks", "· requested by live ones up to 2,040 bytes", "· requested by larger ones", "windows: memory of the chunks", "· of it in live blocks",

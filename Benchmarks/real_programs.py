@@ -92,7 +92,7 @@ class Compile(Target):
 
 class CompileCxx(Compile):
     def prepare(self, work, size):
-        # Headers take most of the time of a small program, so that a small size gets few of them.
+        # Compiling the headers takes most of the time of a small program, so small sizes include few headers.
         small = "#include <map>\n#include <string>\nint main() { std::map<std::string, int> m; return m[\"a\"]; }\n"
         (work / "big.cpp").write_text(small if size < 0.1 else generate.cxx_source(max(1, int(self.functions * size))))
 

@@ -112,7 +112,7 @@ def measure(server, mode):
         process, watcher = running(command, port)
         try:
             load = list(map(str, server.load(port)))
-            subprocess.run(ahead(load), capture_output=True, check=True)  # warms the server up: it has all its workers then
+            subprocess.run(ahead(load), capture_output=True, check=True)  # warms the server up, so that it has started all its workers
             own = running_in(process.pid, server.executable)
             before, began, watched = sum(map(used, own)), time.monotonic(), used(watcher)
             result = subprocess.run(ahead(load), capture_output=True, text=True, check=True)

@@ -7,7 +7,7 @@ import tools as with_tools
 
 SOURCE = Path(__file__).resolve().parent / "spawn.c"
 PROGRAMS = {"true": ("/bin/true",), "ls": ("/bin/ls", "/usr/bin")}
-STARTS = 200  # of each program with each tool
+STARTS = 200  # starts of each program with each tool
 BATCH = 10  # starts in a row, before the next tool's turn
 REDUCED_ROUNDS = 3  # rounds of one start each, for a tool with reduced work
 

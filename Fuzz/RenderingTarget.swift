@@ -1,4 +1,5 @@
-// Fuzzes all output for a finding that the reader accepted: signature, text, suggestion, JSON and back.
+// Fuzzes all output for a finding that the reader accepted: signature, text, suggestion, and conversion to JSON and
+// back.
 
 func fuzzRendering(_ bytes: [UInt8]) {
     for entry in readEntries(bytes) {
@@ -8,7 +9,7 @@ func fuzzRendering(_ bytes: [UInt8]) {
 }
 
 private func check(_ raw: Finding) {
-    // Fields of raw findings only are not written.
+    // Reports do not contain the fields that only raw findings have.
     var finding = raw
     finding.block?.classSymbol = nil
     finding.block?.memberFrame = nil

@@ -34,7 +34,8 @@ private func check(_ failure: Suppressions.Failure, lines: Int) {
     }
 }
 
-// Makes findings with names from the text, without its pattern characters: its rules most likely match these.
+// Makes findings with names from the text, without the text's pattern characters: rules from the same text are likely
+// to match them.
 private func findings(from text: String) -> [Finding] {
     let words = text.split(whereSeparator: \.isNewline).prefix(8).map { line in
         String(line.drop { $0 == " " || $0 == "\t" }.filter { $0 != "*" && $0 != "\\" })

@@ -145,7 +145,7 @@ static bool find_view(uint64_t address, struct zg_block_view *view) {
 }
 static bool is_in_heap(uint64_t address) { return address - HEAP < HEAP_BYTES; }
 
-// Any addresses will do: a part of the heap.
+// The choice of addresses does not matter: use a part of the heap.
 static bool is_forgotten(uint64_t address) { return is_in_heap(address) && address & 0x1000; }
 static bool is_isolated(const struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++)
@@ -258,7 +258,7 @@ static bool is_new(const struct zg_finding *finding) { return finding; }
 
 static void diagnose_pure(struct input *input) {
     make_up_heap(input);
-    // In a block of its exact size, so that ASan sees reads behind it.
+    // Allocates exactly the size of the structure, so that ASan detects reads behind it.
     struct zg_fault *fault = malloc(sizeof *fault);
     memset(fault, 0xee, sizeof *fault);
     uint8_t how = take8(input);
@@ -305,7 +305,7 @@ static void diagnose_pure(struct input *input) {
         if (verdict.freed_memory && verdict.trap.part == zg_trap_none) CHECK(verdict.block.state != zg_state_live);
     }
 
-    // The instruction bytes in a block of their exact size.
+    // Copies the instruction bytes to a block of exactly their size, so that ASan detects reads behind them.
     int count = fault->code_count > 0 ? fault->code_count : 0;
     uint8_t *code = malloc((size_t)count + 1);
     memcpy(code, fault->code, (size_t)zg_min((uint64_t)count, 16));
@@ -460,13 +460,14 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
         if (i % 3 != 1) release(real_blocks[i]);
     zg_config.fence_per_context = 0;
     zg_signals_watch_aborts(zg_fault_handler);
-    // Like a program: its own handlers, on its own stack.
+    // As in a program, its own handlers run on its own alternate stack.
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
     zg_signals_stack(&stack, NULL);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT};
     for (int i = 0; i < 3; i++) CHECK(zg_signals_action(signals[i], &action, NULL) == 0);
-    for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL); // in the kernel, so that a fault of the runtime's crashes
+    // Default action in the kernel, so that a fault of the runtime itself ends the fuzzer.
+    for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
     metadata = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return 0;
 }

@@ -49,7 +49,7 @@ struct dead {
     struct zg_block *record;
     enum zg_alloc_family family;
     uint16_t maker, freer;
-    uint64_t freed_bytes; // of all blocks including this one, when it was freed
+    uint64_t freed_bytes; // total size of the blocks freed so far, this one included
     uint32_t relief;
     bool is_held, changed;
 };
@@ -355,7 +355,7 @@ static void do_resize(struct input *input, int at) {
         enter(moved, call.size, 16, zg_family_malloc, false, old.salt);
         return;
     }
-    // In place: the block keeps its family and its allocating thread.
+    // The block was resized in place: it keeps its family and its allocating thread.
     live[live_count] = old;
     live[live_count].size = call.size;
     check_kept(moved, &old, kept);
@@ -376,7 +376,8 @@ static void do_misuse(struct input *input) {
     struct call call = {.what = call_free, .deallocator = zg_deallocator_free, .size = ZG_ANY_SIZE};
     if (how % 8 == 0) call.address = how & 8 ? global + 16 : local + (how >> 4);
     else if (how % 8 == 1)
-        call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes); // most of these were never a block
+        // Most of these addresses never belonged to a block.
+        call.address = (void *)(zg_slabs.base + take(input, 6) % zg_slabs.bytes);
     else if (how % 8 == 2 && live_count) {
         const struct block *block = &live[how / 8 % live_count];
         if (!block->record || block->size < 2) return;

@@ -1,7 +1,7 @@
 // Fuzzes the conversion of a stack into an id: unwind rules, the fast unwinder, the stack cache, the stack diff cache
 // and the depot. The input is a program's code with its call frame information, and its stack at successive captures.
 //
-//   walk   the fast unwinder equals one by the full CFI rules, which reads every word through the kernel
+//   walk the fast unwinder equals an unwinder with the full CFI rules, which reads every word through the kernel
 //   cache  the stack cache and the stack diff cache return what the unwinder would
 //   depot  returns exactly the frames that were put; equal stacks have equal ids, different stacks different ids
 //
@@ -92,7 +92,7 @@ static uint64_t register_from(struct input *input) {
     return which < 250 ? registers[which % sizeof registers] : which & 31;
 }
 
-// Mostly what compilers emit, and sometimes random rules.
+// Writes mostly rules that compilers emit, and sometimes random rules.
 static void put_program(struct output *output, struct input *input) {
     uint8_t form = take8(input);
     switch (form % 8) {
@@ -182,7 +182,7 @@ static void put_tables(struct output *output, struct input input) {
         uint64_t start = output->count, code = CODE + (uint64_t)i * FUNCTION_BYTES;
         put32(output, 0), put32(output, output->count - cies[cie]);
         put_relative(output, code, cie == WIDE);
-        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // or with a hole behind it
+        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // or a range with a hole behind it
         if (cie == WIDE) put32(output, 0);
         put_leb(output, 0);
         put_program(output, &input);
@@ -227,7 +227,8 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
             struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = pc};
             registers.value[ZG_ARCH_SP] = sp, registers.value[ZG_ARCH_FP] = fp;
             if (!zg_cfi_step(&row, &registers, read_by_kernel, NULL)) break;
-            // If the stack pointer moves down or off the stack, the fast unwinder knows other pages than this one.
+            // If the stack pointer moves down or off the stack, the fast unwinder and this unwinder take different
+            // pages for readable.
             if (registers.value[ZG_ARCH_SP] < sp || registers.value[ZG_ARCH_SP] >= STACK_HIGH) {
                 *left = true;
                 return count;
@@ -252,7 +253,7 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
         }
         if (cfa <= sp) break;
         if (cfa > STACK_HIGH || at < sp || (fp_at && fp_at < sp) || cfa & 7) {
-            *left = true; // the words lie elsewhere
+            *left = true; // the words lie outside of the stack
             return count;
         }
         CHECK(zg_os_read_memory(&pc, at, 8) == 8);
@@ -304,7 +305,7 @@ static void capture(void) {
     uint32_t found = zg_stack_diff_capture(&stack_diff, caller, &bounds, depth, true);
     if (found) check_known("trail", found, wanted, count, left);
     if (known) return;
-    // On a miss, do what a thread does.
+    // On a cache miss, fill the cache as the runtime does.
     if (!found) {
         found = zg_depot_put(walk.frames, walk.count);
         CHECK(found);
@@ -370,7 +371,7 @@ static void make_tables(struct input input) {
 static void fuzz_captures(struct input *input) {
     function_count = 1 + take8(input) % FUNCTIONS_MOST;
     make_tables(*input);
-    // The tables consumed no input: all of it makes the stacks, too.
+    // Making the tables consumed no input: the stacks are made from all of it, too.
     depth = 1 + take8(input) % (take8(input) & 1 ? 127 : 32);
     open_stack(STACK_LOW);
     memset(stack_words, 0, STACK_BYTES);
@@ -427,7 +428,7 @@ static void check_stack(const struct stack *stack) {
     CHECK((zg_depot_put(stack->frames, stack->count) & ~ZG_DEPOT_CONTEXT_DONE) == stack->id);
 }
 
-// Puts the frames that `stack` has more than `outer`, as the stack diff cache does.
+// Puts the frames by which `stack` is longer than `outer`, as the stack diff cache does.
 static uint32_t add_inside(const struct stack *outer, const struct stack *stack, bool knows_hashes, bool wants_ids) {
     int fresh = stack->count - outer->count;
     uint64_t outer_hash = 0, hashes[2 * FRAMES], frames[FRAMES];
@@ -498,7 +499,7 @@ static void fuzz_depot(struct input *input) {
 // --- start -----------------------------------------------------------------------------------------------------------
 
 static void *map_at(uint64_t start, uint64_t bytes) {
-    // Between two inaccessible pages.
+    // Map the stack between two inaccessible pages.
     char *mapped =
         mmap((void *)(start - 4096), bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     CHECK(mapped == (char *)(start - 4096) && mprotect((void *)start, bytes, PROT_READ | PROT_WRITE) == 0);

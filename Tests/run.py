@@ -104,7 +104,7 @@ def end_part(process, signal_number=signal.SIGTERM):
         try:
             _, parent, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
         except (OSError, ValueError):
-            continue  # ended meanwhile
+            continue  # the process has ended meanwhile
         parents[int(entry.name)] = int(parent)
         if int(session) == process:
             found.add(int(entry.name))

@@ -54,7 +54,7 @@ need() {
 # the published functions and depends only on libc. Its debug information is DWARF 4: Debian 12's valgrind fails on
 # clang's DWARF 5 when it loads a guarded process.
 
-# Prints the compiler flags, one per line. Tests/Support/builds.py calls this function, too.
+# Prints the compiler flags, one per line. Tests/Support/builds.py also calls this function.
 library_compile_flags() {
     local version
     version=$(sed -n 's/^let version = "\(.*\)"$/\1/p' Package.swift)

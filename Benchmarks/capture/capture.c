@@ -21,7 +21,7 @@ enum { MOST = ZG_STACK_MAX_DEPTH + ZG_STACK_DIFF_STEP };
 __attribute__((visibility("default"))) int capture_depth;
 __attribute__((visibility("default"))) struct capture_seen capture_seen;
 
-static volatile uint32_t kept; // prevents that captures are optimized away
+static volatile uint32_t kept; // keeps the compiler from removing the captures
 
 EXPORTED void capture_entered(void) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());

@@ -22,7 +22,7 @@ typedef void capture_function(void);
 
 struct job {
     capture_function *capture;
-    bool is_varied; // each capture with two other inner frames; they repeat after STACKS captures
+    bool is_varied; // each capture has two other inner frames; they repeat after STACKS captures
     long count;
     int padding;        // frames still to be added
     double nanoseconds; // result: time of one capture with the surrounding calls

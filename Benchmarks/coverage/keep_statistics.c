@@ -49,7 +49,7 @@ static void keep(void) {
 
 __attribute__((destructor)) static void end(void) { keep(); }
 
-// For processes that end without destructors: children of shells, compilers.
+// Interposed for processes that end without destructors, such as children of shells and compilers.
 __attribute__((noreturn)) void _exit(int status) {
     keep();
     for (;;) syscall(SYS_exit_group, status);

@@ -1,5 +1,5 @@
-// Threads with working sets that trade parts of them. Most blocks have a short life, some are kept for long, and some
-// get to another thread through a shared table and are freed there. A thread's operations depend only on its own random
+// Threads with working sets, parts of which they exchange. Most blocks are short-lived, some are long-lived, and some
+// reach another thread through a shared table and are freed there. A thread's operations depend only on its own random
 // numbers, so that the work does not depend on scheduling.
 #include "bench.h"
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Buffers that grow by half with realloc, side by side, from 16 bytes to half a megabyte.
+// Several buffers grow alternately by half with realloc, from 16 bytes to half a megabyte.
 #include "bench.h"
 
 int main(int argc, char **argv) {

@@ -32,7 +32,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-// Binds to the number-th processor, modulo their count, of those that this process may use.
+// Binds the thread to one of the processors that this process may use: processor `number` modulo their count.
 static void bind_to_processor(pthread_t thread, int number) {
     cpu_set_t allowed, one;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

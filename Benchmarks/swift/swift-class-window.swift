@@ -1,4 +1,4 @@
-// Class instances, of which the newest thousand are alive.
+// Class instances, of which the newest thousand stay alive.
 
 class Item {
     let number: Int

@@ -30,12 +30,12 @@ struct TestPlan {
     static let noTests: Int32 = 69
 
     let bundle: URL
-    /// Arguments of the bundle for the XCTest tests; nil if there are none.
+    /// Arguments of the bundle for the XCTest tests; nil if there are no such tests.
     var xctest: [String]?
-    /// Arguments of the bundle for the Swift Testing tests; nil if there are none.
+    /// Arguments of the bundle for the Swift Testing tests; nil if there are no such tests.
     var swiftTesting: [String]?
 
-    /// Whether both libraries have tests to run, which takes a script.
+    /// Whether both libraries have tests to run, which requires a script.
     var isScript: Bool { xctest != nil && swiftTesting != nil }
 
     /// Asks the bundle for its tests. A bundle that cannot list them is run completely.

@@ -19,10 +19,10 @@ import PackagePlugin
             .init(name: "--disable-swift-testing", text: "leave out the tests of Swift Testing"),
         ] + PluginArguments.forwarded + PluginArguments.common)
 
-    // The same defaults as in guarded test bundles (docs/TESTING-HELPERS.md): tests go on after a finding, and more blocks are
-    // guarded.
+    // The same defaults as in guarded test bundles (docs/TESTING-HELPERS.md): tests go on after a finding, and more
+    // blocks are guarded.
     private static let settings = ["on_finding=continue", "fence_overhead=20%", "stack_overhead=20%"]
-    // Options for the default profile only; the other profiles set them themselves.
+    // Options for the default profile only; other profiles set these options themselves.
     private static let guardSettings = ["quarantine_bytes=32m", "quarantine_per_context=16"]
 
     func performCommand(context: PluginContext, arguments: [String]) async throws {

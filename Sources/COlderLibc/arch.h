@@ -1,7 +1,7 @@
 // Selects the processor-specific macros of versions.c. Each arch_<cpu>.h defines:
 // OLDEST              the first version of glibc for the processor.
 // JUMP(name, version) a hidden function NAME that jumps to NAME@GLIBC_version and keeps all registers and the stack.
-// JUMP_SINCE          the same for functions newer than OLDEST of x86-64, but not newer than OLDEST of the others.
+// JUMP_SINCE          like JUMP, for functions that are newer than OLDEST on x86-64 only.
 
 #ifndef ZG_OLDER_LIBC_ARCH_H
 #define ZG_OLDER_LIBC_ARCH_H

@@ -3,8 +3,8 @@
 
 #include "older_libc.h"
 
-// Squares of floats are exact in double, and neither overflow nor underflow. Infinite if either argument is, whatever
-// the other is (ISO C, F.10.4.3). Does not set errno.
+// Squares of floats are exact in double, and neither overflow nor underflow. The result is infinite if either argument
+// is, even if the other is NaN (ISO C, F.10.4.3). Does not set errno.
 float hypotf(float x, float y) {
     if (__builtin_isinf(x) || __builtin_isinf(y)) return __builtin_inff();
     return (float)__builtin_sqrt((double)x * x + (double)y * y);

@@ -24,7 +24,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-// Moved into libc in 2.34, or given a new version in that release.
+// These functions moved into libc in 2.34, or got a new version in that release.
 JUMP(dladdr, OLDEST);
 JUMP_SINCE(dladdr1, "2.3.3");
 JUMP(dlerror, OLDEST);
@@ -52,7 +52,7 @@ JUMP(sem_post, OLDEST);
 JUMP(sem_timedwait, OLDEST);
 JUMP(sem_wait, OLDEST);
 
-// Given a new version in 2.38, without the error handling of the SVID.
+// These functions got a new version in 2.38, without the error handling of the SVID.
 JUMP(fmod, OLDEST);
 JUMP(fmodf, OLDEST);
 
@@ -75,7 +75,7 @@ int __isoc23_sscanf(const char *text, const char *format, ...) {
 long __isoc23_strtol(const char *text, char **end, int base) { return older_strtol(text, end, base); }
 long long __isoc23_strtoll(const char *text, char **end, int base) { return older_strtoll(text, end, base); }
 
-// Since 2.38. Returns the length of `from`; copies what fits into `room` bytes, NUL included.
+// The function exists since glibc 2.38. Returns the length of `from`; copies what fits into `room` bytes, NUL included.
 HIDDEN size_t strlcpy(char *restrict to, const char *restrict from, size_t room);
 size_t strlcpy(char *restrict to, const char *restrict from, size_t room) {
     size_t bytes = 0;
@@ -85,7 +85,7 @@ size_t strlcpy(char *restrict to, const char *restrict from, size_t room) {
     return bytes;
 }
 
-// Before 2.33 these functions were linked statically into every program and called __xstat and its relatives. The
+// Before 2.33 these functions were linked statically into every program and called __xstat and similar functions. The
 // system call suffices, because libc's struct stat has the kernel's layout.
 HIDDEN int fstatat(int directory, const char *restrict path, struct stat *restrict status, int flags) {
     return (int)syscall(SYS_newfstatat, directory, path, status, flags);
@@ -101,23 +101,26 @@ HIDDEN int lstat(const char *restrict path, struct stat *restrict status) {
 
 HIDDEN int fstat(int descriptor, struct stat *status) { return (int)syscall(SYS_fstat, descriptor, status); }
 
-// Since 2.32. With 0, its readers use atomic instructions, as they did before the variable existed.
+// The variable exists since 2.32. If it is 0, code that reads it uses atomic instructions, as before the variable
+// existed.
 HIDDEN char __libc_single_threaded = 0;
 
-// Since 2.32. Where libc lacks it, the attribute is ignored: a new thread inherits the signal mask of its creator.
+// The function exists since glibc 2.32. If libc lacks it, the attribute is ignored: a new thread inherits the signal
+// mask of its creator.
 HIDDEN int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t *mask) {
     int (*set)(pthread_attr_t *, const sigset_t *) =
         (int (*)(pthread_attr_t *, const sigset_t *))dlsym(RTLD_DEFAULT, "pthread_attr_setsigmask_np");
     return set != NULL ? set(attributes, mask) : 0;
 }
 
-// Since libstdc++ of GCC 11. Throws std::bad_alloc, the base class of the std::bad_array_new_length thrown there.
+// The function exists since the libstdc++ of GCC 11. Throws std::bad_alloc, the base class of the
+// std::bad_array_new_length thrown there.
 void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((noreturn));
 HIDDEN void std_throw_bad_array_new_length(void) __asm__("_ZSt28__throw_bad_array_new_lengthv")
     __attribute__((noreturn));
 void std_throw_bad_array_new_length(void) { std_throw_bad_alloc(); }
 
-// Since libstdc++ of GCC 12, called if the assertions in its headers are enabled.
+// The function exists since the libstdc++ of GCC 12, and is called if the assertions in its headers are enabled.
 HIDDEN void glibcxx_assert_fail(const char *file, int line, const char *function,
                                 const char *condition) __asm__("_ZSt21__glibcxx_assert_failPKciS0_S0_")
     __attribute__((noreturn));
@@ -156,6 +159,7 @@ HIDDEN int start_main(int (*program)(int, char **, char **), int count, char **a
 int start_main(int (*program)(int, char **, char **), int count, char **arguments, constructor none,
                void (*no_end)(void), void (*loader_end)(void), void *stack_end) {
     (void)none;
-    // Destructors need no help: in every version, the loader calls those of the program as of every library.
+    // Destructors need no help: in every version, the loader calls the program's destructors, as it calls those of
+    // every library.
     return old_start_main(program, count, arguments, call_constructors, no_end, loader_end, stack_end);
 }

@@ -10,7 +10,7 @@
 // HWCAP2_MTE and PR_GET_TAGGED_ADDR_CTRL, which older headers lack (asm/hwcap.h, linux/prctl.h).
 enum { HAS_TAGS = 1 << 18, GET_TAGGED_ADDRESSES = 56 };
 
-// Masked loads of SVE skip inactive lanes at no cost, so they do not count.
+// Masked loads of SVE skip inactive lanes at no cost, so they are not reported.
 int zg_system_has_masked_loads(void) { return 0; }
 
 uint64_t zg_system_ticks(void) {

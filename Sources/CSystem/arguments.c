@@ -1,5 +1,5 @@
 // Keeps the arguments of the process. Swift's CommandLine reads /proc/self/cmdline, which is missing if /proc is not
-// mounted; the C library passes them to constructors. Written once, before main; no lock.
+// mounted; the C library passes the arguments to constructors. Written once, before main; no lock.
 
 #include "zg_system.h"
 

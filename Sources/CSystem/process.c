@@ -68,8 +68,8 @@ struct zg_system_end zg_system_reap(int pid) {
     struct zg_system_end end = {.seccomp = -1, .cpu_soft = UINT64_MAX, .cpu_hard = UINT64_MAX};
     siginfo_t info = {.si_signo = 0};
     struct rlimit limit;
-    // A tracer is also notified of stops, whatever it waits for: leave the stop of a traced thread to the code that
-    // traces it.
+    // A tracer is also notified of stops, whatever options it passes to waitid: leave the stop of a traced thread to
+    // the code that traces it.
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) || info.si_signo != SIGCHLD) return end;
     if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) return end;
     end.seccomp = seccomp_mode(pid);

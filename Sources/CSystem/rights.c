@@ -64,7 +64,7 @@ static void open_link(void *argument) {
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group) {
     struct opening opening = {.handle = handle, .flags = flags};
     const struct zg_rights rights = {.user = user, .group = group};
-    // If root cannot give up its rights (no CAP_SETUID), rely on the caller's checks of the file.
+    // If root cannot give up its rights (no CAP_SETUID), the caller's checks of the file must suffice.
     if (!zg_rights_act(&rights, open_link, &opening)) open_link(&opening);
     return opening.result;
 }

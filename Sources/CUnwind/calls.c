@@ -42,9 +42,9 @@ const char *zg_call_name(long number) {
     }
 }
 
-// zg_call_goes_on: the kernel continues or restarts the call, because it returns ERESTARTSYS or the like, or ignores
-// signals. Calls that are not listed may return EINTR or a partial result. See the header for those that depend on the
-// file.
+// zg_call_goes_on: the kernel continues or restarts the call, because it returns ERESTARTSYS or a similar code, or
+// ignores signals. Calls that are not listed may return EINTR or a partial result. The header describes calls that
+// depend on the file.
 static const struct {
     uint16_t number;
     uint8_t stop; // enum zg_call_stop

@@ -1,7 +1,7 @@
 // Unwinds the stack of another thread of this process. The kernel forbids tracing threads of one's own process, so a
-// helper process that shares this one's memory (CLONE_VM) does it, and exits before the caller continues. Its effect on
-// system calls and signals is that of any ptrace stop: sleeps continue. Technique: LeakSanitizer's StopTheWorld
-// (compiler-rt).
+// helper process that shares this process's memory (CLONE_VM) does the tracing, and exits before the caller continues.
+// Its effect on system calls and signals is that of any ptrace stop: sleeps continue. Technique: LeakSanitizer's
+// StopTheWorld (compiler-rt).
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,8 +30,8 @@ static void pause_shortly(void) {
     syscall(SYS_nanosleep, &step, NULL);
 }
 
-// Runs in the helper process, with the thread-local storage of the thread that cloned it. That thread waits in the
-// kernel meanwhile, so errno may be written. Calls no libc function that locks or allocates.
+// Runs in the helper process, with the thread-local storage of the thread that cloned it. This code may write errno,
+// because that thread waits in the kernel meanwhile. Calls no libc function that locks or allocates.
 static int look_from_outside(void *argument) {
     struct look *look = argument;
     enum { STEP = 100 };
@@ -68,8 +68,7 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
     int process = clone(look_from_outside, stack + STACK_BYTES, CLONE_VM | CLONE_FS | CLONE_FILES, &look);
     if (process < 0) look.result = -errno;
     if (process > 0) {
-        // Yama's ptrace_scope may allow tracing of descendants only: allow the helper, too. Fails with EINVAL without
-        // Yama.
+        // Yama's ptrace_scope may allow only ancestors to trace: allow the helper, too. Fails with EINVAL without Yama.
         syscall(SYS_prctl, PR_SET_PTRACER, process, 0, 0, 0);
         __atomic_store_n(&look.may_begin, 1, __ATOMIC_RELEASE);
         syscall(SYS_futex, &look.may_begin, FUTEX_WAKE, 1, NULL, NULL, 0);

@@ -152,7 +152,7 @@ static int find_procedure(struct address_space *space, word pc, struct procedure
     table.start = start, table.end = end;
     table.segment = header;
     table.table = at + sizeof count;
-    table.words = count; // in 64-bit words: an entry is two 32-bit offsets
+    table.words = count; // size in 64-bit words: an entry is two 32-bit offsets
     return library.search(space, pc, &table, procedure, wants_info, context);
 }
 

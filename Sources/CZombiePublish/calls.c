@@ -59,9 +59,10 @@ static size_t fitting(size_t bytes, size_t room) {
         return result;                                                                                                 \
     }
 
-// Defines a call with one buffer. Most buffers lie outside the guarded heap, which two comparisons show. A buffer that
-// lies completely in a small live block needs no second check if the kernel only reads it. These cases avoid an extra
-// frame: returns are mispredicted after a system call, and each costs as much as the checks.
+// Defines a call with one buffer. Two comparisons show that a buffer lies outside the guarded heap, as most do. A
+// buffer that lies completely in a small live block needs no second check if the kernel only reads it. These two cases
+// avoid an extra frame, because returns are mispredicted after a system call, and each misprediction costs as much as
+// the checks.
 #define ZG_OPEN(...) __VA_ARGS__
 #define ZG_BUFFER_CALL(symbol, shown, kernel, parameters, arguments, plainly, buffer, bytes, passes)                   \
     ZG_LIBC(symbol, shown, kernel, parameters, arguments, plainly)                                                     \

@@ -24,8 +24,8 @@ typedef int zg_no_exec_is_published; // ISO C forbids an empty translation unit
 
 enum { STACK_MOST = 8192 };
 
-// Functions that do more than a system call are taken from libc. The other functions make their system call directly,
-// because each dlsym costs 1000 instructions at start-up.
+// Functions that do more than one system call are libc's. The other functions make their system call directly, because
+// each dlsym costs 1000 instructions at start-up.
 #define ZG_EXECS(X)                                                                                                    \
     X(execvpe, (const char *, char *const *, char *const *))                                                           \
     X(posix_spawn, (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,              \
@@ -154,7 +154,7 @@ ZG_PUBLISH int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file
 
 // execl, execlp and execle copy their arguments to a vector on the stack, as in libc.
 static uint64_t count_arguments(va_list arguments) {
-    uint64_t count = 1; // `first`, a named parameter
+    uint64_t count = 1; // counts `first`, a named parameter
     while (va_arg(arguments, const char *)) count++;
     return count;
 }

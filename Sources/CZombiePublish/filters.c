@@ -125,8 +125,8 @@ static bool waits_for_events(long number, long least, long flags) {
     }
 }
 
-// What the call may wait for (zg_pulse_wait_ends). A timeout passed by address is not read, since only the kernel may
-// dereference the pointer: such calls count as not waiting.
+// Returns the enum zg_waits_for of the call, for zg_pulse_wait_ends. A timeout passed by address is not read, because
+// only the kernel may dereference the pointer: such calls count as not waiting.
 static int waits_by_number_for(long number, long count, long longest, long events_longest) {
     (void)count, (void)longest; // unused on architectures without the poll system call
     switch (number) {
@@ -164,7 +164,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
     }
     if (ZG_UNLIKELY(number == SYS_exit_group)) zg_fault_before_exit(ZG_FRAME, (int)a);
     if (ZG_UNLIKELY(number == SYS_execve))
-        return execve((const char *)a, (char *const *)b, (char *const *)c); // the published function (exec.c)
+        return execve((const char *)a, (char *const *)b, (char *const *)c); // calls the published function (exec.c)
     if (ZG_UNLIKELY(number == SYS_execveat))
         return execveat((int)a, (const char *)b, (char *const *)c, (char *const *)d, (int)e);
     if (ZG_UNLIKELY(number == SYS_sigaltstack || number == SYS_rt_sigaction)) {

@@ -28,7 +28,7 @@ typedef int fork_function(void);
 
 static clone_function *next_clone;
 static clone_in_full *next_in_full;
-static fork_function *next_fork; // in glibc since 2.34
+static fork_function *next_fork; // glibc has _Fork since 2.34
 
 __attribute__((constructor(101))) static void look_up(void) {
     next_clone = (clone_function *)zg_loader_next("clone");

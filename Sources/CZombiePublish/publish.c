@@ -63,8 +63,8 @@ ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
 
 static void (*next_free)(void *);
 
-// Replaces libc's free while all blocks bypass the runtime. A call here shows that the allocator in front of the
-// runtime forwards to it, so guarding can begin.
+// Replaces libc's free while all blocks bypass the runtime. A call of this function shows that the allocator in front
+// of the runtime forwards to the runtime, so guarding can begin.
 static void free_while_all_passes(void *block) {
     if (zg_foreign_note_forwarded(zg_foreign_function_free) && zg_runtime_is_started()) zg_sample_start();
     next_free(block);
@@ -225,7 +225,7 @@ static void *resize_passed(void *block, size_t size, const uint64_t *frame) {
 }
 
 static void *resize(void *block, size_t size, const uint64_t *frame) {
-    // A block of libc stays in libc's heap; realloc(NULL) may bypass the runtime like malloc.
+    // libc's realloc keeps libc's blocks in libc's heap; realloc(NULL) may bypass the runtime like malloc.
     if (block ? ZG_IS_PASSED(block) : ZG_SHOULD_BYPASS(realloc)) {
         if (ZG_UNLIKELY(zg_bypass_may_fail)) return resize_passed(block, size, frame);
         return zg_next.realloc(block, size);
@@ -348,8 +348,8 @@ ZG_PUBLISH size_t malloc_usable_size(void *block) {
     return size;
 }
 
-// Returns free pages to the kernel. The quarantine stays: a program that trims periodically would have none. `pad` is
-// ignored.
+// Returns free pages to the kernel. Keeps the quarantine: in a program that trims periodically, it would otherwise
+// always be empty. `pad` is ignored.
 ZG_PUBLISH int malloc_trim(size_t pad) {
     if (zg_bypass_mode) {
         ZG_NEXT(int, malloc_trim, (size_t));
@@ -434,8 +434,8 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
 // A program that replaces some C++ operators expects the other operators to call them. A program with its own malloc or
-// free expects all operators to call those. The C++ library's operators do both, so the runtime's then forward to them.
-// Decided once, at the first use of any operator.
+// free expects all operators to call its malloc and free. The C++ library's operators do both, so the runtime's
+// operators then forward to them. Decided once, at the first use of any operator.
 static uint32_t replaced; // 0 undecided, 1 no, 2 yes
 static ZG_COLD bool ask_replaced(void) {
     static const char *const names[] = {"_Znwm",
@@ -604,8 +604,8 @@ struct thread_start {
     struct zg_hidden_faults hidden;
 };
 
-// Start records of threads that are being created. Not in the guarded heap, which holds only the program's blocks, and
-// not in libc's, which a signal handler calling free may enter at the same time.
+// Start records of threads that are being created. They are not in the guarded heap, which holds only the program's
+// blocks, and not in libc's, which a signal handler that calls free may enter at the same time.
 static struct thread_start starts[256];
 
 static struct thread_start *take_start(void) {
@@ -629,7 +629,7 @@ static void *start_thread(void *pointer) {
     ZG_MUST_TAIL return start.function(start.argument);
 }
 
-// Since glibc 2.32, thread attributes may contain a signal mask. False if they contain none.
+// Since glibc 2.32, thread attributes may contain a signal mask. False if these attributes contain none.
 static bool get_own_mask(const pthread_attr_t *attributes, sigset_t *mask) {
     static int (*get)(const pthread_attr_t *, sigset_t *);
     static bool is_known;

@@ -10,7 +10,7 @@
 
 // A build with a sanitizer publishes nothing: the sanitizer's own malloc must stay in place.
 #ifndef __has_feature
-#define __has_feature(feature) 0 // gcc
+#define __has_feature(feature) 0 // gcc lacks __has_feature
 #endif
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define ZG_NOTHING_IS_PUBLISHED
@@ -30,7 +30,8 @@
 #define ZG_SEVENTH(...)
 #define ZG_SEVENTH_PLACE(name) (ZG_FRAME + 2)
 #endif
-// An empty asm statement that modifies the value after a call, so that the compiler cannot make the call a tail call.
+// An empty asm statement that pretends to modify a call's result, so that the compiler cannot make the call a tail
+// call.
 #define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 #define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
 

@@ -1,6 +1,6 @@
 // Interposes setuid, setreuid and setresuid, by which a process drops its privileges for good. Afterwards the process
-// writes a raw findings file of its own, because it still could truncate or overwrite the old one, which its new user
-// may not open. The statistics page passes to the new user.
+// writes a raw findings file of its own, because it could still truncate or overwrite the run's file, which its new
+// user may not open. The statistics page passes to the new user.
 // Cold; takes the report lock.
 
 #define _GNU_SOURCE
@@ -26,8 +26,8 @@ __attribute__((constructor(101))) static void look_up(void) {
     next_setresuid = (int (*)(uid_t, uid_t, uid_t))zg_loader_next("setresuid");
 }
 
-// Gives the page away while the process still has the right to. Only if all three user ids are set: a process that can
-// return to its old user id must still own the page then.
+// Gives the page to the new user while the process still has the right to do so. Only if all three user ids are set,
+// because a process that can return to its old user id must still own the page after that.
 static void before(uid_t real, uid_t effective, uid_t saved) {
     const uid_t stays = (uid_t)-1;
     if (real != stays && effective != stays && saved != stays && zg_runtime_is_started())

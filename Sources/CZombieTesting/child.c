@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Weak: in glibc since 2.34.
+// Weak symbol, because glibc has the function only since 2.34.
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int) __attribute__((weak));
 
 static int prepare(posix_spawn_file_actions_t *files, int output) {

@@ -63,12 +63,12 @@ public func assertDeallocated<Object: AnyObject>(
 private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) {
     let address = UnsafeRawPointer(survivor.toOpaque())
     let sideTable = sideTable(of: address)
-    // Without the reference held here. Exact only while no other thread retains or releases the object.
+    // The reference held here is not counted. Exact only while no other thread retains or releases the object.
     let references = sideTable.flatMap { strongReferences(in: $0) }.map { $0 - 1 }
     var message = "a \(visible(survivor._withUnsafeGuaranteedRef { className(of: type(of: $0)) }))"
     message += " outlived the closure that made it"
     if let references { message += ": \(references == 1 ? "1 reference is" : "\(references) references are") left" }
-    // Excludes the side table, which exists because of the weak reference used for this check.
+    // Does not count the side table, which exists because of the weak reference used for this check.
     var holders = ((try? ZombieGuard.referrers(of: address)) ?? []).filter { $0.start != sideTable }.map(\.description)
     if let offset = offsetOfItself(in: address) { holders.insert("itself, at offset \(offset)", at: 0) }
     if Guarding.missing != nil {

@@ -7,8 +7,8 @@ import ZombieGuardCore
 
 /// One call of `expectZombie`.
 struct ExpectedZombie {
-    /// In the test run, a call starts a child process. In a child, only the call that the child was started for runs
-    /// its body; all other calls do nothing.
+    /// In the test run, a call starts a child process. In a child process, only the call for which the child was
+    /// started runs its body; all other calls do nothing.
     enum Role {
         case parent(ChildRun)
         case child(ExpectedZombieChild)

@@ -3,7 +3,7 @@
 import Glibc
 import ZombieGuardCore
 
-/// The call that this process was started for. Progress is reported to the parent in a file, one line per event,
+/// The call for which this process was started. Progress is reported to the parent in a file, one line per event,
 /// because standard output belongs to the body.
 struct ExpectedZombieChild: Sendable {
     static let keyVariable = "ZGUARD_EXPECT_KEY"

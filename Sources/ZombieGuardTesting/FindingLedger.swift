@@ -4,9 +4,10 @@ import Glibc
 import Synchronization
 import ZombieGuardCore
 
-/// Assigns findings to the open scopes. Several tests may run at the same time, and a finding does not name its test.
-/// It is assigned to the innermost open scope. If there are several, the scope whose test function is in one of the
-/// finding's stacks gets it; if there is none, all of them do, so that no finding is lost.
+/// Assigns findings to the open scopes. Several tests may run at the same time, and a finding does not name its test. A
+/// finding is assigned to the innermost open scope. If several tests have open scopes, the scope whose test function is
+/// in one of the finding's stacks gets the finding. If no stack contains a test function, all these scopes get it, so
+/// that no finding is lost.
 enum FindingLedger {
     /// A finding and the names of the other scopes that may have caused it.
     struct Entry: Sendable {
@@ -27,7 +28,7 @@ enum FindingLedger {
         var open: [OpenScope] = []
         var unclaimed: [Finding] = []
         var all: [Finding] = []
-        /// Freed blocks with a late write. Each is reported once, although later checks find it again.
+        /// Freed blocks with a late write. Each block is reported once, although later checks find the write again.
         var changedBlocks: Set<Address> = []
     }
 
@@ -60,8 +61,8 @@ enum FindingLedger {
         }
     }
 
-    /// Verifies all freed blocks and returns the findings of no scope or of scopes still open. For the end of the
-    /// process.
+    /// Verifies all freed blocks. Returns the findings that belong to no scope, or to scopes that are still open. For
+    /// the end of the process.
     static func closeAll() -> [Finding] {
         _ = GuardRuntime.current?.verify()
         return GuardRuntime.aside {
@@ -145,7 +146,7 @@ extension String {
     // Raw identifiers are printed in backticks, and the compiler writes their spaces as no-break spaces.
     fileprivate var asDeclared: String { filter { $0 != "`" }.replacing("\u{a0}", with: " ") }
 
-    /// Whether this string contains the text, other than as the end of a longer name.
+    /// Whether this string contains the text, but not as the end of a longer name.
     fileprivate func containsName(_ text: String) -> Bool {
         ranges(of: text).contains { range in
             guard range.lowerBound > startIndex else { return true }

@@ -2,7 +2,7 @@
 
 import Testing
 
-/// A test or a part of one. ``FindingLedger`` assigns findings to the open scopes.
+/// A test, or a part of a test. ``FindingLedger`` assigns findings to the open scopes.
 final class FindingScope: Sendable {
     /// The innermost scope of the current task. XCTest tests do not run in a task: see ``CurrentTest``.
     @TaskLocal static var current: FindingScope?
@@ -26,7 +26,7 @@ final class FindingScope: Sendable {
             functionName: Self.functionName(of: test), parent: Self.current)
     }
 
-    /// Makes a scope for a part of the current test, which need not have a scope itself.
+    /// Makes a scope for a part of the current test. The test itself need not have a scope.
     static func part(of parent: FindingScope?) -> FindingScope {
         if let parent {
             return FindingScope(label: parent.label, functionName: parent.functionName, parent: parent)

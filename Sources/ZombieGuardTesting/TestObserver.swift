@@ -14,7 +14,8 @@ private final class TestObserver: XCTestObservation {
         CurrentTest.xctestCase.withLock { $0 = .init(testCase: testCase, scope: scope) }
         ExpectedZombie.forgetCalls()
         FindingLedger.open(scope)
-        // Registered first, so it runs after the test's other teardown blocks. XCTest accepts no failures after them.
+        // Registered first, so it runs after the test's other teardown blocks. After teardown blocks, XCTest accepts no
+        // failures.
         testCase.addTeardownBlock { Self.close(scope) }
     }
 

@@ -98,8 +98,8 @@ extension Command {
             return ""
         case .optionalNumber:
             if let attached { return attached }
-            // Also takes a number with a sign, which is then rejected as a bad value instead of being parsed as a flag
-            // or operand.
+            // Also accepts a number with a sign, which is then rejected as a bad value instead of being parsed as a
+            // flag or operand.
             guard let next = rest.first, next.utf8.contains(where: { (0x30...0x39).contains($0) }),
                 next.utf8.allSatisfy({ "+-.0123456789".utf8.contains($0) })
             else { return "" }

@@ -99,8 +99,8 @@ struct ChildProcess {
     }
 
     private func cause(of signal: Int32, _ end: zg_system_end) -> ProgramEnd.Cause {
-        // SECCOMP_MODE_STRICT kills with SIGKILL, a filter with SIGSYS. Since Linux 5.17, the mode of a killed process
-        // is 3 (SECCOMP_MODE_DEAD).
+        // SECCOMP_MODE_STRICT kills with SIGKILL, a filter kills with SIGSYS. Since Linux 5.17, the mode of a killed
+        // process is 3 (SECCOMP_MODE_DEAD).
         let killedByStrict: [Int32] = [1, 3]
         let cpuSeconds = end.cpu_us / 1_000_000
         switch signal {

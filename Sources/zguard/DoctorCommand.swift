@@ -183,7 +183,7 @@ struct DoctorCommand {
         return Probe("RLIMIT_AS", .limited, "address space is limited to \(byteText(UInt64(limit.rlim_cur)))")
     }
 
-    // The same thresholds and fallbacks as in the runtime (zg_os_address_space, process/ready.c).
+    // Uses the same thresholds and fallbacks as the runtime (zg_os_address_space, process/ready.c).
     private var addressBits: Probe {
         let bits = zg_system_address_bits()
         if bits == 0 { return Probe("addresses", .ok, "of unknown size") }
@@ -236,7 +236,7 @@ struct DoctorCommand {
         }
     }
 
-    // Tests the Swift runtime of the toolchain on the PATH. Programs may contain another one.
+    // Tests the Swift runtime of the toolchain on the PATH. Programs may contain another Swift runtime.
     private var swift: Probe {
         let name = "Swift runtime"
         guard let path = swiftRuntime else {

@@ -2,7 +2,7 @@
 
 import ZombieGuard
 
-/// Exit statuses of zguard. `ProgramRefusal` defines those for programs that `zguard run` cannot run.
+/// Exit statuses of zguard. `ProgramRefusal` defines the statuses for programs that `zguard run` cannot run.
 enum ExitStatus {
     static let success: Int32 = 0
     static let failure: Int32 = 1

@@ -226,7 +226,8 @@ struct FindingSink {
         case .store(_, let writer): stored = writer.lines
         case .standardError, .stream: break
         }
-        // If neither the report nor the raw file has the findings, prints them, unless all were printed when added.
+        // If neither the report nor the raw file contains the findings, prints them, unless all were printed when they
+        // were added.
         let areMissing = !(kept?.hasAll ?? false) && (!format.isStreamed || stored == 0)
         guard areMissing, printed < document.findings.count else { return }
         printed = 0
@@ -302,8 +303,8 @@ struct FindingSink {
         return true
     }
 
-    // Removes the stacks of findings that the sampling does not keep. The counts include this run's report, hence minus
-    // 1.
+    // Removes the stacks of findings that the sampling does not keep. The counts include this run's report, so 1 is
+    // subtracted.
     private func sampled(_ findings: [Finding], _ store: ReportStore) -> [Finding] {
         guard let sampling, !findings.isEmpty else { return findings }
         let counts = try? store.counts(of: Set(findings.compactMap(\.signature)), upTo: sampling.first + 1)

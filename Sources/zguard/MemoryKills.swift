@@ -8,8 +8,8 @@ struct MemoryKills {
 
     init() { counts = Self.places.map(Self.count) }
 
-    /// Whether there were OOM kills since initialization. A process that died of SIGKILL was then probably one of them,
-    /// but the count may stem from any process of the system.
+    /// Whether there were OOM kills since initialization. If so, a process that died of SIGKILL was probably killed for
+    /// memory, but the count may be due to any process of the system.
     var haveGrown: Bool {
         zip(counts, Self.places.map(Self.count)).contains { before, now in
             if let before, let now { now > before } else { false }

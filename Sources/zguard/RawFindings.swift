@@ -86,7 +86,8 @@ struct RawFindings {
         others.append((other.name, FindingReader(file: other.file)))
     }
 
-    // Detects that the file was truncated, which a process that dropped its privileges still can do. Reading continues
+    // Detects that the file was truncated, which a process can do even after it dropped its privileges. Reading
+    // continues
     // at the beginning of the file.
     private mutating func noticeCut() {
         guard let size = file.status?.st_size, size < lseek(file.number, 0, SEEK_CUR) else { return }

@@ -38,7 +38,7 @@ struct ReportCommand {
     func run() throws -> Int32 {
         var contents = Contents(options)
         var status = ExitStatus.success
-        // After an unreadable report, the others are still shown.
+        // An unreadable report does not keep other reports from being shown.
         for path in paths {
             do throws(Failure) {
                 try read(path, into: &contents)
@@ -182,7 +182,7 @@ struct ReportCommand {
         do throws(StoreError) {
             let store = ReportStore(directory: path)
             for file in try store.files(since: filter.since) {
-                // A file that has disappeared since was pruned by another process.
+                // Another process has pruned this file meanwhile.
                 guard let reader = try store.reader(of: file) else { continue }
                 do throws(SystemError) { _ = try read(reader, file.path, into: &contents, file.remains) } catch {
                     contents.isComplete = false // the other reports are worth reading

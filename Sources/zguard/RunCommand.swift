@@ -46,7 +46,7 @@ struct RunCommand {
     }
 
     func run() throws -> Int32 {
-        // All checks come before files are created and the program is started.
+        // All checks are made before files are created and the program is started.
         let library = try Preload.library()
         let name = arguments.operands[0]
         let check = ProgramCheck(searchPath: Preload.environment("PATH"))
@@ -76,7 +76,7 @@ struct RunCommand {
             filters: filters)
         let unwritten = try count(directory.unwritten)
         let untold = try count(directory.untold)
-        // A failure does not prevent the run: the closing line then says that the coverage is unknown.
+        // An error does not prevent the run: the closing line then says that the coverage is unknown.
         let watching = try? RunCoverage(at: directory.page)
         var intake = FindingIntake(reporting)
         let recovered = RecoveredFindings(beside: sink, reporting)
@@ -195,11 +195,11 @@ struct RunCommand {
         }
     }
 
-    // Whether a finding changes the exit status. Stalls do only if the user asked for them: a slow service has not
-    // failed because a profile collects stalls.
+    // Whether a finding changes the exit status. A stall changes it only if the user asked for stalls: a slow service
+    // has not failed because a profile collects stalls.
     private func isCounted(_ finding: Finding) -> Bool { finding.kind != .stall || options.namesCollected }
 
-    // Prints an error and returns its status if the coverage is below the required one.
+    // If the coverage is below the required one, prints an error and returns the error's exit status.
     private func statusOfCoverage(_ coverage: Coverage?) -> Int32 {
         guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
             return ExitStatus.success

@@ -52,7 +52,7 @@ struct RuntimeOptions {
             separator: ":")
     }
 
-    /// The same for a program that prints its findings itself.
+    /// The variable's value for a program that prints its findings itself.
     var textOfAlone: String { [inherited, given].filter { !$0.isEmpty }.joined(separator: ":") }
 
     /// Throws for an invalid value. Calls `unknown` for each unknown key, with the most similar known key.

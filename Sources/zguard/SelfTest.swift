@@ -30,7 +30,7 @@ enum SelfTest {
         }
     }
 
-    // The test without /proc, where statistics pages cannot be read: checks that the runtime created the file for
+    // The self-test without /proc, where statistics pages cannot be read: checks that the runtime created the file for
     // findings.
     private static func attemptUnseen() throws(Failure) -> String {
         var template = Array("/tmp/zguard-doctor-XXXXXX".utf8CString)

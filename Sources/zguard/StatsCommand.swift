@@ -55,7 +55,8 @@ struct StatsCommand {
     }
 
     /// Escape sequences that draw a text over the terminal's contents from its upper left corner without scrolling.
-    /// Lines are cut to the terminal's width. If there are too many, the last line gives the number of missing lines.
+    /// Lines are cut to the terminal's width. If there are too many lines, the last line gives the number of missing
+    /// lines.
     static func screen(_ text: String, on size: TerminalSize?) -> String {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         if lines.last == "" { lines.removeLast() }
@@ -64,8 +65,8 @@ struct StatsCommand {
             if lines.count > room { lines = lines.prefix(room - 1) + ["… \(lines.count - room + 1) more lines"] }
             lines = lines.map { FittingText($0, width: size.columns).text }
         }
-        // Cursor home; erase each line before writing it, since after a full line the cursor is already past it; erase
-        // below.
+        // Cursor home; erase each line before it is written, because after a full line the cursor is already beyond
+        // that line; erase below.
         return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 

@@ -15,7 +15,7 @@ extension Arguments {
         return retention
     }
 
-    /// Which of many equal findings are stored with stacks; nil if all are.
+    /// Selection of equal findings that are stored with stacks; nil if all are.
     func sampling() throws(Failure) -> Sampling? {
         func parse(_ text: String) throws(ValueError) -> Sampling? { try Sampling(text) }
         return try parsed("--keep-share", parse)

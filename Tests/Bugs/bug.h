@@ -19,7 +19,7 @@
 // Follows the last call of a function and so prevents a tail call: the function's frame exists during that call.
 #define KEEP_FRAME() __asm__ volatile("" ::: "memory")
 
-// Keeps `pointer` in a register or on the stack up to here, so that it is there during every access before.
+// Keeps `pointer` in a register or on the stack up to this point, so that earlier accesses find it there.
 #define HOLD(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
 
 // Hides the value of `variable` from the optimizer from here on.

@@ -1,4 +1,4 @@
-// Makes a block of 40 bytes and frees it in two functions, whose names a double free has in its two stacks.
+// Makes a block of 40 bytes and frees it in two functions, whose names appear in the two stacks of a double free.
 
 #ifndef DROPS_H
 #define DROPS_H

@@ -1,4 +1,4 @@
-// Makes a freed block of which the runtime has no records any more.
+// Makes a freed block whose records the runtime has discarded.
 
 #ifndef FORGOTTEN_H
 #define FORGOTTEN_H

@@ -1,4 +1,4 @@
-// A program has no alternate signal stack at first, sets one of its own and gets exactly that one.
+// A program has no alternate signal stack at first, then sets its own and gets exactly that stack.
 
 #define _GNU_SOURCE
 #include <signal.h>

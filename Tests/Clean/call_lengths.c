@@ -86,7 +86,7 @@ static void protected_by_itself(int file) {
     free(block);
 }
 
-// Transfers as many bytes as realloc and malloc_usable_size allow.
+// Transfers all bytes that realloc and malloc_usable_size allow.
 static void all_that_there_is(int file) {
     char *block = malloc(100);
     for (size_t bytes = 90; bytes < 300000; bytes += bytes / 7) {

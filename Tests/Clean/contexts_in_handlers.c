@@ -1,6 +1,7 @@
 // Handlers that interrupt malloc and free switch to another context and back.
 
-// They switch by swapcontext, setcontext and longjmp. The other context's stack is a heap block or is in main's frame.
+// The handlers switch by swapcontext, setcontext and longjmp. The other context's stack is a heap block or is in main's
+// frame.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// A program gets the usual descriptor numbers and may close every descriptor there is.
+// A program gets the usual descriptor numbers and may close all descriptors.
 
 #define _GNU_SOURCE
 #include <fcntl.h>

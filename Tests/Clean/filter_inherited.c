@@ -43,7 +43,8 @@ static int install_list(const int *calls, int count) {
     return install(program, at, 0);
 }
 
-// Ends the process for `call` if this argument has one of `bits` set (0: always).
+// Installs a filter that ends the process at `call` if the argument of number `argument` has one of the bits `bits` set
+// (0: at every such call).
 static int forbid(int call, int argument, unsigned bits, unsigned flags) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -84,7 +85,8 @@ static int under_two(void) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, wait_and_work, NULL) != 0) return 20;
     if (work()) return 21;
-    // Ends the process for gettid and madvise (but MADV_DONTNEED) in all threads, for mprotect(PROT_EXEC) in this one.
+    // Ends the process at gettid, and at madvise except MADV_DONTNEED, in all threads; at mprotect(PROT_EXEC) in this
+    // thread only.
     if (forbid(SYS_madvise, 2, ~(unsigned)MADV_DONTNEED, SECCOMP_FILTER_FLAG_TSYNC) != 0) return 22;
     if (forbid(SYS_gettid, 0, 0, SECCOMP_FILTER_FLAG_TSYNC) != 0 || forbid(SYS_mprotect, 2, PROT_EXEC, 0) != 0)
         return 23;

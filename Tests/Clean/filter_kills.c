@@ -16,7 +16,7 @@
 static const int allowed[] = {SYS_brk,          SYS_mmap,      SYS_munmap, SYS_mremap,       SYS_rt_sigprocmask,
                               SYS_rt_sigaction, SYS_write,     SYS_kill,   SYS_rt_sigreturn, SYS_exit_group,
                               SYS_exit,         SYS_getrandom, -1};
-// Further calls, which libc makes when a program grows a second arena.
+// Further calls that libc makes when a program grows a second arena.
 static const int wider[] = {SYS_mprotect, SYS_madvise, SYS_futex, SYS_getpid, -1};
 
 static unsigned short fill(struct sock_filter *program, const int *more, unsigned action) {

@@ -42,13 +42,13 @@ static void leave(int code) {
 static int run(int way) {
     pid_t child = fork();
     if (child == 0) {
-        // Keep libc from returning memory, so that it needs no system call for more later.
+        // Keep libc from returning memory, so that libc needs no system call to get it again later.
         mallopt(M_MMAP_MAX, 0);
         mallopt(M_TRIM_THRESHOLD, 1 << 30);
         free(memset(malloc(32 << 20), 1, 32 << 20));
         if (work(5)) _exit(50);
         if (way == 2) {
-            // No strict mode here: disable only the time-stamp counter.
+            // Instead of strict mode, disable only the time-stamp counter.
             if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0) _exit(51);
             int result = work(50);
             if (prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0) != 0) _exit(52);

@@ -18,7 +18,7 @@ enum { page = 4096, small = 1000, smalls = 64, whole = 8192, large = 200000, rou
 static int status_of(int (*work)(char *), char *block) {
     fflush(stdout);
     pid_t child = fork();
-    // End by exit, as programs do, but do not allocate: the child may lack parts of libc's own heap.
+    // Ends by exit, as programs do, but does not allocate: the child may lack parts of libc's own heap.
     if (!child) exit(work(block));
     int status = 0;
     waitpid(child, &status, 0);
@@ -93,7 +93,7 @@ int main(void) {
     }
     printf("inherited again: %d\n", status_of(only_end, out));
 
-    // Whole pages, in every kind of block.
+    // Advises whole pages in every kind of block.
     for (int i = 0; i < rounds; i++) {
         char *mine = aligned(whole), *wiped = aligned(whole), *big = aligned(large), *odd = malloc(large + 5000);
         advise(mine, whole, MADV_DONTFORK);
@@ -109,7 +109,7 @@ int main(void) {
         advise(wiped, whole, MADV_KEEPONFORK);
         free(mine);
         free(wiped);
-        // free() must undo the advice: children inherit the contents of the next blocks there.
+        // free() must undo the advice: children inherit the contents of the next blocks at these addresses.
         free(big);
         free(odd);
         char *next = aligned(large), *last = malloc(large);

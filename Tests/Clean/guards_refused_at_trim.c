@@ -30,7 +30,7 @@ static void refuse_guards(void) {
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-// Frees the first 500 of every 1000 blocks, so some pages of a run but never all of them.
+// Frees the first 500 of every 1000 blocks, so that each run of pages is freed in part, never as a whole.
 static void kill_and_trim(void **blocks, int count) {
     for (int i = 0; i < count; i++) {
         if (i % 1000 >= 500) continue;

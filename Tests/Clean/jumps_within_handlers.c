@@ -1,7 +1,7 @@
 // Handlers that interrupt malloc and free use longjmp inside the handler: the interrupted call goes on.
 
-// They run on the interrupted stack and on alternate stacks (heap, global, main's frame). They jump out of nested calls
-// and out of a nested handler. Every block must keep its contents.
+// The handlers run on the interrupted stack and on alternate stacks (heap, global, main's frame). They jump out of
+// nested calls and out of a nested handler. Every block must keep its contents.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// Blocks from __libc_malloc and its kin are passed to the ordinary free and realloc.
+// Blocks from __libc_malloc and similar functions are passed to the ordinary free and realloc.
 
 #include <malloc.h>
 #include <stdio.h>

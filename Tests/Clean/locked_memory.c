@@ -24,7 +24,7 @@ static long kilobytes(const char *name) {
     return value;
 }
 
-// Allocates blocks of all sizes, few of them live at a time, and maps more memory.
+// Allocates blocks of all sizes with few of them live at a time, and maps more memory.
 static const char *go_on(void) {
     char *kept[64] = {NULL};
     for (int i = 0; i < 4000; i++) {

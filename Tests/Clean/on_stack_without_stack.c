@@ -45,7 +45,7 @@ int main(void) {
     in_a_thread();
     printf("%d runs, %d on the stack below\n", runs, above);
 
-    // One thread has an alternate stack for a while; the other threads have none.
+    // One thread temporarily has an alternate stack; the other threads have none.
     stack_t mine = {.ss_sp = malloc(2 << 20), .ss_size = 2 << 20};
     sigaltstack(&mine, NULL);
     in_a_thread();

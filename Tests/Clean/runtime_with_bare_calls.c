@@ -1,8 +1,8 @@
 // A language runtime such as Go's asks the kernel for each thread's alternate stack and depends on the answer.
 // libs: -lpthread -Wl,--hash-style=sysv
 
-// It takes the existing stack or sets its own, and ends the program if a handler runs anywhere else. This applies to
-// faults from which it recovers, too.
+// The language runtime takes the existing stack or sets its own, and ends the program if a handler runs on another
+// stack. This also applies to faults from which the runtime recovers.
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -35,7 +35,7 @@ static void on_user(int number) {
     is_on_stack = (size_t)(&here - stack_start) < stack_bytes;
 }
 
-// A fault without a stack overflow; the handler leaves in the same way.
+// A fault without a stack overflow; the handler leaves its stack in the same way.
 static void fault(void) { *(volatile char *)16 = 1; }
 
 __attribute__((noinline)) static long descend(long depth, long limit) {
@@ -53,7 +53,7 @@ static const char *whose(void) {
 static void *run(void *text) {
     size_t least = getauxval(AT_MINSIGSTKSZ);
     stack_bytes = 4096 + (least > 2048 ? least : 2048);
-    // A cap: still a small stack where vector registers make AT_MINSIGSTKSZ large.
+    // The cap keeps the stack small where vector registers make AT_MINSIGSTKSZ large.
     if (stack_bytes > 16000) stack_bytes = 16000;
     stack_start = malloc(stack_bytes);
     stack_t stack = {.ss_sp = stack_start, .ss_size = stack_bytes};
@@ -68,7 +68,8 @@ static void *run(void *text) {
             if (round / ways == 2) fault();
             else times += (int)descend(0, -1);
         }
-        // After setcontext the runtime sees that the handler was left only at the next fault or sigaltstack() query.
+        // After setcontext, the runtime notices only at the next fault or sigaltstack() query that the program left the
+        // handler.
         const char *said = way == by_jump || round % 3 ? whose() : "own";
         is_on_stack = -1;
         if (way == by_jump || round % 3) raise(SIGUSR1);

@@ -1,7 +1,8 @@
-// malloc, free and their kin use at most 2 KiB of stack (2.5 KiB on AArch64), in every state.
+// malloc, free and similar functions use at most 2 KiB of stack (2.5 KiB on AArch64), in every state.
 // libs: -pthread -Wl,-z,now
 
-// Measured on a coroutine's stack and in a new thread: at first calls from a call site, and in rarer states.
+// Measured on a coroutine's stack and in a new thread: at the first calls from a call site, and in rarer states of the
+// runtime.
 
 #define _GNU_SOURCE
 #include <malloc.h>

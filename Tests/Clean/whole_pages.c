@@ -45,7 +45,7 @@ static int use(void *(*allocate)(void), void (*change)(void *)) {
 }
 
 int main(void) {
-    // Fixes libc's threshold: every large block keeps its own mapping.
+    // Fixes libc's threshold, so that every large block keeps its own mapping.
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     FILE *stream = tmpfile();
     file = fileno(stream);

@@ -112,7 +112,7 @@ static void free_and_exit(int number, siginfo_t *info, void *context) {
     _exit(139);
 }
 static void go_on_in_steps(int number, siginfo_t *info, void *context) {
-    // A second fault in the handler, from which the handler recovers by siglongjmp; then it ends the program.
+    // A second fault in the handler, from which the handler recovers by siglongjmp before it ends the program.
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, number);

@@ -248,7 +248,7 @@ def check_finding(finding, header):
 def check_bug(zguard, program, directory):
     header, problems = program.header, []
     executable = build(program, directory, fixed=False)
-    run("unguarded", [executable])  # must end, with any status
+    run("unguarded", [executable])  # the program must end, with any status
     code, out, err, findings = run_guarded("guarded", zguard, program, executable)
     if code != int(header["exit"]):
         problems.append(f"exit: expected {header['exit']}, got {code}")

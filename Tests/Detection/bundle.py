@@ -27,7 +27,7 @@ import coverage  # noqa: E402
 TESTS, PER_FILE = 300, 30
 BUGS = (10, 150, 290)
 NOISY = range(7, TESTS, 15)  # tests that free a block twice if BUNDLE_NOISE is set
-MOST_NEW_STACKS = 3  # per finding of these tests, including the stack of the test's own block
+MOST_NEW_STACKS = 3  # limit per finding of these tests, including the stack of the test's own block
 WAYS = ((), ("--no-parallel",))
 SHARE = 0.95
 # The flags with which Tests/Support/parts.py builds the package's own tests, so that nothing is compiled twice.

@@ -79,7 +79,7 @@ def cases_of(source, program):
         elif said and (found := re.search(r"^CASE (\w+)\(|^(?:@inline\(never\) )?(?:func|fn) (\w+)\(|^if name == \"(\w+)\"", line)):
             cases.append(Case(program, next(filter(None, found.groups())), said))
             said = None
-    # A line without a function would be a case that never runs.
+    # A line without a function behind it would be a case that never runs.
     said = re.findall(r"^// dies: (?!SIGNAL)", source.read_text(), re.MULTILINE)
     assert len(cases) == len(said), f"{source.name}: not every line is in front of a function"
     return cases
@@ -475,7 +475,7 @@ def random_deaths(number, seed):
                 assert time.monotonic() < end, f"{what}: the program hangs"
                 time.sleep(0.005)
             if kills_zguard:
-                # What a killed zguard has reported varies, so it is not checked.
+                # The output of a killed zguard varies, so it is not checked.
                 killed += 1
                 continue
             assert as_shell(process.returncode) == 128 + signal.Signals[name], f"{what}: status {process.returncode}: {errors[-500:]}"
@@ -544,7 +544,7 @@ def dies_after_its_parent(place):
                                    env=scrubbed(), preexec_fn=forbid_core)
     taken = time.monotonic() - start
     assert status == 0, (status, errors)
-    # Waiting for the ended zguard would take ten seconds; without that the run takes half a second.
+    # A daemon that waits for the ended zguard takes ten seconds; without this wait, the run takes half a second.
     assert taken < 8, f"{taken:.1f} s"
 
 

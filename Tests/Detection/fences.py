@@ -51,7 +51,7 @@ PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", 
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
 DROPS = ["free", "realloc", "realloc_zero", "thread"]
-# The red zones of a live block are checked at exit, or by a call of verify() before the free.
+# The red zones of a live block are checked at exit, or before the free by a call of verify().
 LATE_DROPS = {"exit": "exit", "check": "check"}
 WITH_ALL_FORMS = [("exit", 0), ("check", 1)]
 START_EVERY, START_AT = 4, 1  # blocks 1, 5, 9, … of a context (from 0) are placed at the start of their pages
@@ -68,7 +68,7 @@ STRING_INSTRUCTIONS = [("rep_stosb", "write"), ("rep_movsb_from", "read"), ("rep
 # Functions of the C library that use a range, in an order that is not specified: name, access.
 MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "read"), ("memmove_to", "write"),
           ("memset", "write"), ("memcmp", "read")]
-# The same for string functions; those that search by vectors may start at the aligned vector in which the range begins.
+# Like the functions above, for strings. Functions that search by vectors may start at the aligned vector in which the range begins.
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
            ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
            ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
@@ -91,7 +91,7 @@ def round_up(number, step):
 class Fault:
     """One fault and its expected finding. Offsets are relative to the block's start."""
 
-    fence_align = 16  # the option of that name; set before the faults of a part are created
+    fence_align = 16  # the option of the same name; set before the faults of a part are created
     spills = False  # with on_finding=continue, the write also changes another block, which gives a further finding
 
     def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
@@ -228,12 +228,12 @@ def matrix(widths):
     drops = itertools.cycle(DROPS)
     single = [use for use in SINGLE if use[2] in widths]
 
-    # Freed blocks, used within their bounds: every size, width and access, at all offsets_within().
+    # Accesses to freed blocks within their bounds: every size, width and access, at all offsets_within().
     for size in SIZES:
         for use, _, width in single:
             for offset in offsets_within(size, width):
                 faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-    # Freed blocks: every way to make and to free a block.
+    # Accesses to freed blocks, for every function that makes and every function that frees a block.
     uses = itertools.cycle([("read_1", 1), ("write_8", 8), ("write_1", 1), ("read_8", 8), ("read_16", 16)])
     for size, make, alignment in makes(SIZES):
         for drop in DROPS:
@@ -241,22 +241,23 @@ def matrix(widths):
             places = offsets_within(size, width)
             offset = places[0] if drop in ("free", "realloc_zero") else places[-1]
             faults.append(Fault("dead", size, use, offset, make, drop, alignment))
-    # Freed blocks, used by functions of the C library and by string instructions.
+    # Accesses to freed blocks by functions of the C library and by string instructions.
     for size in SIZES:
         for use, _ in STRING_INSTRUCTIONS + MEMORY + STRINGS:
             faults.append(Fault("dead", size, use, 0, drop=next(drops), count=size))
             if size > 100:
                 faults.append(Fault("dead", size, use, 77, drop=next(drops), count=size - 77))
-    # Freed blocks, used behind their end: the finding is still a use after free of that block.
+    # Accesses past the end of freed blocks: the finding is still a use after free of that block.
     for size, (use, _, width) in itertools.product(SIZES, [("read_1", "", 1), ("write_4", "", 4), ("write_1", "", 1)]):
         fence = Fault("dead", size, use, 0).fence
         for offset in sorted({size, fence, fence + 1, fence + 100}):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-        # The last bytes of the guard page. Only with these drops: realloc may place its new, live block behind the guard page.
+        # Accesses to the last bytes of the guard page. Used only with these drops, because realloc may place its new, live block behind the
+        # guard page.
         for drop in ("free", "thread"):
             faults.append(Fault("dead", size, use, fence + PAGE - width, drop=drop))
 
-    # Live blocks, used behind their end in the guard page: every way to make a block.
+    # Accesses past the end of a live block, in its guard page, for every function that makes a block.
     uses = itertools.cycle([("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_16", 16), ("write_2", 2),
                             ("read_4", 4)])
     for size, make, alignment in makes(SIZES):
@@ -282,20 +283,20 @@ def matrix(widths):
                 fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
                 fault.low, fault.high = size, size + PAGE - 1
                 faults.append(fault)
-    # In front of a live block: in the guard page before its first page.
+    # Accesses in front of a live block, in the guard page before its first page.
     for size, (use, width) in itertools.product(SIZES, [("read_1", 1), ("write_1", 1), ("read_8", 8), ("write_8", 8)]):
         fault = Fault("live", size, use, 0)
         for before in (width, 100, PAGE - 1):
             faults.append(Fault("live", size, use, fault.first_page - before, drop=next(drops)))
 
-    # The same with large alignments, which leave unused pages in front of the block.
+    # Accesses in front of blocks with large alignments, which leave unused pages in front of the block.
     for size, alignment in itertools.product(SIZES, (64, PAGE, 2 * PAGE, 16 * PAGE)):
         for use, width in (("read_1", 1), ("write_4", 4)):
             fault = Fault("live", size, use, 0, "memalign", next(drops), alignment)
             for before in (width, 100, PAGE - 1):
                 faults.append(Fault("live", size, use, fault.first_page - before, "memalign", fault.drop, alignment))
 
-    # Between two live blocks: the base register decides to which block the access is attributed, even if the other is nearer.
+    # Accesses between two live blocks: the access is attributed to the block of the base register, even if the other block is nearer.
     for size, (use, _, width) in itertools.product(SIZES, INDEXED):
         fault = Fault("amid", size, use, 0)
         for place in (0, 1, 100, PAGE // 2, PAGE - width):
@@ -329,13 +330,13 @@ def at_either_end(widths):
     drops = itertools.cycle(DROPS)
     uses = itertools.cycle([use for use in SINGLE if use[2] in widths])
     for index, (earlier, (size, make, alignment)) in enumerate(itertools.product(EARLIER, makes(SIZES))):
-        # Every third way to make a block of each size.
+        # For each block size, use every third way to make a block.
         if alignment > PAGE or (make != "malloc" and (earlier != START_AT or index % 3)):
             continue
         use, _, width = next(uses)
         fault = Fault("live", size, use, 0, make, next(drops), alignment, earlier=earlier)
         rest = (make, fault.drop, alignment)
-        # In the guard pages in front and behind, at their near and far ends; and within the block after it is freed.
+        # Accesses in the guard pages in front of and behind the block, at their near and far ends, and within the block after its free.
         places = {fault.first_page - width, fault.first_page - max(width, 100), fault.fence, fault.fence + PAGE - width}
         faults += [Fault("live", size, use, offset, *rest, earlier=earlier) for offset in sorted(places)]
         places = {0, size - 1, fault.fence - 1 if width == 1 else 0}
@@ -615,7 +616,7 @@ class Part:
         self.faults, self.arch = faults, arch
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.fence_align = fence_align
-        # Most blocks, and bytes, that the stack may have made earlier so that the budget still allows an isolated block.
+        # Maximum numbers of blocks and bytes that the stack may have allocated before, so that the budget still allows an isolated block.
         self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
 

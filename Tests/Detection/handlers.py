@@ -97,7 +97,7 @@ def under_zguard(case, program, words, options):
             return  # without crash collection the runtime does not know which signal's handler ended the program
         clause = closing.rpartition("; ")[2] if "; ended" in closing or "; killed" in closing else ""
         assert clause.startswith(case.closing) and bool(clause) == bool(case.closing), f"{closing!r}, not {case.closing!r}"
-        # The report has the end of the run only if no finding explains it.
+        # The report contains the end of the run only if no finding explains the end.
         assert len(runs) == (bool(clause) and not findings), runs
         for run in runs:
             assert run["end"]["text"] == clause and run["end"]["status"] == status, run

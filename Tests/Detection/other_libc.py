@@ -25,8 +25,8 @@ SUITES = {"bullseye": "2.31", "sid": "2.43"}
 COMMON = ("bash", "bc", "bzip2", "g++", "git", "jq", "libc6-dev", "lua5.3", "make", "perl", "python3", "redis-server", "ruby", "sqlite3",
           "xz-utils", "zstd")
 PACKAGES = {"bullseye": COMMON, "sid": tuple("lua5.4" if name == "lua5.3" else name for name in COMMON)}
-# Differences of a suite's C library: compiler errors for functions that it lacks, macros that replace some of them, and programs that
-# are not run because they depend on other behavior.
+# Differences of a suite's C library: compiler errors for functions that the library lacks, macros that replace some of these functions, and
+# programs that are not run because they depend on other behavior.
 LACKS = {"bullseye": r"undefined reference to `(close_range|execveat|pthread_attr_setsigmask_np|_Fork)'|struct mallinfo2"}
 MACROS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
 DIFFERS = {"bullseye": {"Clean/stack_use.c"}}  # glibc 2.31 releases the used pages of an ended thread's stack, which the program measures

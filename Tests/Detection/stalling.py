@@ -126,7 +126,7 @@ def time_that_nobody_saw_is_nobodys_fault(place):
                 process.stdin.write(b"-")
                 assert process.stdout.read(1) == b"-"
             watchers = running_in(process.pid, "zguard")
-            time.sleep(0.2)  # until all of zguard's processes have started
+            time.sleep(0.2)  # waits until all of zguard's processes have started
             process.stdin.write(what)
             time.sleep(moment)
             for signal_number, pause in ((signal.SIGSTOP, 0.68), (signal.SIGCONT, 0)):

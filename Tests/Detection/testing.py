@@ -148,7 +148,7 @@ def passing(run, temporary, name, *more):
         problems.append("the tests of Swift Testing did not run")
     if "CartXCTests" not in result.stdout:
         problems.append("the tests of XCTest did not run")
-    # One coverage line per process of a testing library, and none for the children of expectZombie.
+    # Each process of a testing library prints one coverage line; the children of expectZombie print none.
     watched = re.findall(r"^ZombieGuard: ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks had pages of their own",
                          result.stdout, re.M)
     if not 1 <= len(watched) <= 2 or result.stdout.count("ZombieGuard: ") != len(watched) or any("0" in shares for shares in watched):
@@ -220,7 +220,7 @@ def crashing(run, temporary):
     if problems:
         problems.append(result.stdout[-3000:])
     run.check("what ends the test process is said once and whole", problems)
-    # With SWIFT_BACKTRACE=enable=yes there are both reports.
+    # With SWIFT_BACKTRACE=enable=yes, the output has both reports.
     result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary, SWIFT_BACKTRACE="enable=yes")
     both = [text for text in ("==zguard== null-access: ", "Backtrace took") if text not in result.stdout]
     run.check("both reports where SWIFT_BACKTRACE asks", [f"does not say {text!r}" for text in both])

@@ -57,7 +57,7 @@ def cases_of(source, built_program):
     if source.name == "thrown_main.swift":
         said = re.search(r"// dies: (.*)", source.read_text())[1]
         return [crashing.Case(built_program, "main", crashing.words_of(said))]
-    # libc++ 14 implements make_exception_ptr by a throw, so that the case would have a stack of the throw.
+    # libc++ 14 implements make_exception_ptr with a throw, so the case would have the stack of that throw.
     return [case for case in crashing.cases_of(source, built_program) if case.title != "cc-libc++ made"]
 
 
@@ -76,7 +76,7 @@ def check_thrown(case, finding):
         return
     own = crashing.own_frames(thrown, case.program)
     assert own and name in own[0].get("function", ""), f"thrown {functions(thrown)}, died in {access}"
-    assert len(own) > 1 or case.name == "main", functions(thrown)  # a complete stack, except in an async main
+    assert len(own) > 1 or case.name == "main", functions(thrown)  # the stack must be complete, except in an async main
     assert own[0]["line"] and own[0]["file"].endswith(tuple(path.name for path in SOURCES.glob("thrown*"))), own[0]
 
 

@@ -136,7 +136,7 @@ def only_what_is_complete(work):
         said = work.collect(place)
         assert "1 lines are no findings" in said.stdout and "line 3 is not shipped" in said.stderr, (said.stdout, said.stderr)
         exactly_once(place, 4)
-        # If there is a compressed report and the plain one from which it was made, only one is read.
+        # If a report exists in compressed and in uncompressed form, only one of the two is read.
         (work.source / (store_name(5) + ".gz")).write_bytes(gzip.compress(json.dumps(finding(5)).encode() + b"\n"))
         write_report(work.source, 5, [finding(5)])
         work.collect(place)
@@ -159,7 +159,7 @@ def killed(work, kills, seed):
                 process.communicate(timeout=chance.uniform(0.005, longest))
                 assert process.returncode == 0, process.returncode
                 ended += 1
-                # Everything has arrived: start again without the shipper's state; the store keeps what it has.
+                # Everything has arrived: delete the shipper's state and start again; the store keeps its findings.
                 longest = max(0.05, (time.monotonic() - began) * 1.1)
                 for path in work.source.glob(".zguard-collect-*"):
                     path.unlink()
@@ -325,7 +325,7 @@ def many_files(work, files):
     write_report(work.source, 0, [finding(files)], name="20260921T141320.123Z-shop-1-ffffffff.jsonl")
     assert "1 findings of 1 reports sent, 1 of them new" in work.collect(place).stdout
     print(f"       {files} files: {first:.1f} s, and {time.monotonic() - began:.1f} s for one more")
-    # A partial line or a wrong entry in the state file is not believed.
+    # A partial line or a wrong entry in the state file is ignored.
     [path] = work.source.glob(".zguard-collect-*")
     with path.open("ab") as file:
         file.write(b"12\t34\t5")
@@ -427,7 +427,7 @@ def without_a_time(work):
             assert seen and not any(text.startswith("1970") for text in seen), (place, one)
             last = one.get("last_seen") or one["time"]
             assert moment(now - 5) <= last <= moment(time.time() + 5), (place, last)
-    # The same through a directory store and with redaction.
+    # The same test through a directory store and with redaction.
     by_way, place = work.path / "by-way", f"sqlite:{work.path}/last.db"
     rules = work.path / "rules"
     rules.write_text("drop detail\n")
@@ -462,7 +462,7 @@ def one_table_becomes_many(work):
                 base.execute("DROP TABLE whole")
         before = work.findings(place)
         assert sum(one["count"] for one in before.values()) == 68, before
-        # Ship everything again, as without a state file, and additional findings of the same days and another one.
+        # Without a state file, ship everything again, together with additional findings of the same days and of another day.
         for forgotten in work.source.glob(".zguard-collect-*"):
             forgotten.unlink()
         write_report(work.source, 50, [finding(5000 + number, number, at=now - 3 * 86400) for number in range(3)]

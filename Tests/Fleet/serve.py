@@ -229,7 +229,7 @@ def few_descriptors(work):
         with Clients(served, 200, begin=b"GET / HT", feed=b"x"):
             longest = slowest(served, 5)
         assert longest < 1, longest
-        # The limit equals the number in use: no descriptor is left.
+        # The limit equals the number of open descriptors, so no descriptor is left.
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (descriptors(served), 40))
         with Clients(served, 5, begin=b"GET / HT"):
             time.sleep(0.5)
@@ -298,7 +298,7 @@ def in_a_browser(work):
                         assert light < 90 if dark else light > 170, (path, dark, light)
                         if pictures:
                             (pictures / f"{name}-{width}-{'dark' if dark else 'light'}.png").write_bytes(picture)
-            # By keyboard only: search, second row, open, back.
+            # Uses only the keyboard: search, second row, open, back.
             browser.open(served.address + "/")
 
             def key(text):
@@ -326,7 +326,7 @@ def in_a_browser(work):
                 key(letter)
             key("Enter")
             wait("location.search.indexOf('q=cart3') >= 0 && document.querySelectorAll('.g').length === 1")
-            # Without scripts everything except the keys works.
+            # Without scripts, everything but the keys works.
             browser.open(served.address + f"/group/{3:016x}", script=False)
             assert not browser.complaints, browser.complaints
         finally:

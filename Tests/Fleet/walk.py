@@ -105,7 +105,7 @@ def walks(place):
             found = out + errors
         status, out, errors = run_within(TIMEOUT_SECONDS, here(f"{export}\n{questions[1]}", viewer), env=scrubbed())
         assert "use-after-free" in out or "use-after-free" in errors, (status, out, errors)
-        # The page in a browser on the second machine.
+        # Fetches the page in a browser on the second machine.
         result = subprocess.run(["ip", "netns", "exec", viewer, sys.executable, __file__, "--browse", "--", *here(f"{export}\nexec {questions[2]}", viewer)[4:],
                                  *([] if not pictures else [str(pictures)])], capture_output=True, text=True, env={**os.environ, **scrubbed()}, timeout=120)
         assert result.returncode == 0, result.stdout + result.stderr

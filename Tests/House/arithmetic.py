@@ -16,8 +16,8 @@ from Support import builds  # noqa: E402
 from Support.checks import Failed, run_tests  # noqa: E402
 from Support.environment import HERE, ROOT  # noqa: E402
 
-# Instructions allowed with vector registers: moves, fills, logic, and integer arithmetic. Every other one counts as arithmetic, so that an
-# unknown instruction fails.
+# Instructions allowed with vector registers: moves, fills, logic, and integer arithmetic. Every other instruction counts as arithmetic, so
+# that an unknown instruction fails.
 X86_VECTORS = re.compile(r"v?(mov[a-z0-9]+|lddqu|and[n]?p[sd]|x?orp[sd]|shufp[sd]|unpck[lh]p[sd]|blendv?p[sd]|insertps|extractps"
                          r"|p[a-z0-9]+|broadcast\w+|(insert|extract)[fi]\w+|perm\w+|gather\w+|maskmov\w+|testp[sd]|zeroupper|zeroall|align[dq]"
                          r"|aes\w+|sha\w+|gf2p8\w+|dbpsadbw)$")
@@ -29,7 +29,7 @@ ARM_VECTORS = re.compile(r"(mov|movi|mvni|mvn|fmov|fcsel|dup|ins|[us]mov|ldn?[rp
                          r"|rev(16|32|64)|rbit|xtn2?|[us]?shll2?|[us]xtl2?|and|orr|orn|eor|eor3|bcax|bic|bif|bit|bsl|not|neg|abs|add|sub|mul|ml[as]|addp|addv"
                          r"|[us](add[lw]|sub[lw]|abdl?|abal?|mull|ml[as]l|hadd|hsub|rhadd)2?|[us]add(lp|alp|lv)|[us](min|max)[pv]?"
                          r"|cm(eq|ge|gt|le|lt|hi|hs|tst)|cnt|cl[zs]|shl|s[lr]i|[us]r?sh[lr]|[us]r?sra|r?shrn2?|r?(add|sub)hn2?|pmull?2?|[us]dot|prfm)$")
-ARM_OTHERS = re.compile(r"f(?!mov$|csel$)\w+$")  # arithmetic whatever the form of its operands
+ARM_OTHERS = re.compile(r"f(?!mov$|csel$)\w+$")  # arithmetic for every form of operands
 ARM_REGISTERS = re.compile(r"\b[vz]\d+\.|(?<![#\w])[bhsdq]\d+\b")
 ARM_FLAGS = re.compile(r"\bfp[sc]r\b", re.I)
 # libc functions that do floating-point arithmetic (libm is not linked).

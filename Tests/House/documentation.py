@@ -88,7 +88,7 @@ def problems_of(symbol):
     text = "\n".join(line["text"] for line in symbol["docComment"]["lines"])
     if kind not in ("swift.func", "swift.method", "swift.type.method", "swift.init") or not place:
         return []
-    # Requirements of standard library protocols are documented there; the parameters of a memberwise initializer are its properties.
+    # The standard library documents the requirements of its protocols; the parameters of a memberwise initializer are its properties.
     if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter is the property" in text:
         return []
     signature = symbol.get("functionSignature", {})

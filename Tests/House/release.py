@@ -162,7 +162,7 @@ def package_needs_what_the_program_asks_for(_):
     found = dict(re.findall(r"([\w.+-]+) \(>= ([\d.]+)\)", said))
     ours = dict(re.findall(r"([\w.+-]+) \(>= ([\d.]+)\)", ", ".join(stated)))
     assert found.keys() == ours.keys(), (found, ours)
-    # dpkg-shlibdeps dates functions that moved into libc.so.6 by the move, whatever version the program requires.
+    # dpkg-shlibdeps uses the version in which a function moved into libc.so.6, even if the program requires an older version.
     assert all(version_key(found[name]) <= version_key(ours[name]) for name in found.keys() - {"libc6"}), (found, ours)
     assert version_key(ours["libc6"]) <= version_key(NEWEST["bin/zguard"]["GLIBC"]), ours
 

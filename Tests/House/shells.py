@@ -71,7 +71,7 @@ class Fish(Shell):
 
 class Zsh(Shell):
     name = "zsh"
-    # Also writes every added match to a file.
+    # Replaces compadd by a function that also writes every added match to a file.
     SETUP = r"""
         PS1=; BEFORE; autoload -Uz compinit; compinit -u -d $HOME/.zcompdump; AFTER
         compadd() {

@@ -149,7 +149,7 @@ def system_calls_are_named():
     made = {name for _, text in sources("Sources/CZombie/*/*.[ch]") for name in re.findall(r"\bSYS_(\w+)", text)}
     rows = re.findall(r"^\| .*", (ROOT / "docs/SYSTEM-CALLS.md").read_text(), re.M)
     named = {name for row in rows for name in re.findall(r"`([a-z0-9_]+)`", row)}
-    made.add("rt_sigaction")  # libc's sigaction makes it
+    made.add("rt_sigaction")  # libc's sigaction makes this system call
     assert named == made, f"docs/SYSTEM-CALLS.md and the calls of the runtime: {sorted(named ^ made)}"
 
 
@@ -216,7 +216,7 @@ def architecture_pages():
 
 
 README_LINES, README_BYTES, DOCUMENT_BYTES = 90, 5120, 10240
-# Their length is that of a generated table.
+# Documents that may be long, because they contain a generated table.
 GENERATED = {"OPTIONS.md", "COMPATIBILITY.md", "COMPATIBILITY-PROGRAMS.md"}
 # Folders whose files users' documents name. Other paths in them are those of installed files or of other projects.
 OURS = ("Benchmarks", "Debuggers", "Examples", "Fuzz", "Plugins", "Services", "Sources", "Tests", "docs", "scripts")
@@ -328,7 +328,8 @@ def swift_folders_use_lower_ones_only():
     folders = {path.parent.name for path in SWIFT.glob("*/*.swift")}
     assert len(layers) == len(set(layers)) and set(layers) == folders, f"Sources/ZombieGuard/README.md and the folders: {set(layers) ^ folders}"
     files = {path: code_of(path.read_text()) for path in sorted(SWIFT.glob("*/*.swift"))}
-    # Ignore names that this folder or a lower one declares too; a member that a folder adds to another's type belongs to that folder.
+    # Ignore names that this folder and a lower folder both declare. A member that a folder adds to another folder's type belongs to the
+    # adding folder.
     places, types, members = {}, {}, {}
     for path, code in files.items():
         for name in map("".join, DECLARED.findall(code)):

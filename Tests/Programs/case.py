@@ -62,20 +62,20 @@ class Source(Need):
 
 class Case:
     name = ""
-    # One-line description of the case, and the command that prints the program's version (None: that of the first
-    # need).
+    # One-line description of the case, and the command that prints the program's version. None: the version command of the first of the
+    # needs.
     what = ""
     version = None
-    # Takes too long for every change: runs only with --long.
+    # Whether the case takes too long for every change, and so runs only with --long.
     long = False
     # If the tests run as root, the commands run as this account: some servers refuse root.
     user = None
     needs = ()
-    # Patterns for names of executables: a guarded process of each must be seen while the case runs.
+    # Patterns for names of executables: for each pattern, a guarded process must be seen while the case runs.
     sees = ()
-    # Executables that may run unguarded, each with the reason beside it.
+    # Executables that may run unguarded; a comment beside each gives the reason.
     unguarded = ()
-    # Part of the largest inputs and of the full load.
+    # Fraction of the largest inputs and of the full load.
     size = 1.0
     # Processor time of the commands so far.
     processor_seconds = 0.0

@@ -116,7 +116,7 @@ class RedisReplica(Case):
             saves += 1
         load.wait()
         run.records[-1].stdout = b""  # rates vary
-        # The load writes random data, but all copies must agree.
+        # The load writes random data, but all copies of the data must be equal.
         run.note("after load", self.agreement(follower, port, second))
         run.note("flush", self.ask(port, "FLUSHALL"))
         commands = [f"XADD stream {i}-1 field {i * 7919 % 10007}" for i in range(1, 3000)]
@@ -228,7 +228,7 @@ class Memcached(Case):
         port = run.port()
         server = run.spawn(["memcached", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "4", "-m", "64", "-o", "slab_reassign,slab_automove=2"])
         server.wait_for(port)
-        together = threading.Barrier(8, timeout=300)  # evictions are random: nobody reads while they happen
+        together = threading.Barrier(8, timeout=300)  # evictions are random, so no client reads while they happen
 
         def work(number):
             answers = []

@@ -49,7 +49,7 @@ class SwiftBuild(Case):
         run.step(["swift", "build", "--package-path", "package"], normalise=build_result)
         run.step(["package/.build/debug/draw"])
         run.step(["swift", "package", "--package-path", "package", "describe"])
-        # Change one file and build again; then an error must be reported the same way.
+        # Change one file and build again; then an error must be reported in the same way.
         source = run.dir / "package" / "Sources" / "draw" / "main.swift"
         source.write_text(source.read_text() + 'print("again")\n')
         run.step(["swift", "build", "--package-path", "package"], normalise=build_result)

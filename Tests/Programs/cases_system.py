@@ -97,7 +97,7 @@ class Valgrind(Case):
         build_debugged(inputs)
 
     def steps(self, run):
-        # Blocks come from the guard, so that valgrind counts others.
+        # The guard serves the program's blocks, so valgrind counts other blocks.
         run.step(["valgrind", "-q", "--error-exitcode=99", run.inputs / "debugged"], status=None, stderr="any")
 
 
@@ -119,7 +119,7 @@ class Tmux(Case):
             self.until(run, tmux, "one.1", "colour 3")
             for i in range(20):
                 run.step([*tmux, "send-keys", "-t", "one.2", f"typed line {i}", "Enter"])
-                # The terminal echoes the line and cat repeats it. Wait for both, or the next line may come between.
+                # The terminal echoes the line and cat repeats it. Wait for both outputs; otherwise the next line may come in between.
                 self.until(run, tmux, "one.2", f"typed line {i}\ntyped line {i}\n")
             for pane in range(3):
                 run.step([*tmux, "capture-pane", "-p", "-e", "-S", "-", "-t", f"one.{pane}"])

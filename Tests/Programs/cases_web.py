@@ -215,7 +215,7 @@ server.errorlog = "{run.dir}/error.log"
 
 
 class Apache(WebServer):
-    again = signal.SIGUSR1  # gracefully
+    again = signal.SIGUSR1  # reloads gracefully
     end = signal.SIGTERM
     version = ["apache2", "-v"]
     needs = (Need("apache2", "apache2"), Need("wrk", "wrk"))
@@ -239,9 +239,8 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
-        # A connection that the proxy keeps alive may just have been closed by a reload at its other end, which gives
-        # a 502. The names of
-        # POSIX semaphores derive from the time of day: of two servers that start in the same microsecond, one fails.
+        # A connection that the proxy keeps alive may just have been closed by a reload at its other end, which gives a 502. The names of
+        # POSIX semaphores derive from the time of day: if two servers start in the same microsecond, one of them fails.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
 ServerName localhost

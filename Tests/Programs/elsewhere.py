@@ -21,7 +21,7 @@ from Support import processors  # noqa: E402
 from Support.checks import Checks, run_within, said_by_library  # noqa: E402
 from Support.environment import ARCH, HERE, LIBRARY, guarded_by, scrubbed  # noqa: E402
 
-SECONDS = 900  # under emulation on a busy machine
+SECONDS = 900  # time limit under emulation on a busy machine
 
 # qemu's user mode differs from a real kernel here: redis detects a bug of arm64 kernels by a field in
 # /proc/self/smaps, and takes

@@ -45,7 +45,7 @@ class Guard:
         self.options = options
         self.zguard = Path(zguard).resolve() if zguard else None
         self.preload = Path(preload).resolve() if preload else None
-        # A guarded process must have these in its memory map: the library, and the page that it maps when it runs.
+        # The memory map of a guarded process must contain these: the library, and the page that the library maps when it runs.
         self.marks = (self.preload.name,) if preload else ("libzguard.so", "zguard-stats")
 
     def prefix(self, report):
@@ -95,7 +95,7 @@ class Watcher(threading.Thread):
                 return
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
                 maps = file.read()
-            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise it called exec meanwhile
+            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise the process called exec meanwhile
         except OSError:
             return
         if not same:

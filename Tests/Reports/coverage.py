@@ -133,7 +133,7 @@ def shares_are_counted(work):
     found = work.coverage(10, 100, flags=options(fence_overhead="100%", fence_windows="off"))
     assert (found["blocks"], found["stacks"], found["stacks_watched"]) == (1000, 10, 10) and 10 <= found["blocks_watched"] < 1000, found
     assert found["stacks_percent"] == 100 and found["blocks_percent"] < 100 and found["reason"] == "fence_per_context", found
-    # Statistics that no other process can see are reported all the same.
+    # Statistics are reported even if other processes cannot see the statistics page.
     assert work.coverage(10, 100, flags=options(stats=0, fence_per_context=ALL_BLOCKS))["blocks_watched"] == 1000
     _, blocks, stacks, reason = closing(work.run(10, 100, flags=options(fence_per_context=0)))
     assert (blocks, stacks) == (0, 0) and reason.startswith("fence_per_context"), (blocks, stacks, reason)
@@ -141,13 +141,13 @@ def shares_are_counted(work):
 
 
 def processes_are_added_up(work):
-    # Threads count in batches; the last batch is lost if a process ends without exit handlers.
+    # Threads update the counters in batches; the last batch is lost if a process ends without exit handlers.
     for end in "exit", "_exit", "kill", "abort", "fault", "exec", "spawn":
         expected = 4 * 3 * 1000 + (3 * 3 * 5 if end == "spawn" else 0)
         found = work.coverage(3, 1000, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
         lost = 0 if end in ("exit", "spawn") else 3 * 200
         assert expected - lost <= found["blocks"] <= expected and found["blocks_percent"] == 100, (end, found)
-        # Children continue at the parent's stacks, which are new to each child.
+        # Children continue with the parent's stacks, which count as new stacks in each child.
         assert found["stacks"] == found["stacks_watched"] == (21 if end == "spawn" else 12), (end, found)
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
@@ -157,7 +157,7 @@ def processes_are_added_up(work):
 def an_end_by_a_signal_is_said_too(work):
     for end, status in ("kill", 137), ("abort", 134):
         assert closing(work.run(5, 5, end, flags=options(fence_per_context=ALL_BLOCKS), status=status)) == ("no findings", 100, 100, None)
-    # A program that executes another one: both are counted.
+    # A program executes another program: both are counted.
     assert closing(work.run(5, 5, "exec", flags=options(fence_per_context=ALL_BLOCKS)))[1:3] == (100, 100)
 
 
@@ -217,7 +217,7 @@ def nothing_is_known(work):
     out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
     assert out.stdout == "0\n" and closing(out)[2] == 100, (out.stdout, out.stderr)
     if os.geteuid() == 0:
-        # Another user's program cannot see where zguard's page is: the closing line says that there is such a process.
+        # A program of another user cannot find zguard's page: the closing line says that there is such a process.
         script = f"{work.program} 2 2; setpriv --reuid 65534 --clear-groups {work.program} 2 2"
         os.chmod(work.path, 0o755)
         out = work.zguard("run", "sh", "-c", script)
@@ -295,7 +295,7 @@ def memory_tags_are_not_there(work):
     assert row, "doctor says nothing of memory tagging"
     if not row[2].endswith("guard here"):
         return
-    # The warning comes once for all processes of a run; the coverage is that of profile guard.
+    # The warning is printed once for all processes of a run; the coverage is that of profile guard.
     warning = "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here"
     everything = options(fence_overhead="100%", fence_windows="off")
     for arguments in (10, 100), (3, 10, "spawn", 3), (3, 10, "exec", 3):

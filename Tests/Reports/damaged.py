@@ -27,7 +27,7 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 MOST_SECONDS = 2
 DEBUG_FACTOR = 5
 MOST_MEMORY_KIB = 200_000_000 // 1024
-# Kills a call that hangs; CPU time is checked separately.
+# Time limit after which a hanging call is killed; CPU time is checked separately.
 HANGS_SECONDS = 120
 
 BUGS = ["use-after-free/plain.c", "double-free/plain.c", "heap-overflow/plain.c", "write-after-free/plain.c", "invalid-free/plain.c"]

@@ -18,7 +18,7 @@ from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Reports/Ends/ends.c", builds.BUILD / "ends"
 TIMEOUT_SECONDS = 60
-# Way to end, exit status, `by`, text of the closing line.
+# Way to end the program, exit status, `by`, and text of the closing line.
 WAYS = [
     ("sigkill", 137, "unknown", r"killed by SIGKILL after \d\.\d+ s"),
     ("sigterm", 143, "unknown", r"killed by SIGTERM after \d\.\d+ s"),
@@ -70,7 +70,7 @@ def in_every_form(program, way, status, by, clause):
         errors = suite.findall(".//testcase[@name='program ended by itself']/error")
         assert len(errors) == 1 and re.fullmatch(clause, errors[0].get("message")), errors
         assert re.search("How the program ended: " + clause, (place / "html").read_text()), "html"
-        # A report that is read again says the same.
+        # Reading the report again gives the same text.
         text = subprocess.run([ZGUARD, "report", place / "json"], capture_output=True, text=True, env=scrubbed())
         assert re.search(rf"==zguard== {re.escape(str(program))} \[\d+\]: {clause}\n==zguard== no findings", text.stdout), text
         again = subprocess.run([ZGUARD, "report", place / "json", "--format", "junit"], capture_output=True, text=True, env=scrubbed())

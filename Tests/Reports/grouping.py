@@ -62,7 +62,7 @@ BUILDS = {language: [(f"{compiler} {flags[0]}{', changed' if is_changed else ''}
                      for compiler, flags in rows for is_changed in (False, True)]
           for language, rows in COMPILERS.items()}
 
-# Bugs whose signature is equal only among builds of one compiler and optimization level, and why.
+# Bugs whose signature is equal only among builds of one compiler and optimization level, with the reason.
 COMPARED_APART = {
     ("cpp", "lambda"): "compilers name lambdas differently, and g++ inlined functions without what they are members of",
     ("cpp", "method"): "the call through the virtual table, which is the access, is gone where the class is known",
@@ -127,7 +127,7 @@ def main():
                 lambda job: signature(job[1], job[2], job[1].parent / f"{job[2].replace('/', '-')}-{job[3]}.json"), jobs))
             known = {}
             for (row, _, bug, round), (found, text) in zip(jobs, results):
-                # Compare with the first build, or with the first of the same compiler and level.
+                # Compare with the first build, or with the first build of the same compiler and level.
                 group = row[0].removesuffix(", changed") if (language, bug) in COMPARED_APART else ""
                 expected, where, first = known.setdefault((bug.split("/")[0], group), (found, row[0], text))
                 problems = []

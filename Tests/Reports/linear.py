@@ -23,7 +23,7 @@ from Support.environment import ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 MOST_GROWTH = 2.5
-# Smaller numbers of instructions are noise: tables that double, the random seed of Swift's hashing.
+# Smaller numbers of instructions are noise, due to tables that double and the random seed of Swift's hashing.
 NOISE = 1_000_000
 TIMEOUT_SECONDS = 300
 

@@ -145,7 +145,7 @@ def report_that_cannot_be_printed(work):
             out = subprocess.run([ZGUARD, "report", report, "--format", form], stdin=subprocess.DEVNULL, stdout=full_disk,
                                  stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_SECONDS)
         assert out.returncode == 1 and "cannot write standard output: No space left on device" in out.stderr, (form, out)
-    # Without a reader zguard ends, also if SIGPIPE is ignored, as services do.
+    # Without a reader, zguard ends even if SIGPIPE is ignored, as it is in services.
     reader, writer = os.pipe()
     os.close(reader)
     out = subprocess.run([ZGUARD, "stats", "--watch", "0.1"], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
@@ -206,7 +206,7 @@ def daemon_outlives_the_run(work):
         time.sleep(0.05)
     assert (work.path / "out").read_text() == "later\n", (work.path / "out").read_text()
     assert "==zguard== double-free" in (work.path / "found").read_text(), (work.path / "found").read_text()
-    # Without an ended run the missing report is an error.
+    # If the directory is not that of an ended run, a missing report is an error.
     out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
                          capture_output=True, text=True)
     assert "cannot open report" in out.stderr, out.stderr
@@ -424,7 +424,7 @@ def processes_that_are_not_guarded(work):
         assert "does not exist" in work.zguard("check", 1 << 22, status=1).stderr
         if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
             assert work.zguard("check", 2, status=1).stderr == "zguard: error: process 2 is a thread of the kernel, not a program\n"
-        # Process 1, whatever it is: zguard does not tell root to become root.
+        # For process 1, whatever program it runs, zguard does not advise root to become root.
         out = work.zguard("check", 1, status=1).stderr
         assert re.match(r"zguard: error: (process 1 is not guarded|no permission to look into process 1: \S+ )", out), out
         if os.geteuid() == 0:

@@ -156,7 +156,7 @@ def killed_at_random(work, rounds, seed):
                     except ValueError as fault:
                         raise AssertionError(f"{name} holds a line that is torn and is not the last: {fault}") from None
 
-    # Choose moments from the start to slightly after the end, measured on this machine: six run at a time.
+    # Choose moments from the start to slightly after the end, measured on this machine with six runs at a time.
     began = time.monotonic()
     first = [work.start(program=[work.many, FUNCTIONS, 4]) for _ in range(6)]
     for process in first:
@@ -171,7 +171,7 @@ def killed_at_random(work, rounds, seed):
             started += 1
             flags = ["--compress"] if chance.random() < 0.5 else []
             process = work.start(*flags, program=[work.many, FUNCTIONS, 4])
-            # One in five is not killed.
+            # One of five processes is not killed.
             running.append((process, time.monotonic() + (chance.uniform(0.02, longest) if chance.random() < 0.8 else 600)))
         look()
         for entry in list(running):
@@ -189,7 +189,7 @@ def killed_at_random(work, rounds, seed):
         time.sleep(0.002)
     look()
     assert killed >= rounds // 10 and done >= rounds // 10, f"{killed} of {rounds} were killed, {done} ended"
-    # The next run removes what killed runs left.
+    # The next run removes the files that killed runs left.
     work.complete()
     names = work.files()
     assert all(NAME.fullmatch(name) for name in names), names

@@ -26,7 +26,7 @@ PROMPT = "shop$ "
 # Output of the Swift runtime's crash reporter, on a terminal and elsewhere.
 SWIFTS = re.compile(r"Program crashed|Backtracing from|Press space|Backtrace took|swift-backtrace")
 
-# Ways in which the program ends, and the kind of the finding that zguard reports.
+# Ways in which the program ends, each with the kind of the finding that zguard reports.
 REPORTED = {"method": "use-after-free", "retain": "use-after-free", "release": "use-after-free", "unowned": "use-after-free",
             "thunk": "use-after-free", "read": "use-after-free", "free": "double-free", "null": "null-access", "wild": "wild-access",
             "stack": "stack-overflow", "invalid": "invalid-free"}
@@ -176,7 +176,7 @@ def seen(kind, columns, work):
 def one_report(build, work):
     """Without a terminal: one report, and the same exit status as unguarded."""
     for how, kind in REPORTED.items():
-        # The optimizer may remove the bug.
+        # The optimizer may remove the bug in these builds.
         if build == "dynamic" and how in ("free", "read"):
             continue
         code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", program(build), how], env=environment())
@@ -216,7 +216,7 @@ def as_asked(build, work):
             # zguard's report comes first, and is complete.
             ours, swifts = err.index("==zguard== "), re.search(r"\n\*\*\* |Backtracing from|Program crashed", err).start()
             assert ours < err.index(", signature ") < swifts, err
-        # With the library alone Swift's report is kept, as it has the names that the finding lacks.
+        # Without zguard, Swift's own report is kept, because it has the names that the runtime's finding lacks.
         code, out, err = run_within(TIMEOUT_SECONDS, [program(build), how], env=guarded_by(LIBRARY, SWIFT_ROOT=str(toolchain())))
         assert re.match(rf"(Fatal error: .*\n)?==zguard== {REPORTED[how]} \(", err) and err.count("Backtrace took") == 1, err
         assert err.index("==zguard== " + REPORTED[how]) < err.index("Program crashed"), err

@@ -32,11 +32,11 @@ SOURCES = TESTS / "Robustness/Crashes"
 PROGRAMS = builds.BUILD / "crashes"
 DEADLINE_SECONDS = 30
 
-# Faults that occur without the library too: an unguarded run gives the expected status.
+# Faults that occur without the library, too: an unguarded run gives the expected status.
 SEGMENT = ["null", "wild", "garbage", "protected", "libc", "jump-null", "jump-wild", "jump-garbage", "jump-data", "bus", "overflow",
            "stack-garbage"]
 OTHER = ["illegal", "divide", "abort", "sent"]
-# Errors that only the library detects. The program then ends as after the fault named second.
+# Errors that only the library detects, each with the kind of its finding and a fault that ends the program in the same way.
 FREED = {"freed-read": ("use-after-free", "wild"), "freed-write": ("use-after-free", "wild"), "freed-call": ("use-after-free", "wild"),
          "freed-jump": ("use-after-free", "wild"), "freed-pointer": ("use-after-free", "wild"),
          "freed-large": ("use-after-free", "wild"), "beyond": ("heap-overflow", "wild"),
@@ -228,7 +228,7 @@ class Crashes:
             if goes_on or "fence_per_context=0" in case["options"] or case["short"] in ("memory", "data"):
                 allowed |= {0, -signal.SIGSEGV, 20 + signal.SIGSEGV}
             if case["where"] == "all":
-                # All later threads find the block already freed.
+                # All other threads find the block freed already.
                 allowed |= {-signal.SIGSEGV, -signal.SIGABRT}
         if case["handler"] == "fix" and case["short"] in ("memory", "data"):
             allowed.add(75)

@@ -46,7 +46,7 @@ COUNT_BYTES, FILE_BYTES = 48, 8192
 EPERM, EINTR, EIO, EBADF, EAGAIN, ENOMEM, EFAULT, EINVAL, EMFILE, ENOSPC, EPIPE, ENOSYS = 1, 4, 5, 9, 11, 12, 14, 22, 24, 28, 32, 38
 EACCES, ENOENT, ETIMEDOUT = 13, 2, 110
 
-# Errors of each kind of call; every run of the suite tries the first ones. "half" and "one" cut a transfer short.
+# Errors of each kind of call; every run of the suite tries the first errors. "half" and "one" cut a transfer short.
 ERRORS = {
     "mmap-reserve": (ENOMEM, EAGAIN, EPERM, ENOSYS),
     "mmap-table": (ENOMEM, EAGAIN, EPERM, ENOSYS),
@@ -105,7 +105,7 @@ ERRORS = {
     "pthread_atfork": (ENOMEM,),
     "libc-memory": (ENOMEM,),
 }
-# If this call failed for ever, signals once blocked could not be unblocked by any means.
+# If these calls failed forever, signals that are blocked once could never be unblocked.
 NOT_FOR_EVER = {"sigprocmask-set"}
 # The program itself sees these failures: its own allocator returns NULL.
 REFUSING = {"libc-memory"}
@@ -136,11 +136,11 @@ TOGETHER = {
                    f"open-append:{EMFILE}:1:ever,write:{ENOSPC}:2:ever", f"fcntl:{EMFILE}:1:ever,write:one:1:ever",
                    f"fstat:{EBADF}:1:ever,open-append:{EMFILE}:2:ever", f"futex-wait:{EINTR}:1:ever,futex-wake:{EPERM}:1:ever"],
 }
-# Findings are lost first; the message about them at the end can be written.
+# Findings are lost first; the message about lost findings at the end can be written.
 SAID = [f"write:{ENOSPC}:1:x3", f"write:{EIO}:4:x6", f"write:{EIO}:16:x3"]
 
-# Degradations that 'zguard stats' may show for a process in which this kind of call always fails; one of them is enough. NO_PAGE: it shows
-# that there are no statistics.
+# Degradations that 'zguard stats' may show for a process in which this kind of call always fails; one of these is enough. NO_PAGE: 'zguard
+# stats' shows that there are no statistics.
 NO_PAGE = "shows no statistics"
 # The page exists, but zguard rejects it because the process could still truncate it.
 NOT_SEALED = "not sealed"
@@ -155,7 +155,7 @@ SHOWN = {
     "pthread_create": "no_pressure_thread", "pthread_key_create": "no_thread_ends", "pthread_setspecific": "no_thread_ends",
     "pthread_atfork": "no_fork_handlers",
 }
-# Why 'zguard stats' shows nothing for the other kinds.
+# Reasons why 'zguard stats' shows nothing for the other kinds.
 UNSHOWN = {
     "mmap-table": "tables are opened in a reservation then",
     "mmap-ask": "the allocation is libc's then, and counted as unguarded", "mmap-private": "only after another failure",
@@ -175,7 +175,7 @@ UNSHOWN = {
     "brk": "blocks are told by their neighbours", "libc-memory": "the program's own answer",
 }
 
-# Only called after losing a race.
+# Called only after the runtime has lost a race.
 BY_CHANCE = {"sched_yield"}
 
 
@@ -186,7 +186,7 @@ class Scenario:
         self.name, self.command, self.options = name, command, options
         self.share = share  # share of the fault positions to try
         self.findings = findings  # minimum number of findings without a fault
-        self.may_die = may_die  # its bug may end it, if unguarded or if the runtime cannot continue
+        self.may_die = may_die  # the bug may end the program, if it is unguarded or if the runtime cannot continue
         self.kinds = kinds  # try only these kinds of calls
 
 

@@ -29,8 +29,8 @@ DEADLINE_SECONDS = 120
 MIB = 1 << 20
 KIB_HELD = "40960"
 BOUNDS = {"guard": 1.3, "fence": 1.6}
-LARGE = 400 * MIB  # more than any of the programs uses
-STEP = MIB // 4    # resolution of a measured need
+LARGE = 400 * MIB  # more than any of the programs needs
+STEP = MIB // 4    # resolution of the binary search for a program's memory need
 # Name, and the arguments of hold.c: processes, threads, rounds, shape.
 SHAPES = {
     "one process": ("1", "1", "4", "mixed"),

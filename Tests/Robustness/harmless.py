@@ -147,7 +147,7 @@ def runs_without_proc(work):
     shutil.copy(program, beside)
     strange = run_within(DEADLINE_SECONDS, without_proc([work.zguard, "run", "--", beside.decode(errors="surrogateescape")]), env=scrubbed())
     assert strange[:2] == (0, "ran\n"), strange
-    # The options apply, whoever allocates first.
+    # The options take effect, even if another image allocates first.
     for options, status in (("on_finding=continue", 0), ("on_finding=abort", 134)):
         result = work.preloaded(options, without_proc([program, "bug"]))
         assert 128 - result[0] if result[0] < 0 else result[0] == status, (options, result)
@@ -184,8 +184,8 @@ def locked_blocks_are_unlocked_when_they_die(work):
             for profile, options in PROFILES.items():
                 status, out, err = work.preloaded(options, command)
                 guarded = list(map(int, out.split()))
-                # Blocks that bypass the guard stay locked, as in unguarded runs, if libc moves them or if a call names whole pages. Guarded
-                # blocks then exceed a limit that the bypassed blocks use up. The blocks of four threads alone nearly use it up.
+                # Blocks that bypass the guard stay locked if libc moves them or if a call names whole pages, as in unguarded runs. They use
+                # up the limit, so locking guarded blocks fails more often. The blocks of four threads alone nearly use up the limit.
                 is_passed_on = bool(options) and "fence" not in options
                 spare = {"grown": 300 * is_passed_on, "rounded": 2000 * is_passed_on, "threads": 20}.get(how, 0) if kilobytes == 64 else 0
                 more = [b - a for a, b in zip(plain, guarded)]

@@ -26,7 +26,7 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 DEADLINE_SECONDS = 120
 FINDINGS = 40
-VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: first zguard, then its program some findings afterwards
+VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: kills zguard first, and its program some findings later
 # How the report is written, and which command reads it afterwards.
 ROUTES = ("file report", "file run", "file again", "html report", "text report", "store report", "store collect", "store run",
           "lines collect")
@@ -113,7 +113,7 @@ class Trial:
         if self.status < 0 and Path(self.report).is_file() and not self.left():
             self.status = 0
         if self.status >= 0 and how in ("run", "again") and not self.format and not self.report.endswith("/"):
-            return Path(self.report).read_text().splitlines()  # complete; the next run would overwrite it
+            return Path(self.report).read_text().splitlines()  # the report is complete; the next run would overwrite it
         if self.format and self.status >= 0:
             # zguard cannot read this format, but the report is complete: search it for the function names.
             text = Path(self.report).read_text()

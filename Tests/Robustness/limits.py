@@ -72,7 +72,7 @@ def refuses(program, kind, size, options):
     words = [kind, LIMIT_MIB, size, "malloc"]
 
     def test(_):
-        # Alternate, so that other load affects both equally.
+        # Alternate between guarded and unguarded runs, so that other load affects both equally.
         times = [(fill(program, words)[2], fill(program, words, options)[2]) for _ in range(TIMED)]
         ratio = statistics.median(guarded for _, guarded in times) / statistics.median(plain for plain, _ in times)
         print(f"    {kind} {size} {options}: refused calls take {ratio:.2f} of their time")
@@ -135,7 +135,7 @@ def main():
             tests.append((f"{needs_kib} KiB within {mib} MiB from the start, {name}", starts(little, mib << 10, needs_kib, options)))
     for data_kib in (20000, 10000):
         tests.append((f"zguard within {data_kib} KiB", zguard_runs(little, data_kib)))
-    # Each limit with each profile, and each kind of test.
+    # Runs each kind of test with each limit and each profile.
     return run_tests(tests, "zguard-limits-", arguments.filter, part=arguments.slice,
                      kinds=lambda name: [name.split(":")[0], re.sub(r"\d+ KiB|\d+ MiB|of \w+$", "", name.split(":")[-1])])
 

@@ -22,9 +22,9 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, scrubbed  # noq
 NOBODY = 65534
 DEADLINE_SECONDS = 60
 MOST_SECONDS, MOST_KILOBYTES = 2, 200 * 1000
-# Waiting beyond the CPU time: for the answer to trim, and to read changed blocks again. The rest allows for a loaded machine.
+# Time to wait in addition to the CPU time: for the answer to trim, and to read changed blocks again. The rest allows for a loaded machine.
 MOST_WALL_SECONDS = 30
-STATS_BYTES, PID_OFFSET = 8192, 16  # of struct zg_stats_page
+STATS_BYTES, PID_OFFSET = 8192, 16  # size of struct zg_stats_page, and offset of its pid
 settings = {"pages": 240, "seed": 1, "seconds": MOST_SECONDS}
 
 

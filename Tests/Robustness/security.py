@@ -77,7 +77,7 @@ def planted_links(work):
     for name in ("link", "dangling", "hard", "directory"):
         is_refused(work, work.path / name)
     assert target.read_text() == "kept" and not (work.path / "new").exists()
-    # A report path that contains the process id is checked the same way.
+    # A report path that contains the process id is checked in the same way.
     process = work.waiting(f"on_finding=continue:report_path={work.path}/%p")
     report = work.path / str(process.pid)
     end = time.monotonic() + DEADLINE_SECONDS
@@ -164,7 +164,7 @@ def hostile_report(work):
     os.mkfifo(source)
     secret = work.path / "secret.key"
     secret.write_text("SECRET\n" * 9)
-    # A debug link that leads to a device instead of a file with debug information.
+    # The debug link leads to a device instead of a file with debug information.
     program = work.path / "linked"
     shutil.copy(Work.programs / "twice", program)
     link = work.path / "link.bin"
@@ -307,7 +307,7 @@ def calls_as_listed(work):
             unknown = running - listed["Running"] - listed["Short memory"] - by_libc
             assert not unknown, f"while it runs, {options} {words}: {unknown}"
             if not words:
-                unknown = start - plain - listed["Start"] - {"getrandom"}  # from libc's malloc
+                unknown = start - plain - listed["Start"] - {"getrandom"}  # libc's malloc calls getrandom
                 assert not unknown, f"at its start, {options}: {unknown}"
 
 

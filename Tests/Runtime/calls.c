@@ -135,7 +135,7 @@ static void report(void) {
     call_with(&writing, live + 90, 4096, 11);
     CHECK_EQUAL(findings() - before, 3, "over the end");
     CHECK_EQUAL(errno, 77, "errno");
-    // In a signal handler that interrupted the heap: no finding, and no wait.
+    // In a signal handler that interrupted the heap, the runtime makes no finding and does not wait.
     struct zg_thread *thread = zg_thread_enter(HEAP_FRAME);
     call_with(&reading, dead, 10, 10);
     zg_thread_leave(thread);

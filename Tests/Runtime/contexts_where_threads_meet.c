@@ -1,4 +1,4 @@
-// Threads that allocate in the same new contexts at the same time: each context is counted once, and once as fenced.
+// Threads allocate in the same new contexts at the same time: each is counted once, and counted once as isolated.
 // link: runtime
 // options: fence_overhead=100%:fence_windows=off
 

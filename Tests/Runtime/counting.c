@@ -1,4 +1,4 @@
-// What code is about to do, told by following it: compiled functions give what they give when they run, and counts are told apart.
+// The refcount emulator: compiled functions give the same results as when they run, and it tells operations apart.
 // link: runtime
 // libs: -O2 -fno-vectorize -fno-slp-vectorize
 
@@ -11,7 +11,7 @@
 enum { STACK_WORDS = 512, STEPS = 5000 };
 static _Alignas(16) uint64_t stack[STACK_WORDS];
 
-// DWARF's numbers of the registers that arguments are in, and where the stack is after a call.
+// DWARF numbers of the argument registers, and the stack pointer after a call.
 #if defined(__x86_64__)
 enum { FIRST = 5, SECOND = 4, THIRD = 1, STACK_AT = STACK_WORDS - 9 };
 #else
@@ -220,7 +220,7 @@ static __attribute__((noinline)) void read_nothing(struct side *side, uint32_t n
 }
 
 #if defined(__aarch64__)
-// With the instructions of armv8.1-a, and as the Swift runtime chooses between the two.
+// Functions with the atomic instructions of armv8.1-a, and with the Swift runtime's choice between both forms.
 static __attribute__((noinline)) bool exchange_at_once(struct side *side, struct counts *expected,
                                                        struct counts wanted) {
     register uint64_t x0 __asm__("x0") = expected->bits, x1 __asm__("x1") = expected->weak;
@@ -287,7 +287,7 @@ static const struct {
 static bool same(const char *one, const char *other) { return one && other ? !strcmp(one, other) : one == other; }
 
 static void check_counts(void) {
-    // Nothing is there: what is read of it is made up.
+    // The memory is unreadable: the emulator must make up its contents.
     uint64_t side = UINT64_C(0x123456789000), object = (uint64_t)bytes;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         struct zg_registers registers = registers_for((const void *)changes[i].function, side, 3, 0);
@@ -297,7 +297,7 @@ static void check_counts(void) {
     }
 }
 
-// Any bytes: an answer, and nothing is read but through the functions.
+// For any bytes, the emulator returns a result, and reads memory only through these functions.
 static bool read_nowhere(void *context, uint64_t address, uint64_t *word) {
     uint64_t *code = context;
     *word = address - 0x1000 < 512 ? code[(address - 0x1000) / 8] : address;

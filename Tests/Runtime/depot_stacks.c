@@ -44,7 +44,7 @@ static void check_basics(void) {
     CHECK_EQUAL(node_count(), before + 1, "that costs one node");
     uint64_t swapped[] = {0x1002, 0x1001, 0x1003, 0x1004};
     CHECK(zg_depot_put(swapped, 4) != whole, "order counts");
-    // Branch off at each frame of the first stack, and put a stack that ends there.
+    // At each frame of the first stack, put a stack that branches off there and a stack that ends there.
     for (int i = 0; i < 4; i++) {
         uint64_t branch[] = {0x3001, 0x3002, frames[i], frames[(i + 1) & 3], frames[(i + 2) & 3], frames[(i + 3) & 3]};
         before = node_count();
@@ -86,7 +86,7 @@ static uint32_t shared_ids[2][SHARED];
 static void *put_all(void *which) {
     uint64_t frames[DEPTH], self = (uint64_t)which;
     for (uint64_t i = 0; i < SHARED; i++) {
-        uint64_t number = self ? SHARED - 1 - i : i; // one thread from each end
+        uint64_t number = self ? SHARED - 1 - i : i; // one thread starts from each end
         make_stack(number * 104729 + (UINT64_C(1) << 50), frames);
         shared_ids[self][number] = zg_depot_put(frames, DEPTH);
     }
@@ -106,10 +106,10 @@ static void check_threads(void) {
     CHECK_EQUAL(wrong, 0, "two threads that put the same stacks get the same ids");
 }
 
-// One thread puts stacks; another looks up stacks that are never put, but hash to the same place of the table. The
-// lookup must find nothing, even while that place is being filled.
+// One thread puts stacks. Another thread looks up stacks that are never put, but whose hashes lead to the same place of
+// the table. The lookup must find nothing, even while that place is being filled.
 enum { FAMILIES = 200000 };
-static uint64_t family; // the one that is put and looked up
+static uint64_t family; // the family of the stacks that are put and looked up
 
 static uint64_t outer_hash_of(uint64_t number, uint64_t *outer) {
     *outer = 0x500000 + number * 64;
@@ -144,7 +144,7 @@ static void check_questions_meanwhile(void) {
 
 enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
 
-// Number of frames recorded by used share of the bound, in a program whose captures are all new.
+// Number of frames recorded, by the used share of the bound, in a program whose captures are all new stacks.
 static void check_depth(void) {
     uint64_t nodes = node_count(), saved = zg_config.stack_bytes;
     const int captures_per_node = 64;

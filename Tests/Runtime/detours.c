@@ -11,11 +11,11 @@
 struct row {
     const char *text;
     const char *bytes; // two hexadecimal digits each; the rest is "ret" and padding
-    uint64_t result;   // of a call with 41 and 7, if `is_moved`
+    uint64_t result;   // result of the call f(41, 7), if `is_moved`
     bool is_moved;
 };
 
-// Bytes as the GNU assembler writes them, of functions f(rdi, rsi).
+// Code of functions f(rdi, rsi), in the encoding of the GNU assembler.
 static const struct row rows[] = {
     {"push rbp; mov rbp,rsp; lea rax,[rdi+1]; pop rbp", "554889e5488d47015d", 42, true},
     {"endbr64; lea rax,[rdi+1]", "f30f1efa488d4701", 42, true},
@@ -37,7 +37,7 @@ static const struct row rows[] = {
      "4829c0"
      "5d",
      0, true},
-    // It reads memory at its argument: a fault has to occur in the function itself.
+    // The function reads memory at its argument: the fault must occur in the function itself.
     {"mov rax,[rdi+8]; nop",
      "488b4708"
      "90",
@@ -77,7 +77,7 @@ static void observe(uint64_t argument, uint64_t number, const uint64_t *frame) {
     seen_argument = argument;
     seen_number = number;
     seen_caller = frame[1];
-    // Overwrite the registers that a callee may change: the detour has to preserve them.
+    // Overwrites the registers that a callee may change: the detour has to preserve them.
     __asm__ volatile("mov $1, %%eax\n mov $2, %%ecx\n mov $3, %%edx\n mov $4, %%esi\n mov $5, %%edi\n mov $6, %%r8d\n"
                      "mov $7, %%r9d\n mov $8, %%r10d\n mov $9, %%r11d" ::
                          : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory");
@@ -118,7 +118,7 @@ int main(void) {
     uint8_t *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED, "pages for code");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) try_row(&rows[i], pages, pages + 2 * 4096);
-    // Too far away for a jump.
+    // The function is too far away for a jump.
     uint8_t code[64] = {0x55, 0x48, 0x89, 0xe5, 0x90, 0x5d, 0xc3}, room[ZG_ARCH_DETOUR_ROOM];
     CHECK_EQUAL(zg_arch_detour_jump(code, 0x10000, UINT64_C(0x7f0000000000)), 0, "a jump that is too long");
     CHECK_EQUAL(zg_arch_detour_write(room, 0x10000, code, sizeof code, observe, 1), 0, "a way back that is too long");

@@ -10,8 +10,8 @@
 
 struct row {
     const char *text;
-    uint32_t words[8]; // the rest is "ret"
-    uint64_t result;   // of a call with 41 and 7, if `is_moved`
+    uint32_t words[8]; // words of the function; the rest is "ret"
+    uint64_t result;   // result of the call f(41, 7), if `is_moved`
     bool is_moved;
 };
 
@@ -68,7 +68,7 @@ static __attribute__((noinline)) void observe(uint64_t argument, uint64_t number
     seen_caller = frame[1];
     seen_frame[0] = zg_arch_caller_sp(frame);
     seen_frame[1] = *zg_arch_return_word(frame);
-    // Overwrite the registers that a callee may change: the detour has to preserve them.
+    // Overwrites the registers that a callee may change: the detour has to preserve them.
     __asm__ volatile("mov x0, #1\n mov x1, #2\n mov x2, #3\n mov x7, #4\n mov x8, #5\n mov x9, #6\n mov x15, #7\n"
                      "mov x16, #8\n mov x17, #9\n mov x18, #10\n" ::
                          : "x0", "x1", "x2", "x7", "x8", "x9", "x15", "x16", "x17", "x18", "memory");
@@ -125,7 +125,7 @@ int main(void) {
     uint8_t *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(pages != MAP_FAILED, "pages for code");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) try_row(&rows[i], pages, pages + 2 * 4096, false);
-    // Out of a direct branch's range, below and above.
+    // Place the detour out of a direct branch's range, below and above.
     for (int side = -1; side <= 1; side += 2) {
         uint8_t *there = (uint8_t *)((uint64_t)pages + (uint64_t)side * 0x20001000);
         uint8_t *room = mmap(there, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -135,7 +135,7 @@ int main(void) {
         CHECK(moved_far >= 5, "functions are moved far away");
     }
     CHECK(moved_far, "there is room far away");
-    // Too far away for a branch.
+    // The function is too far away for a branch.
     uint32_t code[16] = {0xa9bf7bfd, 0x910003fd, 0xa8c17bfd, 0xd65f03c0};
     _Alignas(8) uint8_t room[ZG_ARCH_DETOUR_ROOM];
     CHECK_EQUAL(zg_arch_detour_jump((uint8_t *)code, 0x10000, UINT64_C(0x8000000)), 4, "a branch");

@@ -19,7 +19,7 @@
 #define FENCED_DEAD_AT UINT64_C(0x900000)
 
 // A heap of ten blocks. The last five are isolated, with a guard page behind them. AT_START begins at the start of its
-// page, behind the guard page of a retired block; NOTHING has 0 bytes and lies on its guard page.
+// page, behind the guard page of a retired block; NOTHING has 0 bytes and consists of its guard page.
 static const struct {
     uint64_t start, size;
     enum zg_state state;
@@ -64,10 +64,10 @@ static bool is_isolated(const struct zg_block_view *view) {
     return view->start >= AT(FENCED, 0) && view->start <= AT(NOTHING, 0);
 }
 
-// Memory of freed blocks whose records the runtime has given up. It lies behind all blocks of this heap.
+// Memory of freed blocks whose records the runtime has discarded. It lies behind all blocks of this heap.
 static bool is_forgotten(uint64_t address) { return address >= HEAP_END - 8192 && address < HEAP_END - 4096; }
 
-// Finds the block with the pointer's tag: the block at the address, or the one that lies one or five slots before it.
+// Finds the block with the pointer's tag: the block at the address, or the block that lies one or five slots before it.
 static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
     static const struct {
         uint64_t bytes;

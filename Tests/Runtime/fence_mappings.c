@@ -27,8 +27,8 @@ int main(void) {
     int fenced = 0, most = 0;
     char *newest = NULL;
     for (int i = 0; i < BLOCKS; i++) {
-        // One to five pages; the size changes only every 1000 blocks, because a free range of one size cannot serve the
-        // next.
+        // Blocks of one to five pages. The size changes only every 1000 blocks, because a free range of one size cannot
+        // serve the next size.
         char *block = heap_allocate(100 + (uint64_t)(i / 1000) % 5 * 4096, 16, false);
         struct zg_block_view view;
         fenced += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);

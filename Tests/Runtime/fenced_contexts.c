@@ -1,4 +1,4 @@
-// The first blocks of each context are isolated, few of the later ones; each test starts anew. Without windows.
+// The first blocks of each context are isolated, and few later ones; each test gets a full budget. No windows.
 // link: runtime
 // options: fence_overhead=100%:fence_windows=off
 

@@ -36,7 +36,7 @@ static void *fork_from_thread(void *unused) {
                 if (pthread_create(&thread, NULL, work_once, &other) == 0) pthread_join(thread, NULL);
                 result |= other;
             }
-            if (i % 20 == 1) { // a grandchild
+            if (i % 20 == 1) { // forks a grandchild
                 pid_t grandchild = fork();
                 if (grandchild == 0) _exit(work_with_blocks(100));
                 result |= life_wait(grandchild);

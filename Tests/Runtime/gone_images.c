@@ -42,7 +42,7 @@ static void free_twice(void *block) {
     free(block);
 }
 
-// The last line of the report.
+// Returns the last line of the report.
 static char *last_finding(void) {
     static char text[1 << 20];
     char path[64];

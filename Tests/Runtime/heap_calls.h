@@ -20,8 +20,8 @@ static __attribute__((noinline, unused)) void *heap_allocate(uint64_t size, uint
     return block;
 }
 
-// Defines a function that allocates a block of this size. Each place that calls it has an allocation context of its
-// own.
+// Defines a function that allocates a block of this size. Each call site of the function is an allocation context of
+// its own.
 #define HEAP_PLACE(name, size)                                                                                         \
     static __attribute__((noinline)) char *name(void) {                                                                \
         char *block = heap_allocate(size, 16, false);                                                                  \

@@ -91,7 +91,8 @@ static int change_sizes_in_threads(void) {
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     size_t peak = life_status("VmHWM");
     fprintf(stderr, "peak %zu MiB\n", peak / MIB);
-    // Four phases run at once. Add the records of the smallest blocks, and what the other threads have just freed.
+    // Four phases run at once. The allowed memory includes the records of the smallest blocks, and blocks that the
+    // other threads have just freed.
     return failures ? 1 : peak <= 4 * PHASE_MIB * MIB * 5 / 2 ? 0 : 3;
 }
 
@@ -199,7 +200,7 @@ static int mix_large(void) {
     return can_move() && (size_t)(faults() - before) > pages / 20 ? 2 : 0;
 }
 
-// Each large block is larger than the one before: peak memory is that of one block.
+// Each large block is larger than the previous one: peak memory is that of one block.
 static int rise_large(void) {
     size_t before = life_status("VmHWM"), last = 0;
     for (size_t size = 5 * MIB; size < 32 * MIB; size += size / 2) {

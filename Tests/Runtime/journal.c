@@ -1,4 +1,4 @@
-// Journal: lines are read as they were written, and the oldest lines make room for a new one, as many as needed.
+// Journal: lines are read as they were written, and a new line displaces as many of the oldest lines as it needs.
 // link: runtime
 
 #include <string.h>

@@ -20,7 +20,7 @@ static void go_round(int rounds, size_t size) {
     }
 }
 
-// Returns the number of system calls that a child makes in ROUNDS rounds after a warm-up, counted by its tracer; -1 on
+// Returns the number of system calls that a child makes in ROUNDS rounds after a warm-up, as counted by a tracer; -1 on
 // failure.
 static long calls_of(size_t size) {
     pid_t child = fork();

@@ -25,8 +25,8 @@ __attribute__((unused)) static size_t life_status(const char *name) {
     return value;
 }
 
-// Returns the child's exit code, 128 + signal if a signal ended it, or 255 if it hung and was killed after nine
-// minutes, a time that emulators may need.
+// Returns the child's exit code, or 128 + signal if a signal ended it. A child that hangs is killed after nine minutes,
+// a time that emulators may need; the result is then 255.
 __attribute__((unused)) static int life_wait(pid_t child) {
     int status = 0;
     for (int i = 0; i < 540000; i++) {

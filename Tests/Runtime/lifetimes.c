@@ -1,4 +1,4 @@
-// Long-lived blocks lie apart from short-lived ones, so that fewer windows stay for a single block.
+// Long-lived blocks lie apart from short-lived ones, so that fewer windows are kept by a single block.
 // link: runtime
 // options: profile=fence:fence_windows=all
 
@@ -13,7 +13,7 @@ HEAP_PLACE(make_passing, SIZE)
 
 static char *lasting[BLOCKS / EVERY], *passing[WAITING];
 
-// Keeps every eighth block. Returns the number of mappings that windows take then.
+// Keeps every eighth block. Returns the number of mappings that windows then have.
 static uint64_t run(char *(*make)(void), char *(*make_one_of_eight)(void)) {
     uint64_t before = zg_stats_get(zg_counter_protected_mappings);
     for (int i = 0; i < BLOCKS; i++) {
@@ -41,7 +41,7 @@ int main(void) {
     if (!zg_window_may_be()) return check_end(); // this kernel has no windows
     CHECK(apart * 2 < mixed,
           "blocks that last take less than half of the windows when their stack tells them from others");
-    // Swap the roles of the stacks: the runtime has to unlearn what it knew of them.
+    // Swap the roles of the stacks: the runtime has to replace their lifetime records.
     apart = run(make_lasting, make_passing);
     CHECK(apart * 2 < mixed, "and when the stacks have changed their parts");
     return check_end();

@@ -74,7 +74,7 @@ static int exhaust(void) {
     return work_with_blocks(1000) ? 4 : 0;
 }
 
-// The system refuses large blocks again and again: the heap's statistics stay right.
+// The system repeatedly refuses large blocks: the heap's statistics stay correct.
 static int refuse_large(void) {
     limit(RLIMIT_DATA, (rlim_t)40 << 20);
     for (int i = 0; i < 2000; i++) free(malloc((size_t)64 << 20));
@@ -103,7 +103,7 @@ static int close_all(void) {
     return result;
 }
 
-// libc's own heap cannot grow at the break. Its blocks lie elsewhere, and are still recognized as libc's.
+// libc's own heap cannot grow at the break. Its blocks then lie in mappings, and are still recognized as libc's.
 static int block_break(void) {
     extern void *__libc_malloc(size_t);
     char *end = sbrk(0);

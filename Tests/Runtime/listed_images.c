@@ -37,7 +37,7 @@ static int agree(uint64_t address) {
            module.eh_frame_hdr == object.dlfo_eh_frame && module.path == object.dlfo_link_map->l_name;
 }
 
-// Looks up addresses in an image and on both sides of it.
+// Looks up addresses in an image and shortly in front of and behind it.
 static int look_around(struct dl_phdr_info *info, size_t bytes, void *images) {
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -204,7 +204,7 @@ static void check_refused(void) {
         struct sock_fprog filter = {sizeof code / sizeof *code, code};
         struct zg_module module;
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(0); // no filters here
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) _exit(0); // the kernel has no seccomp filters
         _exit(zg_chain_find((uint64_t)check_refused, &module) == zg_chain_unknown &&
                       zg_chain_find(1, &module) == zg_chain_unknown
                   ? 0

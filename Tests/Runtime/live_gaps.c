@@ -19,7 +19,7 @@ static const struct zg_api *api(void) {
     return find();
 }
 
-// Allocates always with the same stack.
+// Allocates always from the same stack.
 static __attribute__((noinline)) char *make(size_t size) {
     char *block = malloc(size);
     __asm__ volatile("" : "+r"(block)::"memory");
@@ -55,7 +55,8 @@ static int look_often(void) {
     return found + (int)api()->finding_count(NULL);
 }
 
-// Returns a digit for each: findings of the first check, of the second, and in total after the block is freed.
+// Returns three digits: numbers of findings of the first check, of the second check, and in total after the block is
+// freed.
 static int look(const char *mode) {
     char *blocks[EVERY + 1];
     for (int i = 0; i <= EVERY; i++) blocks[i] = make(20);

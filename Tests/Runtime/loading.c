@@ -22,7 +22,7 @@ static void *load(void *rounds) {
         void *made = NULL;
         if (!function || !function(allocate, (int)(i % 10), &made)) wrong++;
         if (library) dlclose(library);
-        // Freed after the code that allocated it was unloaded.
+        // Free a block after the code that allocated it was unloaded.
         free(kept[i % 32]);
         kept[i % 32] = made;
         wrong += (uint64_t)work_with_blocks(3);

@@ -1,4 +1,4 @@
-// A control group (a fake one) near its limit: windows get no more memory, and what is freed in them serves again.
+// A control group (a fake one) near its limit: windows get no more memory, and freed blocks in windows are reused.
 // link: runtime
 // libs: -pthread
 // timeout: 120
@@ -37,7 +37,7 @@ static void put(const char *name, const char *text) {
     if (file >= 0) close(file);
 }
 
-// The group uses so many thousandths of its limit.
+// Sets the usage of the group to this many thousandths of its limit.
 static void use(unsigned permille) {
     char text[64];
     snprintf(text, sizeof text, "%llu\n", (unsigned long long)(LIMIT / 1000 * permille));
@@ -81,7 +81,7 @@ static void churn(void) {
     }
 }
 
-// Anonymous and shared memory, each page once, page tables, and records: in KiB.
+// Memory of the process in KiB: proportional anonymous and shared memory, and page tables.
 static long taken(void) {
     char line[256];
     long total = 0;
@@ -114,7 +114,7 @@ static void check_one_thread(void) {
            (unsigned long long)zg_window_bytes() / 1024);
     CHECK_EQUAL(zg_window_bytes(), windows, "windows get no more memory");
     CHECK(after < before + before / 8, "nor does anything else");
-    // Pages of blocks that died before serve again; a block that has just died is dead.
+    // Pages of blocks that were freed earlier are reused; a block that was just freed is quarantined or retired.
     for (int i = 0; i < 1000; i++) {
         heap_free(blocks[i]);
         enum zg_state found = heap_state_of(blocks[i]);
@@ -137,7 +137,7 @@ static void check_one_thread(void) {
     for (int i = 0; i < HELD / 2; i++) heap_free(more[i]);
 }
 
-// No two threads are handed the same page: each finds in its blocks what it wrote.
+// No two threads get the same page: each finds in its blocks the contents that it wrote.
 static void *turn(void *number) {
     enum { OWN = 500 };
     static __thread char *own[OWN];

@@ -143,7 +143,8 @@ static void check_options(void) {
         zg_options_parse(&options, nearest[i].given, note, &seen);
         CHECK(seen.unknown == 1 && strcmp(seen.last.expected, nearest[i].nearest) == 0, nearest[i].given);
     }
-    // Each option: its default is in range, its least and most are accepted, values beyond are not.
+    // For each option, the default is in range, the smallest and largest values are accepted, and values beyond them
+    // are not.
     for (int i = 0; i < zg_option_count; i++) {
         const struct zg_option_info *info = &zg_option_table[i];
         CHECK(info->name[0] && info->text[0], "an option has a name and a text");
@@ -157,7 +158,7 @@ static void check_options(void) {
             CHECK_EQUAL(zg_options_parse(&options, text, note, &seen), j < 2, text);
         }
     }
-    // Names and values longer than any buffer.
+    // Names and values longer than any of the parser's buffers.
     char *text = malloc(5000);
     struct seen seen = {0};
     memset(text, 'n', 4000);
@@ -184,7 +185,7 @@ static void check_options(void) {
     zg_options_defaults(&options);
     CHECK_EQUAL(zg_options_parse(&options, text, note, &seen), 0, "a number too large behind 600 zeros is bad, not 0");
     free(text);
-    // Random texts: no crash, values in range.
+    // Random texts: the parser does not crash, and all values are in range.
     static const char letters[] = "abdefgilnopqrstu_=::=0123456789kmgt%.";
     uint64_t state = 5;
     for (int i = 0; i < 100000; i++) {
@@ -224,7 +225,7 @@ static void check_text(void) {
         snprintf(wanted, sizeof wanted, "%06" PRIu64, numbers[i]);
         CHECK(strcmp(bytes, wanted) == 0, wanted);
     }
-    // Every byte in a string, alone and between others; the driver parses the lines.
+    // Puts every byte into a string, alone and between others; the driver parses the lines.
     for (int c = 1; c < 0x80; c++) {
         char string[] = {'a', (char)c, 'b', 0};
         zg_text_init(&text, bytes, sizeof bytes);

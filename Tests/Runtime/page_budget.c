@@ -9,8 +9,8 @@
 #include "settings/config.h"
 
 #define MS UINT64_C(1000000)
-#define BLOCK_NS (1000 + 2500)             // what zg_page_time_charge(1) charges
-#define RETIRED_NS (BLOCK_NS + 8000 + 600) // what zg_page_time_retired charges for one page after a long time
+#define BLOCK_NS (1000 + 2500)             // cost that zg_page_time_charge(1) charges
+#define RETIRED_NS (BLOCK_NS + 8000 + 600) // cost that zg_page_time_retired charges for one page after a long time
 
 // The test's clock replaces the runtime's: it returns the processor time that the test sets, and ten milliseconds for
 // the time since the last look.
@@ -24,7 +24,7 @@ uint64_t zg_clock_ticks(uint64_t ns) { return ns; }
 
 static uint64_t spent_ns;
 
-// Spends all that the budget allows. Returns how much.
+// Spends all that the budget allows. Returns the amount.
 static uint64_t spend(enum zg_page_use use, bool ample) {
     uint64_t before = spent_ns;
     while (zg_page_time_allows(use, ample) && spent_ns - before < 10000 * MS) {
@@ -54,7 +54,7 @@ static void check_start(void) {
     CHECK(!zg_page_time_is_early(), "windows are worth their price by now");
 }
 
-// First blocks of new stacks want pages all the time, for ten seconds.
+// For ten seconds, first blocks of new stacks request pages all the time.
 static void check_new_stacks(void) {
     uint64_t begin = processor_ns, in_last_second = 0;
     for (int step = 1; step <= 1000; step++) {
@@ -71,7 +71,7 @@ static void check_new_stacks(void) {
     CHECK(spent_ns <= 6 * MS + 3 * share_of(processor_ns) + BLOCK_NS, "all together stay below the ceiling");
 }
 
-// All kinds want pages: later blocks get what is left over, and first blocks still have their reserve.
+// All kinds of blocks request pages: later blocks get the rest, and first blocks still have their reserve.
 static void check_left_over(void) {
     processor_ns += 40000 * MS; // pays back what was spent in advance
     spend(zg_page_later, false);
@@ -87,7 +87,7 @@ static void check_left_over(void) {
     CHECK(spend(zg_page_first, false) >= 60 * MS, "which they can");
 }
 
-// For an hour, nothing is spent.
+// Spends nothing for an hour.
 static void check_burst(void) {
     processor_ns += 3600000 * MS;
     uint64_t first = spend(zg_page_first, false);
@@ -108,7 +108,7 @@ static void check_retiring(void) {
     CHECK(zg_page_time_allows(zg_page_later, false), "blocks in use have the rest");
 }
 
-// What a test is granted after others have used up the budget.
+// Pages that a test is granted after others have used up the budget.
 static void check_grant(void) {
     spend(zg_page_new_code, false);
     CHECK(!zg_page_time_allows(zg_page_first, false), "nothing is left");

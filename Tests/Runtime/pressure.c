@@ -55,7 +55,7 @@ static void check_fields(void) {
     CHECK(field("A: 18014398509481984 kB\n", "A", &value) && value == UINT64_MAX, "and just over");
     CHECK(!field("A: kB\n", "A", &value) && !field("A\n", "A", &value) && !field("A", "A", &value), "no number");
     CHECK(!field("A: 12", "A", &value), "cut off: 12 may be 1234");
-    // The parser returns a true value or fails for each prefix of a text.
+    // For each prefix of a text, the parser returns a correct value or fails.
     for (size_t bytes = 0; bytes <= sizeof text - 1; bytes++)
         if (zg_pressure_parse_field(text, bytes, "MemAvailable", &value))
             CHECK(value == 7 * 1024 || value == 7, "cut off");
@@ -393,7 +393,7 @@ static void check_kept_group(void) {
     CHECK_EQUAL(readings.group.limit, 0, "and lifted");
 }
 
-// Missing, unreadable or senseless files never stop the reading.
+// Missing, unreadable or malformed files never stop the reading.
 static void check_missing(void) {
     static const char *const names[] = {"/proc/pressure/memory", "/proc/meminfo",    TWO "/memory.pressure",
                                         TWO "/memory.events",    ONE "/memory.stat", TWO "/memory.current",
@@ -411,7 +411,7 @@ static void check_missing(void) {
     }
     make_tree();
     for (int i = 0; i < 17; i++) level_now();
-    // No free descriptor.
+    // No descriptor is free.
     put_memory(30);
     CHECK_EQUAL(level_now(), 2, "what is read");
     limit(RLIMIT_NOFILE, 3);
@@ -419,7 +419,7 @@ static void check_missing(void) {
     zg_pressure_read(&readings, zg_pressure_all_files);
     limit(RLIMIT_NOFILE, 1024);
     CHECK_EQUAL(readings.total, 0, "says nothing with a full table");
-    // Files that are kept open.
+    // Read only the kept files.
     zg_pressure_read(&readings, zg_pressure_kept_files);
     CHECK(readings.total && zg_pressure_level(&readings) == 2, "is read without opening");
     drop("/proc/meminfo");

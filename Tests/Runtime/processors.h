@@ -7,8 +7,8 @@
 #include <string.h>
 #include <ucontext.h>
 
-// Pushes the callee-saved registers and stores the stack pointer in `*from`, then continues at `to`, which was saved
-// this way.
+// Pushes the callee-saved registers and stores the stack pointer in `*from`. Then continues at `to`, a stack pointer
+// that was saved in the same way.
 void switch_stack(void **from, void *to);
 
 #if defined(__x86_64__)

@@ -88,8 +88,8 @@ static void check_empty_ones(void) {
     CHECK(heap_state_of(large) != zg_state_quarantined, "its state says so");
 }
 
-// A block's state changes before its pages do: a process that stops the thread in between compares only quarantined
-// blocks.
+// A block's state changes before its pages do: an observer process that stops the thread in between compares only
+// quarantined blocks.
 static enum zg_state state_meanwhile;
 static const void *leaving;
 int __real_zg_os_retire(void *start, uint64_t bytes);

@@ -105,7 +105,7 @@ int main(void) {
         free(third);
     }
 
-    // Aligned large blocks are moved or copied as well, whatever their start.
+    // Aligned large blocks are moved or copied as well, at every alignment.
     for (size_t alignment = 16; alignment <= 2097152; alignment *= 4) {
         unsigned char *aligned = memalign(alignment, 1500000);
         write_pattern(aligned, 1500000, 5);

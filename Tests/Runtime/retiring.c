@@ -47,7 +47,7 @@ static bool is_dead(const char *block, size_t size) {
     return !is_readable(block + size - 1);
 }
 
-// One in four blocks of a context begins at the start of its pages.
+// In each context, one of four blocks begins at the start of its pages.
 static const char *fence_of(const char *block, size_t size, size_t alignment) {
     size_t step = alignment > PAGE || (uint64_t)block % PAGE == 0 ? PAGE : alignment < 16 ? 16 : alignment;
     return block + round_up(size, step);
@@ -208,8 +208,8 @@ static void check_churn(void) {
     CHECK(is_dead(block, 100), "the last one dies like the first");
 }
 
-// Ranges of all lengths and alignments side by side. Some cross the borders of page tables, which the runtime protects
-// as a whole.
+// Ranges of all lengths and alignments side by side. Some ranges cross the borders of page tables; the runtime protects
+// whole page tables at once.
 static void check_borders(void) {
     enum { HELD = 24, COUNT = 40000, LARGEST = 1 << 20 };
     static unsigned char *held[HELD];
@@ -229,11 +229,12 @@ static void check_borders(void) {
     for (int i = 0; i < HELD; i++) free(held[i]);
 }
 
-static int mappings_allowed;  // set by the option
+static int mappings_allowed;  // value of the option `mappings`
 static uint64_t first_fenced; // address of the first isolated block
 
 static void check_mappings(void) {
-    // The 8 GiB that this program's isolated blocks use. The heap for all other blocks has some hundreds of mappings.
+    // Counts the mappings in the 8 GiB that this program's isolated blocks use. The heap for all other blocks has some
+    // hundreds of mappings.
     int all = count_mappings(0, UINT64_MAX), fenced = count_mappings(first_fenced, first_fenced + ((uint64_t)8 << 30));
     CHECK(fenced < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
     CHECK(all < mappings_allowed + 500, "and so do all");
@@ -274,7 +275,8 @@ static void check_interleaved(void) {
 
 static uint64_t address_of_page(const void *block) { return (uint64_t)block / PAGE; }
 
-// retired_bytes=64m: no address is reused before that many bytes were freed; then the oldest are reused first.
+// retired_bytes=64m: no address is reused before that many bytes were freed; then the oldest addresses are reused
+// first.
 static void check_addresses(void) {
     enum { MOST = 200000, RETIRED = 64 << 20 };
     static uint64_t pages[MOST];
@@ -295,7 +297,7 @@ static void check_addresses(void) {
             return;
         }
         if (died[distance]) {
-            // Count the freed blocks that have waited longer.
+            // Count the freed blocks that have waited longer than this block.
             uint32_t death = died[distance] - 1;
             if (first_reused < 0) first_reused = i;
             reuses++;
@@ -406,7 +408,7 @@ static void check_fork(void) {
 }
 
 enum { THREADS = 4, SHELF = 512 };
-static void *shelf[SHELF]; // blocks on their way from the allocating thread to the one that frees them
+static void *shelf[SHELF]; // blocks on their way from the allocating thread to the freeing thread
 static int thread_failures;
 
 struct parcel {

@@ -46,7 +46,8 @@ TIMEOUT_SECONDS = 40
 JOBS = 2
 TLS_BYTES = 64
 OLDEST_GLIBC = (2, 31)
-PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}  # in libdl and libpthread of older glibcs
+# Functions in libdl and libpthread of older glibcs.
+PARTS_OF_OTHERS = {"dlsym", "pthread_attr_setstacksize", "pthread_key_create", "pthread_setspecific"}
 KEYS = {"link", "preload", "control", "options", "also", "libs", "with", "library", "output", "timeout", "slow", "warning", "processor", "qemu-user"}
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
@@ -55,7 +56,7 @@ TEST_FLAGS = ["-std=gnu17", "-O1", "-g", "-fno-builtin", "-D_GNU_SOURCE"]
 
 # Libraries for another processor: the tree in ZG_SYSROOT, or a root directory made from Debian's packages.
 SYSROOT = os.environ.get("ZG_SYSROOT", "")
-EMULATED_TIMES = 6  # times as long as on this machine's processor
+EMULATED_TIMES = 6  # factor by which an emulated program takes longer
 
 
 class NotHere(Exception):

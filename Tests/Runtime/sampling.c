@@ -17,7 +17,7 @@
 
 enum { SEEDS = 200, MOST = 1000000 };
 
-static volatile uint64_t *rounds; // in shared memory, on the descriptor ROUNDS
+static volatile uint64_t *rounds; // counter in shared memory, on the descriptor ROUNDS
 enum { ROUNDS = 100 };
 
 static void map_rounds(void) {

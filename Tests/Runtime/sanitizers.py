@@ -31,7 +31,7 @@ OPTIONS = [
     ("continue", "on_finding=continue"),
     ("mappings", "protect=mprotect:fence_overhead=100%:retired_bytes=4M"),
 ]
-# No stacks, no handlers, no maintenance thread: see threads.c.
+# Options that turn off stacks, signal handlers and the maintenance thread (see threads.c).
 ALWAYS = "stack_depth=0:handle_signals=0:pressure_thread=0:report_path=/dev/null"
 
 # The preload tests of the heap and its callers that take no longer than a few seconds.

@@ -79,7 +79,7 @@ static void check_too_much(void) {
         CHECK(!pvalloc(most[i]) && errno == ENOMEM, "pvalloc over PTRDIFF_MAX fails with ENOMEM");
         CHECK_EQUAL(posix_memalign(&block, 64, most[i]), ENOMEM, "posix_memalign over PTRDIFF_MAX gives ENOMEM");
     }
-    // Below the limit, but more memory than any machine has.
+    // A size below the limit, but larger than any machine's memory.
     errno = 0;
     CHECK(!malloc(PTRDIFF_MAX) && errno == ENOMEM, "malloc(PTRDIFF_MAX) fails with ENOMEM");
     errno = 0;
@@ -113,7 +113,7 @@ static void check_too_much(void) {
 static void check_calloc(void) {
     for (int i = 0; i < SIZES; i++)
         for (int round = 0; round < 40; round++) {
-            // From the second round on, the memory was used before.
+            // From the second round on, the block reuses memory that was written before.
             size_t size = sizes[i];
             if (size > 1 << 20 && round > 2) break;
             errno = 80;
@@ -135,7 +135,7 @@ static void check_calloc(void) {
     block = calloc(10, 0);
     CHECK(block, "calloc(10, 0) gives a block");
     free(block);
-    // Reused through realloc: spans that grew and shrank are dirty beyond their size.
+    // Memory reused through realloc: spans that grew and shrank are dirty beyond their current size.
     for (int round = 0; round < 50; round++) {
         block = malloc(200000);
         memset(block, 0xdd, 200000);
@@ -203,7 +203,7 @@ static void check_alignment(void) {
         CHECK(block && is_aligned(block, rounded), "memalign rounds an odd alignment up to a power of two");
         free(block);
     }
-    // Many at a time, so that not only a class's first slots are tested.
+    // Allocates many blocks at a time, so that not only a class's first slots are tested.
     for (uint64_t alignment = 32; alignment <= 4096; alignment *= 2) {
         void *blocks[100];
         for (int i = 0; i < 100; i++) {

@@ -168,7 +168,7 @@ static void *nap(void *unused) {
     return unused;
 }
 
-// The runtime starts its thread together with the program's own thread, whatever the stack looks like.
+// The runtime starts its thread together with the program's own thread, for every kind of stack.
 static int start_beside(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000)) return 1;
@@ -198,7 +198,7 @@ static int fork_often(void) {
         }
         int result = life_wait(child);
         if (result) return result;
-        if (i % 20 == 0) fill_and_free(100 * MIB, 8000); // work for the runtime's thread meanwhile
+        if (i % 20 == 0) fill_and_free(100 * MIB, 8000); // gives the runtime's thread work at the same time
     }
     return count_threads("zguard") <= 1 ? 0 : 2;
 }
@@ -233,7 +233,7 @@ static int reuse_numbers(void) {
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec - start.tv_sec < 3);
-    // Close all descriptors, as daemons do.
+    // Closes all descriptors, as daemons do.
     syscall(SYS_close_range, 3u, ~0u, 0u);
     if (open("/dev/null", O_RDONLY) != 3) return 3;
     if (!fill_and_free(100 * MIB, 8000)) return 4;
@@ -306,7 +306,7 @@ static int refuse_memory(void) {
     return 0;
 }
 
-// Installs a filter that kills the process if the runtime makes calls that the program itself makes no more.
+// Installs a filter that kills the process if the runtime makes calls that the program itself no longer makes.
 static int be_confined(void) {
     static const int calls[] = {
         SYS_openat, SYS_prlimit64, SYS_close, SYS_clone, SYS_clone3, SYS_fcntl, SYS_socket,

@@ -1,4 +1,4 @@
-// Signal handlers allocate and free at a high rate while the program does: no block is lost or doubled, none hangs.
+// Signal handlers and the program allocate and free at a high rate: no block is lost or doubled, no handler hangs.
 // preload
 
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "process/ready.h"
 
 int main(void) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         uint32_t bytes = zg_class_bytes(class);
         CHECK(bytes % 16 == 0 && bytes > 0, "a class is a multiple of 16");
         CHECK(!class || bytes > zg_class_bytes(class - 1), "classes grow");
@@ -26,7 +26,7 @@ int main(void) {
     }
     if (!CHECK(zg_ready(), "the heap is reserved")) return check_end();
     uint64_t state = 11, region = UINT64_C(1) << zg_slabs.region_shift;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         uint64_t bytes = slab->slot_bytes, wrong = 0, slots = region / bytes;
         CHECK_EQUAL(bytes, zg_class_bytes(class), "the slab has its class's slots");
@@ -34,7 +34,7 @@ int main(void) {
         CHECK(zg_slab_is_valid(slab), "the slab is valid");
         CHECK_EQUAL(slab->base % zg_min(bytes & -bytes, 4096), 0, "slots have their natural alignment");
         for (int i = 0; i < 30000; i++) {
-            // First, last and random slots. In each slot the first, second, last and a random byte.
+            // Test the first, the last and random slots; in each slot the first, second, last and a random byte.
             uint64_t slot = i < 100   ? (uint64_t)i
                             : i < 200 ? slots - 1 - (uint64_t)(i - 100)
                                       : work_random(&state) % slots;

@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
     CHECK(whole.frames > DEPTH && first.frames == whole.frames, "a few stacks are whole, whatever their share");
     CHECK_EQUAL(count_of(zg_counter_stacks_shortened), 0, "which the counter says, too");
 
-    // Ends when the stacks are so short that the thread's cache has all their frames, or have one frame.
+    // Ends when the stacks are so short that the thread's cache has all their frames, or when they have one frame.
     int frames = whole.frames;
     bool shrinks = true, is_settled = false;
     for (int chunks = 0; chunks < CHUNKS_MOST && !is_settled; chunks++) {

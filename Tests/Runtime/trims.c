@@ -1,4 +1,4 @@
-// Trimming again and again: memory that was given back and not used since is not given back once more.
+// Trimming again and again: memory that was given back and not used since is not given back a second time.
 // qemu-user: confirms that memory was given back, but keeps it
 // link: runtime
 // also: protect=mprotect:fence_windows=off

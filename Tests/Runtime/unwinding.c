@@ -46,8 +46,8 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_init_local(&cursor, &context);
     for (int i = 0; count < MOST; i++) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
-        // libunwind marks the interrupted frame, which the step through the signal's frame leads to. On arm64 it marks
-        // the frame in front of that, the signal trampoline's.
+        // The step through the signal frame leads to the interrupted frame, which libunwind marks. On arm64 it marks
+        // the frame before, which is the signal trampoline's.
         bool is_marked = unw_is_signal_frame(&cursor) > 0;
         if (i >= 2) frames[count++] = pc + (ZG_ARCH_SIGNAL_RETURN_BYTES ? was_marked : is_marked);
         was_marked = is_marked;
@@ -133,7 +133,7 @@ static volatile int shifted_bytes = 16;
 static void (*volatile shifted_entry)(size_t);
 
 static __attribute__((noinline)) void shifted_innermost(void) {
-    char *here = alloca((size_t)shifted_bytes); // needs a frame pointer, and so saves the caller's
+    char *here = alloca((size_t)shifted_bytes); // alloca needs a frame pointer, so this function saves the caller's
     shifted_at = (uint64_t)here;
     if (shifted_at == shifted_wanted) compare("a frame that begins elsewhere");
     __asm__ volatile("" ::"r"(here) : "memory");
@@ -167,7 +167,8 @@ static void shifted_frames(void) {
     if (!CHECK(shifted_at == at, "both stacks end at the same place")) return;
     shifted_wanted = at;
     for (int i = 0; i < 16; i++)
-        shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES); // both from one call site
+        // Calls both functions from one call site.
+        shifted_call(i % 2 ? shifted_wrapper : shifted_room, i % 2 ? less : BYTES);
 }
 
 static int order(const void *a, const void *b) {
@@ -214,7 +215,8 @@ static void signals(void) {
 }
 
 #if defined(__aarch64__)
-// Signal frames with full vector state. A system call discards that state, so that these signals have to be faults.
+// Signal frames with full vector state. A system call discards that state, so the signals of this test have to be
+// faults.
 enum { BREAK_BYTES = 4, PAGE = 4096, VECTORS = 32 };
 static char *closed;
 static uint64_t vector_bytes, vector_frames;
@@ -389,12 +391,12 @@ static void alternate_stack(void) {
     sigaltstack(&old, NULL);
 }
 
-// Registers of a crashed program: whatever they hold, the unwinder probes memory before it reads.
+// Registers of a crashed program may have any values: the unwinder probes memory before it reads.
 static void wild_registers(void) {
     int ended = 0;
     for (uint64_t distance = 0; distance < 64; distance++)
         for (int frame = 0; frame < 2; frame++) {
-            uint64_t wild = distance * 8 - 256, frames[8]; // around 0
+            uint64_t wild = distance * 8 - 256, frames[8]; // addresses around 0
             struct zg_registers registers = {.pc = frame ? (uint64_t)recurse : (uint64_t)shifted_innermost + 8,
                                              .known = ~UINT64_C(0)};
             for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = wild;

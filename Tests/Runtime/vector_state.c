@@ -101,7 +101,7 @@ static void make_dead(void) {
                   "  str p\\n, [x9, #\\n, mul vl]\n.endr\n  rdffr p0.b\n  str p0, [x9, #16, mul vl]\n  ldr p0, [x9]\n"
 
 // Fills all vector registers, saves them, reads a byte, and saves them again. array_around does the same with the
-// matrix array ZA, whose rows come from `before`; streaming_around with a vector in streaming mode.
+// matrix array ZA, whose rows come from `before`; streaming_around does it with a vector in streaming mode.
 extern void vectors_around(const char *byte, char *before, char *after);
 extern void array_around(const char *byte, const char *before, char *after, uint64_t rows);
 extern void streaming_around(const char *byte, char *before, char *after);
@@ -210,7 +210,7 @@ static void check_own_handler(void) {
     munmap(closed, PAGE);
 }
 
-// First-faulting and non-faulting loads report how far they came in a register: no finding.
+// First-faulting and non-faulting loads report their progress in a register: no finding.
 static void check_loads_that_stop(void) {
     uint64_t first, none, bytes = longest_vectors();
     make_live();

@@ -16,7 +16,7 @@ static size_t made;
 
 static size_t size_of(size_t number) { return sizes[number % SIZES]; }
 
-// Two call sites at each level make a stack of its own for each path.
+// Two call sites at each level give each path a stack of its own.
 __attribute__((noinline)) static void make(int level) {
     if (level) {
         make(level - 1);

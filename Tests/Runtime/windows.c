@@ -39,7 +39,7 @@ static bool is_first_kept(const struct held *held, size_t count) {
 }
 static bool is_kept(const struct held *held) { return is_first_kept(held, held->size); }
 
-// Asks the kernel, so that no fault occurs. All arguments are whole words, because syscall passes them as such.
+// Lets the kernel read, so that no fault occurs. All arguments are whole words, because syscall passes them as such.
 static bool can_read(const void *address) {
     char byte;
     struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)address, 1};
@@ -151,7 +151,7 @@ static void check_contents(void) {
 
 // --- pages of freed blocks -------------------------------------------------------------------------------------------
 
-// At the start of the process, when the budget still allows a guard page for each freed block.
+// Runs at the start of the process, when the budget still allows a guard page for each freed block.
 static void check_dead_pages(void) {
     enum { COUNT = 400 };
     unsigned char *blocks[COUNT];
@@ -178,7 +178,7 @@ static void check_dead_pages(void) {
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// Uses up that budget. Returns a freed block that can still be written to.
+// Uses up the budget for guard pages. Returns a freed block that can still be written to.
 static unsigned char *dying_block(size_t size) {
     for (int i = 0; i < 4000000; i++) {
         unsigned char *block = malloc(size);
@@ -232,10 +232,10 @@ static int do_wrong(const char *what) {
             if (!fork()) exit(0);
             int status;
             wait(&status);
-            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // the child found it itself
+            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // the child itself found the change
         }
         for (int i = 0; i < 1000000; i++) free(malloc(100));
-        _exit(7); // should have been found by now
+        _exit(7); // the change should have been found by now
     }
     return 0;
 }
@@ -527,7 +527,7 @@ static void check_spawned(void) {
     for (int i = 0; i < 10; i++) {
         pid_t child = vfork();
         if (child == 0) {
-            one.start[5] ^= 1; // in the parent's memory
+            one.start[5] ^= 1; // changes the parent's memory
             execv("/proc/self/exe", arguments);
             _exit(254);
         }
@@ -557,13 +557,13 @@ static int work_limited(void) {
     return check_failures != 0;
 }
 
-// Blocks from before and after mlockall.
+// Works with blocks from before and after mlockall.
 static int work_locked(void) {
     static struct held held[SLOTS];
     struct held before = {malloc(100), 100, 9};
     write_all(&before);
     work_at_random(held, 8, 3000);
-    mlockall(MCL_CURRENT | MCL_FUTURE); // may be refused
+    mlockall(MCL_CURRENT | MCL_FUTURE); // the kernel may refuse this
     work_at_random(held, 9, 3000);
     pid_t child = fork();
     if (!child) {

@@ -97,7 +97,8 @@ int main(int count, char **words) {
         uint64_t frames[2];
         int which = i % THREADS;
         if (i % 10 == 0) pthread_mutex_lock(&lock);
-        // Send the signal to the thread that is sampled next, so that it may arrive while the thread is stopped.
+        // Send the signal to the thread that will be sampled next, so that the signal may arrive while the thread is
+        // stopped.
         if (which == HANDLER && sent < SIGNALS && sent == received &&
             syscall(SYS_tgkill, getpid(), ids[which], SIGUSR1) == 0)
             sent++;

@@ -1,4 +1,4 @@
-// Swift programs that hold up their event loops, or do not. The lines have the format of ways.c.
+// Swift programs that hold up their event loops, and programs that do not. The comments have the format of ways.c.
 import Dispatch
 import Foundation
 

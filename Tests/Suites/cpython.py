@@ -14,7 +14,7 @@ PYTHON = "/usr/bin/python3"
 LIBRARY = Path("/usr/lib/python3.11/test")
 EVENTS = Path(__file__).resolve().parent / "cpython_events.py"
 
-# Modules that are not run, and why.
+# Modules that are not run, with the reason.
 LEFT_OUT = {
     "test_gdb": "debugs python with gdb and needs its debug symbols",
     "test_idle": "needs a screen", "test_tcl": "needs a package of its own", "test_tk": "needs a screen",
@@ -23,7 +23,7 @@ LEFT_OUT = {
     "test_cppext": "installs from the network",
     "test_ensurepip": "Debian has it replaced", "test_venv": "installs from the network",
 }
-# Tests that are ignored, and why.
+# Tests that are ignored, with the reason.
 IGNORED = {
     "test.test_socket.ThreadedVSOCKSocketStreamTest.*": "waits for ever where the machine itself is a guest with a vsock device",
 }
@@ -32,7 +32,7 @@ SLOW = ("test_concurrent_futures", "test_asyncio", "test_multiprocessing_fork", 
         "test_multiprocessing_spawn", "test_tokenize", "test_unicodedata", "test_io", "test_subprocess", "test_signal", "test_tools",
         "test_lib2to3", "test_zipfile", "test_distutils", "test_peg_generator", "test_compileall", "test_statistics", "test_random",
         "test_strtod", "test_decimal", "test_codecmaps_cn", "test_largefile", "test_regrtest", "test_xmlrpc", "test_dtrace")
-# Run once more with all of Python's objects from malloc.
+# Modules that are run once more with all of Python's objects from malloc.
 MALLOC = ("test_array", "test_ast", "test_asyncgen", "test_bytes", "test_collections", "test_coroutines", "test_ctypes",
           "test_datetime", "test_deque", "test_descr", "test_dict", "test_exceptions", "test_fork1", "test_functools", "test_gc",
           "test_generators", "test_itertools", "test_json", "test_list", "test_marshal", "test_memoryview", "test_mmap", "test_pickle",

@@ -7,7 +7,7 @@ import subprocess
 from suite import Result, Suite, SuiteError, Unit
 from tap import read_tap
 
-# Test numbers: servers of other packages (svn, cvs, p4, apache), git-gui and measurements; and slow tests.
+# Numbers of tests that are left out: servers of other packages (svn, cvs, p4, apache), git-gui, measurements, and slow tests.
 LEFT_OUT = re.compile(r"t(9[14568]\d\d|7003|3404|3421|3426|0021|6102|5516|9902|9300|7900|5318|4013)-")
 SET_UP = ["NO_TCLTK=1", "NO_GETTEXT=1", "NO_PYTHON=1", "USE_LIBPCRE2=", "NO_CURL=1", "NO_EXPAT=1", "CFLAGS=-O0 -g0"]
 

@@ -38,7 +38,7 @@ class Postgres(Suite):
     def prepare(self):
         if not os.path.exists(PG_REGRESS):
             raise SuiteError(f"{PG_REGRESS} is missing")
-        # The archive may have the server in a newer minor version than the source; any minor version's tests will do.
+        # The archive may have the server in a newer minor version than the source. The tests of any minor version are suitable.
         self.source = self.fetch_source("postgresql-15", "src/test/regress/parallel_schedule", same=lambda version: version.split(".")[0])
         self.library = self.build / "regress.so"
         if self.library.exists():

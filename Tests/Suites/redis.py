@@ -14,7 +14,7 @@ NAMES = ("type/string", "type/incr", "type/list", "type/list-2", "type/hash", "t
          "unit/querybuf", "unit/protocol", "unit/latency-monitor", "unit/printver", "unit/replybufsize", "integration/rdb", "integration/aof",
          "integration/block-repl", "integration/replication-2", "integration/replication-3", "integration/psync2-reg", "integration/logging",
          "integration/redis-cli", "integration/redis-benchmark", "integration/convert-ziplist-hash-on-load")
-PORTS = 200  # for each unit
+PORTS = 200  # number of ports of each unit
 TOOLS = ("redis-server", "redis-cli", "redis-benchmark", "redis-check-aof", "redis-check-rdb", "redis-sentinel")
 
 

@@ -31,7 +31,7 @@ class SuiteError(Exception):
 class Guard:
     """Runs commands under `zguard run`; findings become lines of a report."""
 
-    marks = ("libzguard.so", "zguard-stats")  # in the memory map of a guarded process, see Programs/harness.py
+    marks = ("libzguard.so", "zguard-stats")  # names in the memory map of a guarded process, see Programs/harness.py
 
     def __init__(self, zguard, profile, options=()):
         self.zguard, self.profile = Path(zguard).resolve(), profile
@@ -150,10 +150,10 @@ class Suite:
     sources = ()  # source packages that `prepare` reads
     revision = 1  # increment when outcomes are parsed or named differently: stored plain outcomes are then discarded
     deadline = 300.0  # seconds for one unit
-    is_quick = False  # whether it has quick units that need no build
+    is_quick = False  # whether the suite has quick units that need no build
     # Tests whose outcome differs because of what they examine, as {"unit/test": reason}; for the document.
     differs = {}
-    # The same by guard profile.
+    # Like `differs`, by guard profile.
     differs_in = {}
 
     def prepare(self):

@@ -201,7 +201,7 @@ def object_of(source, flags, texts):
         if target.exists():
             os.utime(target)
         else:
-            # Rename when complete: a file with the final name is never rebuilt.
+            # Rename the file when it is complete, because a file with the final name is never rebuilt.
             made = target.with_suffix(".new")
             run_compiler([*command, "-c", source, "-o", made], cwd=ROOT)
             made.rename(target)

@@ -7,7 +7,7 @@ from pathlib import Path
 from Support.checks import run_within
 from Support.environment import LIBRARY, scrubbed
 
-# Without SIGTRAP: gdb handles it itself, and needs it to start a program.
+# Deadly signals without SIGTRAP, which gdb handles itself and needs to start a program.
 DEADLY = "SIGSEGV SIGBUS SIGABRT SIGILL SIGFPE SIGSYS SIGXCPU SIGXFSZ"
 TIMEOUT_SECONDS = 60
 

@@ -76,8 +76,8 @@ def _fetched():
     return KEPT
 
 
-# Runs in the holder process once its user map is set: the entry exists while its file system is mounted anywhere. F: open the interpreter
-# now, so that roots need not contain it; P: preserve argv[0].
+# Runs in the holder process once its user map is set: the entry in binfmt_misc exists while that file system is mounted anywhere. F: open
+# the interpreter now, so that roots need not contain it; P: preserve argv[0].
 HOLD = r"""
 echo; read -r line
 mount --make-rprivate / && mount -t binfmt_misc binfmt_misc /mnt && printf %s "$1" > /mnt/register && echo ready

@@ -3,7 +3,7 @@
 import sys
 
 # One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A cached build manifest would be used
-# for both packages, whichever wrote it.
+# for both packages, although only one of them wrote it.
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
 
 # How a part reports its result. LINE: by a line "N passed, N failed". BUILD: only by its exit status, as other parts need its products.
@@ -44,7 +44,7 @@ PARTS = [
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
     Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
 
-    # On a system with only Swift installed; skipped if no such root can be made.
+    # Tests on a system with only Swift installed; skipped if no such root can be made.
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
@@ -55,7 +55,7 @@ PARTS = [
     # The cost of operations in instructions, which is equal on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10, needs=("library",)),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=2),
-    # The report readers again, with AddressSanitizer: a separate build of the library.
+    # Runs the report readers again, with AddressSanitizer: a separate build of the library.
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # Detection.
@@ -71,7 +71,7 @@ PARTS = [
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
     Part("crashing-full", driver("Detection/crashing", "--random", "200", "--stopped", "--programs"), 150, needs=INSTALLED, when="full"),
     Part("crashing-long", driver("Detection/crashing", "--random", "2000", "--filter", "random"), 300, when="long"),
-    # With compilers that no other part needs.
+    # Tests with compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
     Part("planted", driver("Detection/planted"), 25, needs=("library", "packages"), slices=11),
@@ -86,7 +86,7 @@ PARTS = [
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
     Part("runs", driver("Robustness/runs"), 12),
-    # A group short of memory stalls, which shows in the whole machine's pressure numbers, so other parts must not run.
+    # A group that is short of memory stalls and so raises the pressure numbers of the whole machine, so other parts must not run.
     Part("groups", driver("Robustness/groups"), 45, slices=4, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
@@ -139,7 +139,7 @@ PARTS = [
     # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
-    # Also for other processors.
+    # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
     Part("programs", programs(), 95, needs=INSTALLED, slices=12),
@@ -187,7 +187,7 @@ def elsewhere(arch):
         return driver(path, "--arch", arch, *words)
 
     return [
-        # This machine's zguard reads the reports; zguard for the other processor has a part of its own.
+        # This machine's zguard reads the reports; a separate part tests zguard for the other processor.
         Part("reader", ["scripts/build"], 75, needs=(), says=BUILD),
         Part("library", ["scripts/build", "--library", "--arch", arch], 60, needs=(), says=BUILD),
         Part("zguard", ["scripts/build", "--zguard", "--arch", arch], 300, needs=("library",), says=BUILD),
@@ -205,7 +205,7 @@ def elsewhere(arch):
         # Variants of the processor (processors.py).
         *(Part(f"bugs-{kind}", on("Detection/bugs"), 600, needs=("library", "reader"), when="long", environment={"ZG_TEST_KIND": kind})
           for kind in ("39-bits", "42-bits", "wide-vectors", "first")),
-        # On a kernel with pages of 16 KiB.
+        # Tests on a kernel with pages of 16 KiB.
         Part("pages-of-16-kib", on("Detection/larger_pages"), 200, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": "sid-16k"}),
         # A million captures compared with libunwind's results.
         Part("captures", on("Runtime/captures_elsewhere"), 2400, needs=("library",), when="long"),

@@ -237,7 +237,7 @@ def holders(port):
             if int(fields[1].rsplit(":", 1)[1], 16) == int(port):
                 state, peer = int(fields[3], 16), int(fields[2].rsplit(":", 1)[1], 16)
                 word = TCP_STATES[state] if state < len(TCP_STATES) else f"state {state}"
-                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), set()).add(peer)  # a row may occur twice
+                inodes.setdefault((word, fields[9] if fields[9] != "0" else ""), set()).add(peer)  # the kernel may list a socket twice
     owners = _owners({inode for _, inode in inodes if inode})
     for (word, inode), peers in sorted(inodes.items()):
         peers = sorted(peers)

@@ -3,7 +3,7 @@
 A driver calls `add_option`, and at the start of its work
 
     if processors.is_elsewhere(arguments.arch):
-        return processors.run(__file__, arguments.arch, words)      # itself, with these words, twice
+        return processors.run(__file__, arguments.arch, words)      # runs the driver twice, with these words
 
 The first call, here, with ZG_TEST_STAGE=build, only builds; the second, in the root, with ZG_TEST_STAGE=run, finds everything built and
 runs it. Compilers, python3, nm and the driver's other tools are this machine's in both calls: the root has this machine's files under
@@ -33,19 +33,19 @@ from Support.environment import ARCH, HERE, ROOT, ZGUARD, guarded_by, scrubbed  
 
 SUITE = "trixie"
 DEBIAN = {"aarch64": "arm64"}  # Debian's names of processors
-# For the drivers, and for the programs that run with and without the library (elsewhere.py).
+# Packages for the drivers, and for the programs that run with and without the library (elsewhere.py).
 PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "libunwind-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3",
             "swiftlang", "xz-utils"]
-# For the runtime's own tests, and for programs whose stacks are compared with libunwind's.
+# Packages for the runtime's own tests, and for programs whose stacks are compared with libunwind's.
 LIBRARY_PACKAGES = ["g++", "libc6-dev", "libunwind-dev", "lua5.4", "perl", "sqlite3"]
 COMPILER_PACKAGES = ["g++", "libc6-dev", "libdw1t64", "python3", "swiftlang"]
 SWIFT = "/usr/libexec/swift"
 BUILD_SECONDS = 3600
 READ_SECONDS = 300
 BUILD, RUN = "build", "run"
-# Set to run in a whole machine instead of a root: with the kernel's own signal frames and page tables, but several times slower. The value
-# names the Debian of its kernel: bookworm's is 6.1, without guard pages and windows; unstable's (sid) has them. With the suffix "-tags"
-# memory tags work too.
+# If set, the tests run in a whole machine instead of a root: with the kernel's own signal frames and page tables, but several times slower.
+# The value is the Debian release of the machine's kernel: bookworm's kernel is 6.1, without guard pages and windows; unstable's (sid) has
+# both. With the suffix "-tags", memory tags work, too.
 WHOLE = os.environ.get("ZG_TEST_MACHINE", "")
 MACHINE_SECONDS = 2 * 3600
 # Processor variants of qemu's user mode (qemu(1), "User Mode"): description, and variables for qemu. ZG_TEST_KIND chooses one. qemu's
@@ -56,7 +56,7 @@ KINDS = {"": ("", {}),
          "wide-vectors": ("vectors of 2,048 bits", {"QEMU_CPU": "max,sve-default-vector-length=256"}),
          "first": ("ARMv8.0", {"QEMU_CPU": "cortex-a53"})}
 KIND = os.environ.get("ZG_TEST_KIND", "")
-BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # for the programs that drivers compile
+BUILDS = ROOT / "build/tests" / (ARCH if ARCH != HERE else "")  # directory for the programs that drivers compile
 
 
 def add_option(parser):
@@ -111,7 +111,7 @@ def run(driver, arch, words):
         close(0, 0, 1)
         return 0
     variables = {**environment(arch), "ZG_SYSROOT": str(root.path), "ZG_TEST_CLANG": builds.find_clang()}
-    # The second call reports compile errors, as it tries again.
+    # The second call repeats the build and so reports the compile errors.
     built = subprocess.run([sys.executable, driver, "--arch", arch, *words], env={**os.environ, **variables, "ZG_TEST_STAGE": BUILD},
                            stdout=subprocess.DEVNULL)
     if built.returncode not in (0, 1):
@@ -136,7 +136,7 @@ def run_in_machine(root, command, variables):
         close(0, 0, 1)
         return 0
     compatibility.FOLDER.mkdir(parents=True, exist_ok=True)
-    # Without tags unless they work: older emulators have one tag for each page.
+    # Leave out tags unless they work: older emulators have one tag for each page.
     kind = "virt,gic-version=3" + ",mte=on" * WHOLE.endswith("-tags")
     status, said = machine.run(root.path, command, MACHINE_SECONDS, {ROOT: ROOT}, {compatibility.FOLDER: compatibility.FOLDER}, ROOT, machine=kind,
                                **{**variables, "ZG_TEST_EMULATOR": machines.emulator(machine), "ZG_TEST_STAGE": RUN, "ZG_TEST_HERE": HERE, "ZG_TEST_MACHINE": WHOLE})

@@ -121,7 +121,7 @@ def _debootstrap(root, packages, mirror):
 
 def _install(inside, packages, _):
     """Installs the packages with apt-get. Returns its status, output and errors."""
-    # Prevents daemons from starting, and questions.
+    # Prevents daemons from starting, and packages from asking questions.
     (inside.path / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
     (inside.path / "usr/sbin/policy-rc.d").chmod(0o755)
     if not packages:

@@ -1,4 +1,4 @@
-// Uses blocks at a fixed address of a stack that the program supplies, whatever the bounds of that stack.
+// Uses blocks at a fixed address of a stack that the program supplies, independent of that stack's bounds.
 
 #ifndef SUPPLIED_STACK_H
 #define SUPPLIED_STACK_H

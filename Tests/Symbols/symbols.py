@@ -44,7 +44,8 @@ BUGS = [
 ]
 CASES = 14  # cases of Tests/Detection/Zombies for each configuration
 CONFIGURATIONS = ["Onone-dynamic", "O-dynamic", "O-static", "clang-O2", "gcc-O0"]
-# Compilers of C and C++, and flags. Each bug is built in the first four ways, and in some of the others.
+# Compilers of C and C++, and the ways to build a bug: compilers and flags. Each bug is built in the first four ways and in some of the
+# others.
 GCC, CLANG = ("gcc", "g++"), ("clang", "clang++")
 WAYS = {
     "gcc-O0": (GCC, "-O0 -g"), "gcc-O2": (GCC, "-O2 -g"),
@@ -59,7 +60,7 @@ WAYS = {
     "gcc-O2-lto": (GCC, "-O2 -g -flto"), "gcc-O2-none": (GCC, "-O2"), "gcc-O2-64": (GCC, "-O2 -g -gdwarf64"),
 }
 EVERYWHERE = 4
-MOST_ADDRESSES = 6000  # maximum for one module
+MOST_ADDRESSES = 6000  # maximum number of addresses for one module
 FLAGS = ["-fno-builtin", "-rdynamic", "-w", "-pthread"]
 
 
@@ -81,7 +82,7 @@ def compile_program(path, way, directory):
     header = dict(line[2:].strip().split(": ", 1) for line in source.read_text().splitlines()
                   if line.startswith("// ") and ": " in line)
     command += ["-o", str(executable), str(source), *header.get("libs", "").split()]
-    # Run in the directory into which the compiler writes split debug information.
+    # These builds run in the directory into which the compiler writes split debug information.
     builds.compiled(executable, command, [source, TESTS / "Bugs/bug.h"], cwd=folder)
     options = [option for option in header.get("options", "").split(":") if option]
     return Program(f"{way} {path}", executable, options=options)
@@ -392,7 +393,7 @@ def check_programs(zguard, symbolizer, directory, part):
 
 # MARK: damaged files
 
-MUTANTS = 60  # for each file
+MUTANTS = 60  # number of mutants of each file
 DAMAGE_SECONDS = 10
 DAMAGED = ["gcc-O2", "clang-O2", "gcc-O3-dwarf4", "clang-O2-split", "gcc-O2-gz", "gcc-O2-lto"]
 
@@ -418,7 +419,7 @@ def damage(contents, places, chance):
         start, size = chance.choice(places)
         if size == 0 or chance.random() < 0.1:
             start, size = 0, len(contents)
-        # Damage the start of a section more often, as it is a header.
+        # Damage the start of a section more often, because it is a header.
         at = start + (chance.randrange(min(size, 64)) if chance.random() < 0.4 else chance.randrange(size))
         if at < len(contents):
             contents[at] = chance.choice((0, 1, 0x7f, 0x80, 0xff, chance.randrange(256), contents[at] ^ 1 << chance.randrange(8)))
@@ -448,7 +449,7 @@ def check_damage(zguard, executables, directory, part):
         few = sorted(chance.sample(sorted(addresses), min(30, len(addresses))))
         few = [address + chance.randrange(40) for address in few] + [0, 1, 2, 2 ** 63, 2 ** 64 - 1]
         for mutant in range(part.number - 1, MUTANTS, part.count):
-            # Split debug information is searched beside the file.
+            # All mutants lie in one folder with the .dwo files, because split debug information is searched beside the executable.
             path, chance = folder / f"{number}-{mutant}", random.Random(f"{number}-{mutant}")
             path.write_bytes(damage(contents, places, chance))
             (folder / f"{number}-{mutant}.jsonl").write_text(report_of(path, few))
@@ -459,7 +460,7 @@ def check_damage(zguard, executables, directory, part):
                 path.mkdir()
                 (path / split.name).write_bytes(damage(split.read_bytes(), sections(split), chance))
                 program = path / "program"
-                # The file that the compiler named does not exist; the one beside the program does.
+                # The file that the compiler named does not exist; the file beside the program does.
                 program.write_bytes(contents.replace(str(split.parent).encode(), str(split.parent).encode()[::-1]))
                 (path.parent / f"{path.name}.jsonl").write_text(report_of(program, few))
                 jobs.append((f"{executable} (split)", path))

@@ -64,7 +64,7 @@ import Testing
     ]
 
     @Test(arguments: bad) func refused(row: (words: [String], message: String, hint: String?)) throws {
-        // Only since Swift 6.1 does the macro return the expected error.
+        // The macro returns the expected error only since Swift 6.1.
         var refusal: Failure?
         do { _ = try parse(row.words) } catch { refusal = error as? Failure }
         let failure = try #require(refusal)
@@ -93,7 +93,7 @@ import Testing
         for bad in ["+5", "+5%", "-0%", "5e0", "5.%", "5.25"] {
             #expect(throws: Failure.self) { try RunCommand.percentage(bad) }
         }
-        // A sign belongs to the number, which is then refused; it does not start another argument.
+        // A sign belongs to the number, which is then rejected; the word does not start another argument.
         for bad in ["+5", "-0"] {
             #expect(try parse(["stats", "--watch", bad, "12"]).values == ["--watch": [bad]])
         }

@@ -32,7 +32,7 @@ import Testing
             ["allocations": 100, "tagged_blocks": 97, "fenced_blocks": 2, "contexts": 10, "contexts_fenced": 9],
             "99 % of the blocks of 90 % of the allocation stacks had memory tags or pages of their own"
         ),
-        // Rounding: a part never becomes 100 %, and one in a million never 0 %.
+        // Rounding: a part of the blocks never becomes 100 %, and one in a million never becomes 0 %.
         (
             ["allocations": 1_000_000, "fenced_blocks": 1, "contexts": 100_000, "contexts_fenced": 99_999],
             "0.1 % of the blocks of 99 % of the allocation stacks had pages of their own"

@@ -1,4 +1,4 @@
-// Numbers in foreign text: every reader accepts digits and nothing else.
+// Numbers in untrusted text: every reader accepts digits and nothing else.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// What is read without the decoder is what the decoder would have read; digests and days of findings that are shipped.
+// The scanner gives the same findings as the decoder; digests and days of findings that are shipped.
 
 import Foundation
 import Testing
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    /// FIPS 180-4's examples, and texts around the length of a block in pieces of every size.
+    /// The examples of FIPS 180-4, and texts of about the length of a block, added in pieces of every size.
     @Test func digestsAreSHA256() {
         func digest(_ pieces: [[UInt8]]) -> String {
             var digest = Digest()

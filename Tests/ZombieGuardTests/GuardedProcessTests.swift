@@ -171,7 +171,7 @@ private final class FakeHeap {
         let error = ProcessError.notOurs(7, obstacle)
         #expect(error.description == "no permission to look into process 7: \(obstacle.description)")
         #expect(error.hint != nil)
-        // The texts never advise to become what the user is already: root, or root with all capabilities.
+        // The texts never advise the user to become what the user already is: root, or root with all capabilities.
         #expect(row.facts.ownUser != 0 || !obstacle.description.contains("belongs to root"))
         #expect(row.facts.ownCapabilities != Self.everything || error.hint?.contains("as root") == false)
     }
@@ -265,7 +265,7 @@ private final class FakeHeap {
         (pages + 8192 - 112 - 256).storeBytes(of: UInt8(ZG_FILL_GAP), as: UInt8.self)
         (pages + 8192 - 112 - 257).storeBytes(of: 0x42, as: UInt8.self)
         #expect(try check(heap).findings.isEmpty)
-        // A block at the start of its pages: the whole rest is checked.
+        // For a block at the start of its pages, all the rest of the pages is checked.
         memset(pages, Int32(ZG_FILL_GAP), 2 * 4096)
         place(at: 0, size: 5000)
         (pages + 8000).storeBytes(of: 0x42, as: UInt8.self)
@@ -333,7 +333,7 @@ private final class FakeHeap {
     }
 }
 
-/// Acts as the program: turns a block from quarantined to live and back. It fills the block before it marks it as
+/// Acts as the program: turns a block from quarantined to live and back. The block is filled before it is marked as
 /// freed.
 private final class Churn: @unchecked Sendable {
     private let header: UnsafeMutablePointer<UInt32>

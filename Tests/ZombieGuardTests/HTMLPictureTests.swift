@@ -160,7 +160,7 @@ import Testing
         }
         let figure = try #require(TimelinePicture(samples(5), marks: marks)).figure
         #expect(figure.contains("href=\"#f1\"") && figure.contains("href=\"#f2\""))
-        #expect(!figure.contains("#f3")) // far behind the last sample: another clock
+        #expect(!figure.contains("#f3")) // the mark is far behind the last sample, as after a change of the clock
         #expect(figure.matches(of: /class="ml"/).count == 1) // numbers do not overlap
     }
 

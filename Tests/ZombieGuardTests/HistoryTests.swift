@@ -76,7 +76,7 @@ private final class OwnMemory {
 }
 
 struct HistoryTests {
-    /// Damaged metadata: a class in an extension that extends itself. The walk outwards has to end.
+    /// Damaged metadata: a class in an extension that extends itself. The walk to the outer contexts has to end.
     @Test func circlesOfContextsEnd() throws {
         let memory = OwnMemory()
         let (metadata, descriptor, name, around, extended) = (64, 512, 1536, 768, 1792)
@@ -86,11 +86,11 @@ struct HistoryTests {
         memory.store(UInt32(64), at: metadata + 32)
         memory.store(UInt32(16), at: metadata + 36)
         memory.store(memory.address(descriptor), at: metadata + 40)
-        memory.store(UInt32(16), at: descriptor) // a class
+        memory.store(UInt32(16), at: descriptor) // kind: a class
         memory.store(Int32(around - (descriptor + 4)), at: descriptor + 4)
         memory.store(Int32(name - (descriptor + 8)), at: descriptor + 8)
         for (index, byte) in "Circle".utf8.enumerated() { memory.store(byte, at: name + index) }
-        memory.store(UInt32(1), at: around) // an extension
+        memory.store(UInt32(1), at: around) // kind: an extension
         memory.store(Int32(extended - (around + 8)), at: around + 8)
         memory.store(UInt8(1), at: extended) // reference to the type at this distance
         memory.store(Int32(around - (extended + 1)), at: extended + 1)

@@ -17,7 +17,7 @@ private enum Fake {
     nonisolated(unsafe) static var timesNotAside = 0
     nonisolated(unsafe) static let page = UnsafeMutablePointer<zg_stats_page>.allocate(capacity: 1)
 
-    /// The live block at 0x1000 is a Cart, held by the one at 0x3000. The freed block at 0x2000 was a Cart.
+    /// The live block at 0x1000 is a Cart, referenced by the block at 0x3000. The freed block at 0x2000 was a Cart.
     static func text(at address: UInt64) -> String? {
         func block(_ start: UInt64, _ state: String, _ more: String) -> String {
             """

@@ -7,7 +7,7 @@ import Testing
 @testable import ZombieGuard
 @testable import ZombieGuardCore
 
-/// Reads files of the project, in whatever directory the tests run.
+/// Reads files of the project, independent of the directory in which the tests run.
 struct ProjectFiles {
     private let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()

@@ -326,7 +326,7 @@ import Testing
         #expect(SymbolName(symbol: symbol) == SymbolName(readable: symbol, role: .function))
     }
 
-    // The parser never traps, whatever a demangler returns.
+    // The parser never traps, even if a demangler returns a truncated name.
     @Test func everyCutOfADemangledNameIsRead() {
         for row in Self.swift.prefix(60) {
             let plain = demangle(row.symbol)

@@ -1,4 +1,4 @@
-// What redaction rules replace, compared with the plain way to say it, and that they end.
+// Redaction rules: their replacements, compared with a simple implementation, and that matching ends.
 
 import Testing
 
@@ -23,7 +23,7 @@ import Testing
         #expect(throws: PathPattern.Malformed.self) { try PathPattern("a" + String(repeating: "*", count: 64)) }
     }
 
-    /// The same by trying everything, the longest part first.
+    /// Simple implementation of matching: tries everything, the longest part first.
     private static func end(_ pieces: ArraySlice<[UInt8]>, _ text: [UInt8], _ start: Int) -> Int? {
         guard let first = pieces.first else { return start }
         guard text[start...].starts(with: first) else { return nil }

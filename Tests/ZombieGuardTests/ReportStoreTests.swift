@@ -315,7 +315,7 @@ import Testing
         let plain = directory + "/" + name.plain
         try Data("one\ntwo\n".utf8).write(to: URL(fileURLWithPath: plain))
         #expect(try store.files().map(\.name) == [name.plain])
-        // One died while it wrote a temporary file, and one before it wrote anything.
+        // One writer died while it wrote a temporary file, and another before it wrote anything.
         for left in [name.temporary, name.compressedTemporary] {
             try Data("hal".utf8).write(to: URL(fileURLWithPath: directory + "/" + left))
         }

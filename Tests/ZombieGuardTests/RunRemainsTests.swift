@@ -84,7 +84,7 @@ import Testing
         while let entry = try read.next() {
             if case .finding(let finding, _) = entry { processes.append(finding.processID) } else { Issue.record() }
         }
-        // Identical except for the process: one group.
+        // The findings differ only in the process: one group.
         #expect(processes.count == 1)
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path) == ["report.jsonl"])
         #expect(try store.completeReports { warnings.append($0) } == ReportStore.Completed())

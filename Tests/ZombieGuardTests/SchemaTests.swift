@@ -71,7 +71,7 @@ import Testing
             let time = Timestamp(milliseconds: milliseconds)
             #expect(Timestamp(time.description) == time)
         }
-        // Every day until then, at changing times of the day.
+        // Check one time of each day until `latest`; the time of day changes by a millisecond.
         var milliseconds: Int64 = 0
         while milliseconds < latest {
             let time = Timestamp(milliseconds: milliseconds)

@@ -48,7 +48,7 @@ import Testing
         other.stacks.access.insert(contentsOf: [library, runtime], at: 0)
         #expect(other.computeSignature() == Finding.sample().computeSignature())
         #expect(other.stacks.accessOrigin?.function == "close_twice")
-        // If a stack has only such frames, they count.
+        // If a stack contains only frames of libraries, they enter the signature.
         other.stacks.access = [library]
         let one = other.computeSignature()
         other.stacks.access = [runtime]

@@ -111,7 +111,7 @@ import Testing
     @Test func suggestionSuppressesItsFindingAndNoOther() throws {
         var random = SeededGenerator(seed: 1)
         var findings = (0..<60).map { _ in Self.randomFinding(&random) }
-        // Similar findings: with one frame more, one frame less, or another kind.
+        // Findings similar to the suppressed one: with one frame more, one frame less, or another kind.
         for finding in findings.prefix(20) {
             var other = finding
             other.stacks.access.append(.named("more()"))

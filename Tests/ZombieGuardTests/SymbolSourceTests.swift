@@ -200,7 +200,7 @@ import Testing
         #expect(replaced.frame.function == nil)
         #expect(replaced.notes == ["no names for '\(program)': the file is another build than the one that ran"])
         #expect(isTriple(name(program, triple, directories: [kept]).frame))
-        // A file without a build-id is not the file that had one.
+        // A file without a build-id is not taken for the original file, which has one.
         _ = try compile("-g", "-O0", id: "")
         #expect(name(program, triple).frame.function == nil)
         #expect(name(program, triple, id: nil).frame.function == "triple")

@@ -1,4 +1,4 @@
-// Findings as text: the sentence for each kind, and complete reports.
+// Findings as text: the sentence of each kind, and complete reports.
 
 import Testing
 

@@ -194,7 +194,7 @@ import Testing
         let text = try report(on: row.line, column: row.column, source: "one\ntwo\nthree", name: row.name)
         #expect(text.split(separator: "\n").filter { $0.contains(" |") }.count == row.shown)
     }
-    // Line, terminal column of the mark, and width; the shown text, and the mark's column in it.
+    // Input: line, terminal column of the mark, and width. Expected: the shown text, and the mark's column in it.
     static let fitting: [(line: String, column: Int?, width: Int, shown: String, at: Int?)] = [
         ("0123456789", 10, 10, "0123456789", 10), ("0123456789", nil, 9, "01234567…", nil),
         ("0123456789", 7, 9, "01234567…", 7), ("0123456789", 8, 9, "…23456789", 7),

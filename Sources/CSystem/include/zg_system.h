@@ -45,7 +45,7 @@ int zg_system_futex_wake(uint32_t *word); // not FUTEX_PRIVATE: the waiters are 
 // Creates a Unix socket (SOCK_SEQPACKET) that listens at the path with these permissions; closed on exec, nonblocking.
 int zg_system_listen(const char *path, mode_t mode);
 // Accepts a connection; closed on exec, nonblocking. -EAGAIN if none is pending. `*sender` is the process that
-// connected, as the kernel reports it (SO_PEERCRED); 0 if its PID namespace is not below this one's.
+// connected, as the kernel reports it (SO_PEERCRED); 0 if its PID namespace is not below the caller's.
 int zg_system_accept(int listener, pid_t *sender);
 // Receives the packet of a connection. Returns its size, which may exceed `count`; 0 if the sender closed without
 // sending; -EAGAIN if the sender has not sent yet.
@@ -80,8 +80,8 @@ void zg_system_restore_descriptors(void);
 int zg_system_spawn(const char *path, char *const argv[], char *const envp[], const sigset_t *mask,
                     const struct sigaction *child_action);
 
-// 1 if a process has the file open for writing, 0 if none has; -errno if the file system cannot tell, or the file is
-// another user's. The descriptor must be open for reading only. For single-threaded processes.
+// 1 if a process has the file open for writing, 0 if none has; -errno if the file system does not support leases, or
+// the file is another user's. The descriptor must be open for reading only. For single-threaded processes.
 int zg_system_has_writers(int descriptor);
 // The state of an ended child: its status, and values that must be read before it is reaped.
 struct zg_system_end {
@@ -103,10 +103,10 @@ int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group);
 // The seals of a memfd (F_GET_SEALS); -errno for any other file.
 int zg_system_seals(int descriptor);
 extern const int zg_system_seals_of_size; // F_SEAL_SHRINK and F_SEAL_GROW
-// Whose rights are checked, besides this process's own, when opening a file whose path another user has written.
+// Rights that are checked, in addition to this process's own, when opening a file whose path another user has written.
 enum zg_system_rights {
     ZG_SYSTEM_OWN,
-    ZG_SYSTEM_OF_USER,     // those of the given user; a process of root opens the file as that user
+    ZG_SYSTEM_OF_USER,     // rights of the given user; a process of root opens the file as that user
     ZG_SYSTEM_OF_EVERYBODY // only files that everyone may read
 };
 // Opens a regular file for reading. Resolves the path into `resolved` (PATH_MAX bytes), and opens the result without

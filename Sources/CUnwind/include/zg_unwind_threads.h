@@ -41,8 +41,7 @@ const char *zg_call_name(long number);
 enum zg_call_stop {
     zg_call_ends,    // may return EINTR or a partial result
     zg_call_goes_on, // the kernel continues or restarts it
-    // depends on the file: continues, except for devices, FUSE, and sockets with a timeout or that are to fill the
-    // buffer
+    // continues for most files; ends for devices, FUSE, and sockets that have a timeout or must fill the buffer
     zg_call_reads,
     zg_call_writes,   // continues for regular files only; for others, the call returns the bytes written so far
     zg_call_connects, // continues unless the socket has a timeout
@@ -60,7 +59,7 @@ bool zg_call_is_futex(long number);
 // Whether this is restart_syscall(2), with which the kernel resumes a stopped wait that has a timeout.
 bool zg_call_is_restart(long number);
 
-// Converts registers from the kernel's layout (user_regs_struct), which core files have, too. False: too few bytes.
+// Converts registers from the kernel's layout (user_regs_struct), which core files also use. False: too few bytes.
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
 // If a stop interrupted a system call, changes the kernel's registers (user_regs_struct) so that the call is restarted
 // unless a handler runs. False: nothing to change.

@@ -15,7 +15,7 @@ typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 
 #define ZG_FILL_WORD (UINT64_C(0x0101010101010101) * ZG_FILL_FREED)
 
-// Longer fills call memset, because libc's choice of instructions is faster there.
+// Longer fills call memset: libc chooses faster instructions for them.
 #define ZG_FILL_SMALL UINT64_C(128)
 
 // From this length on, the check calls memcmp.
@@ -48,9 +48,9 @@ ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
     else __builtin_memset(start, byte, bytes);
 }
 
-// Returns true if all bytes are the fill. `bytes` is a multiple of 16. A longer block has only its first 64 bytes
-// compared with the fill; memcmp compares each other byte with the byte 64 before it, because libc's choice of
-// instructions is faster there.
+// Returns true if all bytes are the fill. `bytes` is a multiple of 16. In a longer block, only the first 64 bytes are
+// compared with the fill. memcmp then compares each later byte with the byte 64 before it, because memcmp is faster on
+// long ranges.
 ZG_INLINE bool zg_fill_is_intact(const void *start, uint64_t bytes) {
     if (bytes >= ZG_FILL_LONG) {
         if (__builtin_memcmp((const char *)start + 64, start, bytes - 64)) return false;

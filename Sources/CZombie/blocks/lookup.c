@@ -30,16 +30,17 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     view->family = zg_header_family(header);
     view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
     view->death = view->zombie ? *death : (struct zg_death){0, 0};
-    // Another thread may be making or freeing the block. Each word is then the old or the new one, and the caller looks
-    // again.
+    // Another thread may be making or freeing the block. Each word read is then either the old or the new one; the
+    // caller repeats the lookup.
     view->alloc_stack = __atomic_load_n(&block->alloc_stack, __ATOMIC_RELAXED);
     view->free_stack = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_stack, __ATOMIC_RELAXED);
     view->alloc_thread = __atomic_load_n(&block->alloc_thread, __ATOMIC_RELAXED);
     view->free_thread = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_thread, __ATOMIC_RELAXED);
 }
 
-// A free slot may be retired with its neighbors, and a new span may take over the pages of a freed one: their records
-// name no thread and no stack. (Threads that are exiting have the number 0, too, but they have stacks.)
+// Whether the slot or span was never a block: a free slot may be retired with its neighbors, and a new span may take
+// over the pages of a freed span. Their records name no thread and no stack. (Exiting threads also have the number 0,
+// but their blocks' records name stacks.)
 static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
@@ -99,8 +100,8 @@ void zg_lookup_strip(uint64_t *words, int count) {
         if (zg_arch_tag(words[i]) && zg_lookup_is_in_heap(words[i])) words[i] = zg_arch_address(words[i]);
 }
 
-// Slots that zg_lookup_by_tag searches in each direction; and bytes in front of a class's first slot that belong to
-// zg_lookup_is_in_front. They are the end of the previous class's region, which is not in use.
+// Number of slots that zg_lookup_by_tag searches in each direction, and number of bytes in front of a class's first
+// slot that zg_lookup_is_in_front accepts. These bytes are the unused end of the previous class's region.
 enum { NEAR_SLOTS = 64, LAST_BYTES = 64 << 10 };
 
 static bool has_tag(const struct zg_slab *slab, uint64_t index, uint64_t address, struct zg_block_view *view) {

@@ -11,7 +11,7 @@
 struct zg_block_view {
     struct zg_block *block;
     uint64_t start, size; // the requested size
-    int64_t offset;       // of the address passed
+    int64_t offset;       // offset of the address that was passed
     enum zg_state state;
     enum zg_alloc_family family;
     uint32_t zombie; // ZG_HEADER_SWIFT or ZG_HEADER_CXX; 0: `death` is not valid
@@ -21,11 +21,11 @@ struct zg_block_view {
 };
 
 // Returns false if the address was never part of a guarded block. A tagged pointer (tags.h) selects, by its tag, the
-// block that is there now or the one before. All addresses of a view are without tags.
+// slot's current or its previous block. All addresses of a view are without tags.
 bool zg_lookup_block(uint64_t pointer, struct zg_block_view *view);
 // Returns true if the address lies in the guarded heap's areas, whether or not in a block.
 bool zg_lookup_is_in_heap(uint64_t pointer);
-// A range that contains all areas of the guarded heap. Most foreign addresses lie outside, which takes one comparison.
+// A range that contains all areas of the guarded heap. One comparison with it rejects most foreign addresses.
 extern uint64_t zg_lookup_low, zg_lookup_bytes;
 void zg_lookup_init(void);
 // Hot path.
@@ -35,10 +35,10 @@ ZG_INLINE bool zg_lookup_is_foreign(uint64_t pointer) {
 }
 // Removes the tags of those words that point into the guarded heap, so that they can be compared with addresses.
 void zg_lookup_strip(uint64_t *words, int count);
-// Like zg_lookup_block, and otherwise finds the nearest block whose tag matches the pointer's: the pointer then lies
-// `*distance` slots away from its block. False if there is no such block.
+// Like zg_lookup_block. If the block at the address does not match, finds the nearest block whose tag matches the
+// pointer's, `*distance` slots away from the address. False if there is no such block.
 bool zg_lookup_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);
-// Returns true if the address lies closely in front of the first slot of a class.
+// Returns true if the address lies shortly in front of the first slot of a class.
 bool zg_lookup_is_in_front(uint64_t address);
 // Returns true if the block is isolated (fence.h) or in a window.
 bool zg_lookup_is_isolated(const struct zg_block_view *view);

@@ -11,7 +11,8 @@
 // A class commits memory in steps of a quarter of its slots, within these bounds.
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
-// Number of blocks of a size that lie in larger slots before the size gets slots of its own, and the largest such size.
+// Number of blocks of a size that are served from larger slots before the size gets slots of its own; the largest size
+// for which this is done.
 enum { SHARED_BLOCKS = 64, SHARED_MOST = 4096 };
 
 // Bytes that one page-table page maps.
@@ -26,18 +27,18 @@ ZG_INLINE void *take_part(char **at, uint64_t bytes) {
     return start;
 }
 
-// Runs at the start of every process, so each slot size is derived from the one before.
+// Runs at the start of every process, so divisions are avoided: each slot size is derived from the previous one.
 bool zg_slab_init(uint32_t region_shift) {
     uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
     uint32_t bytes = 16, step = 16;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++, bytes += step) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++, bytes += step) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->slot_bytes = bytes;
         slots += slab->limit = region / bytes;
         if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as in zg_class_bytes
     }
-    // The list of free slots ends, and the records begin, in the middle of the range of a page-table page, and so share
-    // that page.
+    // The list of free slots ends in the middle of the range of a page-table page, and the records begin there, so that
+    // both share that page.
     uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
     uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
                             (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
@@ -95,7 +96,7 @@ static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t 
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Also commits room for these slots in the list of free slots, which must not need memory once memory is short.
+// Also commits room for these slots in the list of free slots: freeing must not need memory once memory is short.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
     uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
     if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
@@ -111,7 +112,7 @@ bool zg_slab_has_deaths(const struct zg_slab *slab) {
 
 bool zg_slab_need_deaths(void) {
     if (__atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE)) return true;
-    // Seen by every thread that takes a class's lock after this one.
+    // Every thread that takes a class's lock later sees this.
     __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED);
     bool all = true;
     for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {
@@ -145,7 +146,7 @@ static bool commit_more(struct zg_slab *slab) {
 
 void zg_slab_open_reserve(uint64_t bytes) {
     zg_slab_need_deaths();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         zg_lock_take_inside(&slab->lock);
         uint64_t wanted = zg_max(bytes, slab->committed * slab->slot_bytes);
@@ -164,7 +165,7 @@ static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) 
     return count;
 }
 
-// Stores the slots in descending order: a magazine is emptied from its end, so they are handed out by ascending
+// Stores the slots in descending order: a magazine is emptied from its end, so the slots are handed out by ascending
 // address.
 static uint32_t take_in_order(struct zg_magazine *magazine, uint64_t from, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) magazine->slots[count - 1 - i] = (uint32_t)(from + i);
@@ -183,7 +184,7 @@ void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to) {
         zg_store(&slab->opened, from);
         zg_store(&slab->opened_end, to);
     } else {
-        // Another thread opened slots at the same time: add these to the list of free slots.
+        // Another thread opened slots at the same time: add this thread's slots to the list of free slots.
         uint64_t at = slab->free_count;
         for (uint64_t i = from; i < to; i++) *zg_slab_free_slot(slab, at++) = (uint32_t)i;
         zg_store(&slab->free_count, at);
@@ -251,11 +252,11 @@ uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
 }
 
 void zg_slab_lock_all(void) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_lock_take(&zg_slabs.slab[class].lock);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) zg_lock_take(&zg_slabs.slab[class].lock);
 }
 
 void zg_slab_unlock_all(bool reset) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         if (reset) zg_lock_reset(&zg_slabs.slab[class].lock);
         else zg_lock_drop(&zg_slabs.slab[class].lock);
     }

@@ -24,31 +24,32 @@ ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 ZG_INLINE uint64_t zg_slot_bytes(zg_slot slot) { return slot >> 28 & UINT64_C(0xffff0); }
 
 // Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and opened slots, read as
-// zero, and so do their records.
-// Aligned to a power of two, so that indexing the array takes a shift.
+// zero, and so do their records. The structure is aligned to a power of two, so that indexing the array takes a shift.
 struct __attribute__((aligned(256))) zg_slab {
     uint64_t base; // address of slot 0
     struct zg_block *blocks;
-    // One for each slot, like `blocks`; accessible if zg_slab_has_deaths.
+    // Death record of each slot, indexed as `blocks`; accessible if zg_slab_has_deaths.
     struct zg_death *deaths;
     // ceil(2^64 / slot_bytes): index = offset * reciprocal >> 64, exact below 2^48 bytes.
     uint64_t reciprocal;
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
-    uint64_t used;     // slots below were handed out at least once
+    uint64_t used;     // lower slots were handed out at least once
     zg_slot first;     // slot 0 as a zg_slot
     uint64_t filled;   // bytes of a freed block that are filled
     // Trap pointers of slot 0 (trap.h); 0: none.
     uint64_t trap_isa, trap_side, trap_word;
-    // Under the lock:
+    // The following fields are protected by `lock`.
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
     // End of the list of free slots, which grows downwards (zg_slab_free_slot). It has room for all committed slots.
     uint32_t *free_end;
     uint64_t free_count; // also read without the lock
-    // Number of blocks that a larger class served (zg_slab_serving_class). Approximate, because the update is not atomic.
+    // Number of blocks that a larger class served (zg_slab_serving_class). Approximate, because the update is not
+    // atomic.
     uint32_t asked;
-    // Opened slots: below `used`, but as fresh as those above, and handed out before them. Also read without the lock.
+    // Opened slots: below `used`, but never written, like slots above; handed out before slots above. Also read without
+    // the lock.
     uint64_t opened, opened_end;
 };
 
@@ -64,23 +65,23 @@ bool zg_slab_init(uint32_t region_shift);
 
 // Moves free slots into the empty magazine. Returns their number; 0 if the class's region or the memory is used up.
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
-// Returns the class whose slots serve this one. The first few blocks of a size get slots of the next power of two,
-// because each class in use costs page-table pages, system calls, and faults at first, and every fork copies its page
-// tables.
+// Returns the class whose slots serve blocks of this class. The first few blocks of a size get slots of the next power
+// of two, because each class in use costs page-table pages, system calls, and faults at first, and every fork copies
+// its page tables.
 uint32_t zg_slab_serving_class(uint32_t class);
 // Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
-// Commits fresh slots of each class: `bytes` bytes, or as many as the class has, if that is more. Prepares for a time
-// when nothing can be committed. Untouched slots cost no memory.
+// Commits fresh slots of each class: `bytes` bytes, or a smaller class's whole region. Prepares for a time when nothing
+// can be committed. Untouched slots cost no memory.
 void zg_slab_open_reserve(uint64_t bytes);
-// From now on all slots get death records. Until then, only slots whose blocks may be sparse have them, because most
-// programs have no objects. False if there is no memory for them.
+// From now on, all slots get death records. Before, only slots whose blocks may be sparse have death records, because
+// most programs have no objects. False if there is no memory for the records.
 bool zg_slab_need_deaths(void);
 bool zg_slab_has_deaths(const struct zg_slab *slab);
 void zg_slab_lock_all(void);
 void zg_slab_unlock_all(bool reset);
 bool zg_slab_is_valid(const struct zg_slab *slab);
-// Returns true if the class has neither free nor opened slots; fresh ones may be left. Reads without the lock.
+// Returns true if the class has neither free nor opened slots; fresh slots may be left. Reads without the lock.
 bool zg_slab_is_dry(uint32_t class);
 // Marks slots [from, to) as opened. They and their records must read as zero.
 void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to);

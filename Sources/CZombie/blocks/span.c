@@ -14,11 +14,12 @@
 #include "settings/stats.h"
 
 enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
-// Free spans may keep this much touched memory, or this share of the live bytes. Pages beyond it are released.
+// Free spans may keep this much touched memory, or this share of the live bytes. Pages of touched memory beyond this
+// limit are released.
 #define DIRTY_LEAST ((uint64_t)32 << 20)
 #define DIRTY_SHIFT 3
-// Before fresh memory is used, pages of free spans are released until both together have this much, or that share. That
-// stops once the released memory was needed again REGRETS_MOST times.
+// Before fresh memory is used, pages of free spans are released until free spans and fresh memory together keep to this
+// size, or to this share of the live bytes. Releasing stops once released memory was needed again REGRETS_MOST times.
 #define DIRTY_BESIDE_FRESH ((uint64_t)4 << 20)
 enum { REGRETS_MOST = 8 };
 // Each retired span may cost a mapping, of which the kernel allows a process 65,530 by default.
@@ -33,10 +34,10 @@ enum { UNIT_STEP = 16384 };
 
 static struct zg_lock span_lock;
 static uint64_t units_used;
-// Free spans, the newest first: with pages that may be nonzero, and reading as zeros.
+// Free spans, newest first: spans with pages that may be nonzero, and spans that read as zeros.
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
 static uint64_t dirty_bytes; // bytes in dirty_bins; also read without the lock
-// Pages of a span of this bin were released for fresh memory.
+// Whether the pages of a free span of this bin were released to get fresh memory.
 static bool was_cleaned_for_fresh[BIN_COUNT];
 static uint32_t cleaned_too_early;
 static uint32_t refused_moves;
@@ -159,8 +160,8 @@ static bool make_room(uint64_t bytes) {
     return true;
 }
 
-// Call when a block gets fresh memory. Otherwise a program that needs one large block after the other, each of another
-// size, would keep the memory of all of them. Under the lock.
+// Call when a block gets fresh memory. Otherwise a program that needs large blocks of changing sizes one after the
+// other would keep the memory of all of them. Under the lock.
 static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
     if (was_cleaned_for_fresh[bin]) cleaned_too_early++;
     was_cleaned_for_fresh[bin] = false;
@@ -170,7 +171,7 @@ static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
         if (!clean_one(true)) return;
 }
 
-// Records the pages that may be nonzero from now on.
+// Records how many pages of the span may be nonzero from now on.
 static void note_touched(struct zg_span *span) {
     uint64_t bytes = zg_round_up(span->start + span->size - span->base, ZG_PAGE_BYTES);
     span->dirty = (uint32_t)zg_max(span->dirty, zg_max(bytes >> ZG_PAGE_SHIFT, 1));
@@ -211,7 +212,7 @@ void zg_span_resize(struct zg_span *span, uint64_t size) {
     note_touched(span);
 }
 
-// The spans are marked as dirty, because zg_span_allocate does not commit those again.
+// The spans are marked as dirty, because zg_span_allocate does not commit dirty spans again.
 void zg_span_open_reserve(uint32_t each) {
     zg_lock_take(&span_lock);
     cleaned_too_early = REGRETS_MOST; // released pages could not be committed again
@@ -238,8 +239,8 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-// Moves the pages from `start` on to the start of `to`. A span that received pages of another one consists of several
-// mappings. In other spans, several mappings were made by the program, and the move fails.
+// Moves the pages from `start` on to the start of `to`. A span that received pages of another span consists of several
+// mappings. In any other span, the program has made several mappings, and the move fails.
 static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span *to, uint64_t bytes, uint64_t *moved) {
     int result;
     if (from->several) {
@@ -252,7 +253,7 @@ static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span
     return result;
 }
 
-// Moves the pages of a freed span to another one for the next block: faulting them in again costs many times as much
+// Moves the pages of a freed span to another span, for the next block: faulting them in again costs many times as much
 // (docs/design/002-large-blocks.md). The kernel may refuse: before Linux 5.7, or if the program has split the range
 // into several mappings.
 static void keep_pages(struct zg_span *from) {
@@ -274,7 +275,7 @@ static void keep_pages(struct zg_span *from) {
     if (result == -EFAULT) return; // `to` is not mapped any more: never reuse it
     if (moved) to->dirty = from->dirty;
     if (!from->several) __atomic_store_n(&refused_moves, result == 0 ? 0 : refused_moves + 1, __ATOMIC_RELAXED);
-    // If this fails, the pages have the program's protection, and the span is never reused.
+    // If this fails, the pages keep the program's protection, and the span is never reused.
     if (result == 0 && zg_os_commit((void *)to->base, bytes) != 0) return;
     zg_lock_take(&span_lock);
     push(to);
@@ -283,8 +284,8 @@ static void keep_pages(struct zg_span *from) {
 
 void zg_span_retire(struct zg_span *span, bool movable) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
-    // Set the state before the contents go. Otherwise an observer would see an overwritten block while this thread is
-    // stopped.
+    // Set the state before the contents are moved away. Otherwise an observer that stops this thread here would see a
+    // live block with overwritten contents.
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_held), __ATOMIC_RELEASE);
     if (movable) keep_pages(span);
     if (zg_os_retire((void *)span->base, bytes) != 0) {
@@ -324,7 +325,7 @@ enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
         if (moved) zg_os_move_several((void *)to->start, (void *)from->start, moved, &back);
         return zg_span_lost;
     }
-    // Copy what has not moved.
+    // Copy the bytes that were not moved.
     uint64_t rest = zg_min(from->size, to->size);
     rest -= zg_min(rest, moved);
     if (moved) __builtin_memcpy((void *)(to->start + moved), (void *)(from->start + moved), rest);

@@ -11,19 +11,19 @@
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back the span of a freed block for reuse. The record stays readable until the span is reused.
 void zg_span_release(struct zg_span *span);
-// Commits `each` spans of every size up to 1 MiB. Prepares for a time when nothing can be committed.
+// Commits `each` spans of every size up to 1 MiB, for a time when nothing can be committed.
 void zg_span_open_reserve(uint32_t each);
 // Changes the size of a block within zg_span_capacity.
 void zg_span_resize(struct zg_span *span, uint64_t size);
-// Makes the addresses inaccessible. They are reused, oldest first, once too many are held. The memory is released, or
-// moved to another span for the next block if it is `movable` (the program cannot have remapped the pages) and not too
-// much.
+// Makes the addresses inaccessible. Retired spans are reused, oldest first, once there are too many. The memory is
+// released. If it is `movable` (the program cannot have remapped the pages) and small enough, it is moved to another
+// span for the next block instead.
 void zg_span_retire(struct zg_span *span, bool movable);
-// Moves the pages of one live block into another one of at least its size.
+// Moves the pages of a live block into another block of at least the same size.
 enum zg_span_moved {
     zg_span_moved,
     zg_span_unmoved, // nothing has changed
-    // The kernel unmapped the pages of `to` and grants no others: `to` must not be used again.
+    // The kernel unmapped the pages of `to` and refuses to map new ones: `to` must not be used again.
     zg_span_lost,
 };
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to);

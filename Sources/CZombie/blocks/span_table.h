@@ -15,11 +15,11 @@ struct zg_span_map {
     uint64_t base, units; // units 0: there is no such area
     uint32_t unit_shift;  // a unit is 2^unit_shift bytes
     uint32_t *numbers;    // unit -> record number; 0: none
-    uint64_t covered;     // in units
+    uint64_t covered;     // number of units that `numbers` covers
 };
 extern struct zg_span_map zg_large_map, zg_isolated_map;
 
-// The unit of large blocks. The unit of isolated blocks is a page.
+// Units of large blocks have 2^ZG_UNIT_SHIFT bytes; units of isolated blocks are pages.
 #define ZG_UNIT_SHIFT 16
 #define ZG_UNIT_BYTES (UINT64_C(1) << ZG_UNIT_SHIFT)
 
@@ -27,8 +27,8 @@ extern struct zg_span_map zg_large_map, zg_isolated_map;
 // address space has no room.
 bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fenced_alignment);
 
-// Takes `bytes`, aligned to `alignment`, off the end of the isolated blocks' area. Returns 0 if that is more than a
-// quarter of it.
+// Takes `bytes`, aligned to `alignment`, off the end of the isolated blocks' area. Returns 0 if `bytes` is more than a
+// quarter of the area.
 uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment);
 // Makes the map's entries readable up to unit `end`, in multiples of `step`. False if there is no memory. One caller at
 // a time.
@@ -42,7 +42,7 @@ struct zg_span *zg_span_find(uint64_t address);
 bool zg_span_contains(uint64_t address);
 void zg_span_area(uint64_t *start, uint64_t *bytes);
 uint32_t zg_span_number(const struct zg_span *span);
-struct zg_span *zg_span_by_number(uint32_t number); // must exist
+struct zg_span *zg_span_by_number(uint32_t number); // the record must exist
 bool zg_span_exists(uint32_t number);
 // Returns the number of records plus 1: record numbers begin at 1.
 uint32_t zg_span_count(void);

@@ -1,5 +1,5 @@
-// Memory tags of slots, and the former blocks they belonged to. Any context; takes no lock, because a slot is its
-// owner's.
+// Memory tags of slots, and of the blocks that the slots held before. Any context; takes no lock, because only a slot's
+// owner changes its record.
 
 #include "blocks/tags.h"
 
@@ -17,7 +17,7 @@ static uint64_t committed[ZG_CLASS_COUNT];
 bool zg_tags_start(void) {
     if (!ZG_ARCH_TAGS || !zg_arch_has_tags() || !zg_os_start_tags()) return false;
     uint64_t bytes = 0;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++)
         bytes += zg_round_up(zg_slabs.slab[class].limit * sizeof(struct zg_tagged), ZG_PAGE_BYTES);
     char *tables = zg_os_reserve(bytes);
     if (!tables) return false;
@@ -25,7 +25,7 @@ bool zg_tags_start(void) {
         zg_os_unreserve(tables, bytes);
         return false;
     }
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         records[class] = (struct zg_tagged *)tables;
         tables += zg_round_up(zg_slabs.slab[class].limit * sizeof(struct zg_tagged), ZG_PAGE_BYTES);
     }
@@ -42,7 +42,7 @@ static struct zg_tagged *known(const struct zg_slab *slab, uint64_t index) {
     return index < __atomic_load_n(&committed[class], __ATOMIC_ACQUIRE) ? &records[class][index] : NULL;
 }
 
-// Returns the slot's record and commits whole pages of records if needed, which threads may do at the same time. NULL
+// Returns the slot's record. Commits whole pages of records if needed; several threads may do so at the same time. NULL
 // if memory is refused.
 static struct zg_tagged *record(const struct zg_slab *slab, uint64_t index) {
     struct zg_tagged *found = known(slab, index);
@@ -60,8 +60,8 @@ static struct zg_tagged *record(const struct zg_slab *slab, uint64_t index) {
     return known(slab, index);
 }
 
-// Returns the tag that follows `last` among those of odd or even slots, so that as many successive owners as there are
-// such tags differ. Nearby slots begin with different tags.
+// Returns the next tag for a slot whose last tag was `last`, cycling through the tags of odd or of even slots, so that
+// successive blocks of the slot differ as long as possible. Nearby slots begin with different tags.
 static uint8_t next_tag(uint64_t index, uint8_t last) {
     bool is_odd = index & 1;
     if (!last) return (uint8_t)(is_odd ? 1 + 2 * (index / 2 % ODD_TAGS) : 2 + 2 * (index / 2 % EVEN_TAGS));

@@ -1,6 +1,5 @@
-// Names used in findings, for the code that reports them: a name that is not in a table (zg_finding_kinds.h) does not
-// compile.
-// Any context.
+// Names used in findings, for the code that reports them. A name that is missing in the tables of zg_finding_kinds.h
+// fails to compile. Any context.
 
 #ifndef ZG_WORDS_H
 #define ZG_WORDS_H

@@ -1,6 +1,7 @@
-// Checks the buffers of system calls. Compares the arguments with the block records before the call, and its result
-// afterwards: programs pass sizes that the kernel does not use up, so only transferred bytes count as an overrun.
-// Any context. No lock, and nothing held across the call; findings take the report lock.
+// Checks the buffers of system calls. Compares the arguments with the block records before the call, and the call's
+// result with them afterwards: programs pass larger sizes than the kernel transfers, so only transferred bytes count as
+// an overrun.
+// Any context. No lock; no state is held across the call; findings take the report lock.
 
 #define _GNU_SOURCE
 #include "entry/calls.h"
@@ -18,7 +19,7 @@
 enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16, MOST_JOINED = MOST_VECTORS };
 
 static bool is_dead(enum zg_state state) {
-    // Freed, whether or not its slot is reusable.
+    // A quarantined, held, retired or reusable block is freed memory.
     return state >= zg_state_quarantined;
 }
 
@@ -59,20 +60,20 @@ bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, 
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// What a finding says about a buffer.
+// Details of a buffer for a finding.
 struct discovery {
     enum zg_finding_kind kind;
-    bool written;                     // by the kernel
+    bool written;                     // true if the kernel writes the memory
     const struct zg_block_view *view; // NULL: memory whose block records are gone
-    // The first byte concerned, and the size of the whole buffer.
+    // First byte that the finding is about, and size of the whole buffer.
     uint64_t address, bytes;
     uint64_t excess;   // bytes transferred behind the block's end; 0: unknown
     const char *freed; // when it was freed; NULL: before the call
     const char *ended; // how the call ended; NULL: it went beyond the block's end
 };
 
-// Returns NULL in a child of vfork and in a thread of a bare clone(): they use this thread's storage, which holds
-// another thread's id.
+// Returns NULL in a child of vfork and in a thread of a bare clone(): both use the thread-local storage of another
+// thread, whose id it holds.
 static struct zg_thread *enter(const uint64_t *frame) {
     const struct zg_thread *known = zg_thread_current_or_null();
     if (known && known->tid && known->tid != zg_os_tid()) return NULL;
@@ -88,8 +89,8 @@ static void expect_change(struct zg_block *block) {
 }
 
 // on_finding=continue: makes a protected freed buffer accessible before the call, so that the call has its usual
-// effect. After a failed call that would be too late: some calls have a lasting effect all the same (a datagram is
-// gone).
+// effect. After a failed call this would be too late: some failed calls have a lasting effect (a received datagram is
+// lost).
 static void reopen(const struct zg_block_view *block, uint64_t pointer, uint64_t bytes) {
     uint64_t address = zg_arch_address(pointer);
     struct zg_block_view now;
@@ -219,31 +220,31 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
 
 // --- after it --------------------------------------------------------------------------------------------------------
 
-// Returns the first byte of the buffer that is behind the block and those joined with it.
+// Returns the first byte of the buffer behind the block and the blocks that are joined with it.
 static uint64_t behind(const struct zg_call_watch *watch) { return watch->address + watch->room; }
 
-// Returns true if the buffer is readable up to the block's end, but not all of it behind.
+// Returns true if the buffer is readable up to the block's end, but some of its bytes behind the end are not.
 static bool is_fault_behind(const struct zg_call_watch *watch) {
     uint64_t end = watch->address + watch->bytes, over = behind(watch);
     if (end < watch->address || end >> ZG_ARCH_ADDRESS_BITS)
-        // Not an address range: the kernel refuses it without an access.
+        // Not a valid address range: the kernel refuses it without an access.
         return false;
-    // Everything behind the block's last granule has another tag.
+    // All memory behind the block's last granule has another tag.
     if (zg_tags_are_on() && zg_tags_pointer(watch->block.start) != watch->block.start)
         return end > zg_round_up(over, 16);
     return (over == watch->address || zg_os_is_readable(watch->address, over)) && !zg_os_is_readable(over, end) &&
            zg_os_can_read_memory();
 }
 
-// For a call that transferred nothing, or just the block's bytes: returns how it ended if that was due to unreadable
-// memory behind the block, otherwise NULL.
+// If unreadable memory behind the block ended a call that transferred nothing, or exactly the block's bytes: returns
+// how it ended. Otherwise NULL.
 static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
     if (result < 0) {
-        // If other buffers precede this one, EFAULT may be due to them.
+        // If other buffers precede this buffer, EFAULT may be due to them.
         bool is_fault = errno == EFAULT && watch->limit == watch->room;
         return is_fault && is_fault_behind(watch) ? "failed with EFAULT" : NULL;
     }
-    // A call that fills the buffer may just have had no more data.
+    // A receiving call may end here just because there was no more data.
     return !call->writes && is_fault_behind(watch) ? "stopped short" : NULL;
 }
 

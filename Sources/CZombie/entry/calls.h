@@ -16,7 +16,7 @@
 #include "platform/base.h"
 
 struct zg_call {
-    const char *name; // as in the manual
+    const char *name; // name of the function as in its manual page
     bool writes;      // the kernel writes the buffers; otherwise it reads them
 };
 
@@ -24,11 +24,11 @@ struct zg_call {
 
 // State of a call's buffers until it returns. It lives on the caller's stack, so a canceled call leaves nothing behind.
 struct zg_call_watch {
-    // A call that transfers more bytes than this ran over the end of `block`. ZG_CALL_ANY: no limit.
+    // If the call transfers more bytes than this, it has crossed the end of `block`. ZG_CALL_ANY: no limit.
     uint64_t limit;
-    // That buffer; `room` counts its bytes in the block and in those joined with it.
+    // The buffer in `block`. `room` is the number of its bytes in the block and in blocks joined with it.
     uint64_t address, bytes, room;
-    struct zg_block_view block; // as of before the call
+    struct zg_block_view block; // state of the block before the call
     // The first buffer in a live block, if the kernel writes it; 0: none.
     uint64_t first;
     const struct zg_block *target; // the block of `first`
@@ -51,11 +51,12 @@ ZG_INLINE void zg_call_end(const struct zg_call *call, const struct zg_call_watc
 // it reads nothing else, and its writes are correct if the block is still live afterwards.
 ZG_INLINE const struct zg_block *zg_call_fits(uint64_t address, uint64_t bytes);
 ZG_INLINE bool zg_call_is_live(const struct zg_block *block);
-// Reports that another thread freed the buffer while the kernel waited for the data that it has written there.
+// Reports that another thread freed a buffer while the kernel waited for data, which the kernel then wrote into the
+// freed buffer.
 void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame);
 
 // Decides for zg_call_begin: returns false if the buffer is freed memory, with its block in `view`. `before`: size of
-// the buffers in front of it.
+// the call's buffers in front of this buffer.
 bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, uint64_t before,
                   struct zg_block_view *view, struct zg_call_watch *watch);
 

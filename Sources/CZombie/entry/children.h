@@ -1,5 +1,5 @@
-// Adapts the environment when the program executes another one. Async-signal-safe, also in a child that shares memory
-// (vfork); errno is kept.
+// Adapts the environment when the program executes another program. Async-signal-safe, also in a child that shares
+// memory (vfork); errno is kept.
 
 #ifndef ZG_CHILDREN_H
 #define ZG_CHILDREN_H
@@ -9,7 +9,7 @@
 // How the environment of the executed program must change.
 enum zg_children_change {
     zg_children_as_it_is,
-    zg_children_without_us,   // it cannot load the runtime: remove that from LD_PRELOAD
+    zg_children_without_us,   // the program cannot load the runtime: remove it from LD_PRELOAD
     zg_children_with_filters, // describe the seccomp filters, which will be in effect
 };
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment);

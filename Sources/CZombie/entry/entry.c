@@ -1,5 +1,5 @@
-// Implements malloc, free, and the others: enters the runtime, calls the heap, and leaves. Falls back to libc if the
-// heap cannot serve.
+// Implements malloc, free, and the other allocation functions: enters the runtime, calls the heap, and leaves. Falls
+// back to libc if the heap cannot serve.
 // Hot path. Takes no lock itself.
 
 #include "entry/entry.h"
@@ -28,17 +28,17 @@
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
-    // Memory of a bypassing thread is no block of the program.
+    // Blocks of a bypassing thread are not the program's.
     void *block = zg_thread_self == &zg_thread_bypassing ? zg_foreign_allocate_bypassed(size, alignment, zero)
                                                          : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
     return block;
 }
 
-// More than any machine has: not worth evicting the quarantine.
+// Larger than any machine's memory: do not evict the quarantine for such a request.
 #define IMPOSSIBLE_SIZE ((uint64_t)1 << 40)
 
-// The heap is exhausted, so libc serves. If it cannot either, the quarantine is evicted, and both are asked again.
+// The heap is exhausted, so libc serves the block. If libc fails too, evict the quarantine and ask both again.
 static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                         const uint64_t *frame) {
     zg_stats_degrade(zg_degradation_heap_exhausted);
@@ -59,8 +59,8 @@ static ZG_COLD void *allocate_exhausted(uint64_t size, uint64_t alignment, enum 
     return block;
 }
 
-// After libc refused, the reserve serves this many blocks, twice as many each time, before libc is asked again: libc
-// takes several system calls to refuse.
+// After libc refused, the reserve serves this many blocks before libc is asked again, because libc takes several system
+// calls to refuse. The number doubles with each refusal.
 enum { ASKED_FIRST = 16, ASKED_LAST = 1024 };
 static uint32_t reserve_left, reserve_last;
 
@@ -176,8 +176,8 @@ void *zg_entry_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family 
     ZG_MUST_TAIL return allocate_slowly(size, alignment, family, zero, frame);
 }
 
-// Frees a block without entering the runtime: it is not ready, a signal handler interrupted it, or the thread bypasses
-// it.
+// Frees a block if the runtime cannot be entered: it is not ready, a signal handler interrupted it, or the thread
+// bypasses it.
 static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocator, uint64_t size,
                                    const uint64_t *frame) {
     int saved = errno;
@@ -193,7 +193,7 @@ static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocato
         thread->deferred_frees[at] = address;
         zg_thread_request_deferred(thread, zg_deferred_frees);
     }
-    // Otherwise the block is leaked: a single call of the runtime was interrupted by too many frees.
+    // Otherwise leak the block: too many frees interrupted a single call of the runtime.
     errno = saved;
 }
 
@@ -264,8 +264,8 @@ void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
-// Takes a resize out of the allowance. Large blocks grow in place or by moving pages, as in glibc; of others, two exist
-// for a moment.
+// Takes a resize out of the allowance. A large block needs only the difference, as it grows in place or by moving
+// pages, as in glibc. Resizing a smaller block copies it, so that two blocks exist briefly.
 static bool may_resize(struct zg_thread *thread, const void *address, uint64_t size) {
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view) || size <= view.size) return true;

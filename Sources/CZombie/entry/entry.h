@@ -12,19 +12,19 @@
 // of two.
 void *zg_entry_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                         const uint64_t *frame);
-// Like zg_entry_allocate, for malloc.
+// Like zg_entry_allocate, specialized for malloc.
 void *zg_entry_malloc(uint64_t size, const uint64_t *frame);
 // Serves a bypassed allocation that libc refused (zg_bypass_may_fail). The block is not isolated.
 void *zg_entry_allocate_from_reserve(uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero,
                                      const uint64_t *frame);
-// Returns true if that reserve should be asked before libc.
+// Returns true if zg_entry_allocate_from_reserve should be called before libc.
 bool zg_entry_reserve_is_next(void);
 // `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. errno is kept.
 void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size, const uint64_t *frame);
-// Like zg_entry_free, for free.
+// Like zg_entry_free, specialized for free.
 void zg_entry_plain_free(void *address, const uint64_t *frame);
 void *zg_entry_reallocate(void *address, uint64_t size, const uint64_t *frame);
-// Anything but the start of a live block is a finding.
+// Reports a finding if the address is not the start of a live block.
 uint64_t zg_entry_usable_size(void *address, const uint64_t *frame);
 // Releases free pages; with `quarantine`, also those of quarantined blocks. Returns the bytes released.
 uint64_t zg_entry_trim(bool quarantine, const uint64_t *frame);

@@ -14,8 +14,8 @@
 #include "process/maintenance_thread.h"
 #include "settings/stats.h"
 
-// Memory committed for the time when that is no longer possible: bytes of each size class, and spans of each size up to
-// 1 MiB. Costs only address space until it is used.
+// Memory committed before committing becomes impossible: bytes of each size class, and spans of each size up to 1 MiB.
+// Costs only address space until it is used.
 #define RESERVE_BYTES ((uint64_t)4 << 20)
 enum { RESERVE_SPANS = 8, NOTHING_TO_DO = -1, UNKNOWN = -2 };
 
@@ -27,7 +27,7 @@ static void open_reserve(const uint64_t *frame) {
     zg_thread_leave(thread);
 }
 
-// Returns NULL if unreadable, or not a filter. The pointers may be invalid: the program may want to see EFAULT.
+// Returns NULL if unreadable, or not a filter. The program may pass invalid pointers on purpose, to get EFAULT.
 static const struct zg_filter_instruction *copy(const void *program, uint32_t *count) {
     struct sock_fprog given;
     if (zg_os_read_memory(&given, (uint64_t)program, sizeof given) != sizeof given) return NULL;
@@ -51,7 +51,7 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     uint32_t count = 0;
     const struct zg_filter_instruction *copied = copy(program, &count);
     if (!copied) {
-        // An earlier filter may forbid reading the new one.
+        // A filter installed earlier may forbid reading the new one's memory.
         if (zg_os_can_read_memory()) return NOTHING_TO_DO;
         open_reserve(frame);
         return UNKNOWN;

@@ -55,14 +55,14 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
     struct zg_interruption interruption;
     zg_unwind_find_signal(caller, entered - MOST_BELOW, entered + 1, sp, &interruption);
     if (!interruption.context || *zg_arch_return_word(thread->frame) == (uint64_t)zg_arch_jump_landing) return;
-    // The jump stays within the handler, or leads to a stack from which the handler may come back: the call then waits
-    // for its return.
+    // The jump stays within the handler, or leads to another stack from which the handler may resume. The runtime's
+    // call then continues when the handler returns.
     if (interruption.place == zg_place_within) return;
     if (interruption.place == zg_place_elsewhere && is_code(pc) &&
         sp - thread->stack.low >= thread->stack.high - thread->stack.low)
         return;
-    // An instruction that faulted (for example by a stack overflow) would fault again. Fault signals arrive in the
-    // runtime's handler, whose frame says what happened, at the latest the second time.
+    // An instruction that faulted (for example by a stack overflow) would fault again. A fault signal reaches the
+    // runtime's handler, whose frame tells the cause, at the latest the second time.
     if (is_our_code(interruption.handler) && zg_arch_is_fault((void *)interruption.context)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);

@@ -10,7 +10,7 @@
 #include "stacks/unwind.h"
 #include "zombies/classes.h"
 
-// A library may have been unloaded, and its addresses may get other code.
+// Nonzero after a library may have been unloaded: other code may then be loaded at its addresses.
 static uint32_t closed_since;
 
 int zg_libraries_before_open(int flags) {

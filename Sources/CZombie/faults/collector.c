@@ -44,8 +44,8 @@ static void describe(const struct zg_registers *registers) {
     note_threads();
 }
 
-// Time limits. Elapsed time is the clock's, or the number of waits times their length, whichever is more: a seccomp
-// filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
+// Time limits. Elapsed time is measured by the clock and by the number of waits times their length, and the larger
+// value counts: a seccomp filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
 static const int64_t longest = INT64_C(10000000000), step = 20000000;
 struct wait_limit {
     uint64_t since;
@@ -69,16 +69,16 @@ static uint32_t never_woken; // futex that is never woken: waits on it time out
 static bool take_turn(struct wait_limit *wait_limit) {
     int tid = zg_os_tid(), before = 0;
     while (!__atomic_compare_exchange_n(&dying_thread, &before, tid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-        if (before == tid || is_over(wait_limit)) return false; // this thread has faulted while it asked
+        if (before == tid || is_over(wait_limit)) return false; // this thread has faulted while it was asking zguard
         wait_a_step(wait_limit, &never_woken, 0, true);
         before = 0;
     }
     return true;
 }
 
-// Whether zguard can still answer. Sends the message again every EACH waits, because the socket may have been full. A
-// killed zguard remains as a zombie process until its parent reaps it, but its socket is closed. A zguard that exits
-// clears its pid on the page.
+// Whether zguard can still answer. Sends the message again every EACH waits, because the socket may have been full. If
+// zguard was killed, its socket is closed, although the process remains (as a zombie process) until its parent reaps
+// it. If zguard exits, it clears its pid on the page.
 static bool can_zguard_answer(const struct zg_collector *collector, int zguard, const struct wait_limit *wait_limit,
                               const struct zg_run_message *message) {
     enum { EACH = 10 };

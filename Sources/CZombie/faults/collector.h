@@ -11,7 +11,7 @@ enum zg_collected {
     zg_collected_no_answer, // zguard did not answer in time
 };
 
-// `registers`: of the calling thread, where it dies. Takes at most ten seconds.
+// `registers`: registers of the calling thread where it dies. Takes at most ten seconds.
 enum zg_collected zg_collector_ask(const struct zg_registers *registers);
 
 #endif

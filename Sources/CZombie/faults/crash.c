@@ -89,7 +89,7 @@ void zg_crash_start(void) {
 }
 
 bool zg_crash_is_in_abort(uint64_t frame) {
-    enum { BYTES = 1024 }; // glibc's abort has about half as many
+    enum { BYTES = 1024 }; // glibc's abort uses about half as many bytes
     return libcs_abort && frame - libcs_abort < BYTES;
 }
 

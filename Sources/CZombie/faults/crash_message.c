@@ -41,8 +41,8 @@ static bool is_beginning(const char *line) {
         "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x", "Fatal Python error: "};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
         if (begins(line, starts[i])) return true;
-    // Swift can put the place first: "Shop/Cart.swift:12: Fatal error: Index out of range". Rust since 1.83 adds the
-    // thread's id: "thread 'main' (123) panicked at …".
+    // Swift can put the source location first: "Shop/Cart.swift:12: Fatal error: Index out of range". Rust since 1.83
+    // adds the thread's id: "thread 'main' (123) panicked at …".
     for (; *line && *line != '\n'; line++)
         if (begins(line, ": Fatal error: ") || begins(line, ": Fatal error\n") || begins(line, ": Assertion failed") ||
             begins(line, ": Precondition failed"))
@@ -55,8 +55,8 @@ static const char *next_line(const char *line) {
     return *line ? line + 1 : line;
 }
 
-// Whether `line` continues the message that begins at `beginning`: std::terminate writes its text after that of a pure
-// virtual call, and Rust panics a second time where a panic must not unwind.
+// Whether `line` continues the message that begins at `beginning`: after a pure virtual call, std::terminate writes
+// another line, and Rust panics a second time at a function that must not unwind.
 static bool continues_message(const char *beginning, const char *line) {
     if (begins(line, "terminate called ")) return begins(beginning, "pure virtual");
     if (!begins(line, "thread '") || !begins(beginning, "thread '")) return false;
@@ -65,8 +65,8 @@ static bool continues_message(const char *beginning, const char *line) {
            begins(what, "panic in a destructor during cleanup");
 }
 
-// Returns the last message of a language runtime, with all text behind it. If there is none and the program raised the
-// signal itself (`is_own`), returns the last line. Otherwise NULL.
+// Returns the last message of a language runtime, with all text behind it. If there is no such message and the program
+// raised the signal itself (`is_own`), returns the last line. Otherwise returns NULL.
 static const char *find_message(const char *text, uint64_t count, bool is_own) {
     const char *line = text, *last = NULL, *beginning = NULL;
     for (uint64_t i = 0; i < count; i++) {
@@ -85,7 +85,8 @@ static void drop_end(char *message) {
     for (uint64_t end = zg_string_length(message); end && message[end - 1] == '\n'; end--) message[end - 1] = 0;
 }
 
-// Whether the line is a heading or a hint of Rust's backtrace. Those are dropped: the report has the stack.
+// Whether the line is a heading or a hint of Rust's backtrace. Such lines are dropped, because the report has the
+// stack.
 static bool is_about_backtrace(const char *line) {
     return begins(line, "stack backtrace:\n") || begins(line, "note: run with `RUST_BACKTRACE=") ||
            begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");

@@ -5,7 +5,8 @@
 #include "blocks/fill.h"
 #include "blocks/size_class.h"
 
-// Distances from a base pointer within which an access is attributed to the pointer: fields of a large structure.
+// Greatest distance from a base pointer at which an access is attributed to that pointer: the size of a large
+// structure.
 #define FIELD_REACH ((uint64_t)1 << 20)
 #define NULL_REACH ((uint64_t)65536)
 #define STACK_REACH ((uint64_t)1 << 20)
@@ -16,8 +17,8 @@ enum { NEIGHBOUR_PAGES = 256 };
 
 static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
 
-// Whether a value was read from memory filled with `byte`, perhaps with a field's offset added. Accepts the value also
-// without its top byte, which the Swift runtime masks off references, and with other low bytes, as in a word read
+// Whether a value was read from memory filled with `byte`, perhaps with a field's offset added. The top byte may be
+// missing, because the Swift runtime masks it off references. The low bytes may differ, as in a word that was read
 // across the end of a block.
 static bool is_fill(uint64_t value, uint8_t byte) {
     uint64_t word = UINT64_C(0x0101010101010101) * byte;
@@ -25,14 +26,14 @@ static bool is_fill(uint64_t value, uint8_t byte) {
            near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
 }
 
-// Whether a value is the fill truncated to 32 bits, zero- or sign-extended. Such a value alone proves nothing.
+// Whether a value is the fill truncated to 32 bits, zero- or sign-extended. Such a value alone is no proof.
 static bool is_cut_fill(uint64_t value, uint8_t byte) {
     uint64_t word = UINT64_C(0x01010101) * byte, high = value >> 32;
     return (high == 0 || high == UINT32_MAX) && (uint32_t)value - word + 4096 < FIELD_REACH + 4096;
 }
 
-// Memory that a bad pointer was read from: a freed block, the red zone of an isolated block, or a block that was never
-// written (with fill_new).
+// Kind of memory from which a bad pointer was read: a freed block, the red zone of an isolated block, or a block that
+// was never written (with fill_new).
 enum source { source_none, source_freed, source_gap, source_new };
 
 static const struct {
@@ -40,7 +41,7 @@ static const struct {
     uint8_t byte;
 } fills[] = {{source_freed, ZG_FILL_FREED}, {source_gap, ZG_FILL_GAP}, {source_new, ZG_FILL_NEW}};
 
-// Returns the kind of memory whose fill the value is. `*certain`: the value is unlikely in programs without the
+// Returns the kind of memory whose fill equals the value. `*certain`: the value is unlikely in programs without the
 // runtime's fills.
 static enum source source_of(const struct zg_fault *fault, uint64_t value, bool *certain) {
     for (size_t i = 0; i < ZG_ARRAY_COUNT(fills); i++) {
@@ -82,7 +83,7 @@ static bool is_origin(const struct zg_fault *fault, enum source source, const st
     return false;
 }
 
-// Finds the block that the pointer was probably read from: a register or a stack word still points into it.
+// Finds the block from which the pointer was probably read: a register or a stack word still points into that block.
 static bool find_origin(const struct zg_fault *fault, enum source source, struct zg_block_view *view) {
     for (int i = 0; i < fault->pointer_count; i++)
         if (fault->lookup(fault->pointers[i], view) && is_origin(fault, source, view)) return true;
@@ -101,7 +102,7 @@ static enum source source_in_registers(const struct zg_fault *fault, uint64_t *v
     enum source source = source_of(fault, fault->pc, certain);
     *value = fault->pc;
     if (source != source_none && *certain) return source;
-    // Ignore other registers if the operands are known: one may hold this value as a mask.
+    // If the operands are known, ignore other registers: one of them may hold this value as a mask.
     uint64_t used[2];
     int count = operand_registers(fault, used);
     const uint64_t *values = count ? used : fault->pointers;
@@ -114,8 +115,8 @@ static enum source source_in_registers(const struct zg_fault *fault, uint64_t *v
     return source_none;
 }
 
-// Makes the verdict for a pointer that is a fill. False if the value proves too little and no block is found that it
-// may come from.
+// Makes the verdict for a pointer that is a fill. False if the value is no proof and no block is found from which it
+// may come.
 static bool diagnose_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
                           struct zg_verdict *verdict) {
     struct zg_block_view block;
@@ -133,7 +134,7 @@ static bool diagnose_fill(const struct zg_fault *fault, enum source source, uint
         if (is_call) verdict->access = ZG_ACCESS(call);
         break;
     case source_gap:
-        // The bug is the read that loaded the fill, whatever this instruction does with it.
+        // The bug is the read that loaded the fill, independent of the faulting instruction's use of it.
         verdict->kind = zg_finding_heap_overflow;
         verdict->overrun = true;
         verdict->access = ZG_ACCESS(read);
@@ -148,9 +149,9 @@ static bool diagnose_fill(const struct zg_fault *fault, enum source source, uint
     return true;
 }
 
-// Whether delete[] of this single object computed the value. delete[] takes the word in front of the object as the
-// number of objects (array cookie) and begins with the last one, at that number times the object's size. If the word is
-// a fill, the result is unmistakable.
+// Whether delete[] of this single object computed the value. delete[] reads the word in front of the object as the
+// number of objects (array cookie), and begins with the last object, at that number times the object's size. If the
+// word is a fill, the result is recognizable.
 static bool is_delete_array_address(const struct zg_block_view *view, uint64_t value) {
     static const uint8_t bytes[] = {ZG_FILL_GAP, ZG_FILL_FREED};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(bytes); i++) {
@@ -192,8 +193,8 @@ static bool diagnose_delete_array(const struct zg_fault *fault, struct zg_verdic
     return false;
 }
 
-// Finds the trap word that was loaded from a freed object and dereferenced. The distance may exceed the trap word's
-// window, so a register that still holds the trap word decides.
+// Finds the trap word that was loaded from a freed object and dereferenced. The accessed address may lie outside of the
+// trap word's window, so a register that still holds the trap word decides.
 static struct zg_zombie_hit find_reference(const struct zg_fault *fault, struct zg_zombie_hit hit) {
     // The access may be in front of the reference: a value witness table precedes the metadata.
     for (int i = 0; i < fault->pointer_count; i++)
@@ -221,7 +222,7 @@ static bool diagnose_trap(const struct zg_fault *fault, struct zg_verdict *verdi
     if (!hit.has_block || hit.ambiguous) verdict->confidence = ZG_CONFIDENCE(inferred);
     if (!hit.has_block) return true;
     verdict->block = hit.block;
-    // Report an address in the object: the trap address means nothing to the reader.
+    // Report an address in the object: the trap address has no meaning for the reader.
     uint64_t byte = hit.part == zg_trap_word ? hit.byte : hit.part == zg_trap_side ? 8 : 0;
     verdict->block.offset = (int64_t)byte;
     verdict->address = hit.block.start + byte;
@@ -246,7 +247,7 @@ static bool is_inside(const struct zg_fault *fault, const struct zg_block_view *
     return address - first < end_of_slack(fault, view) - first;
 }
 
-// Whether a pointer points into the block, or one past its end.
+// Whether a pointer points into the block, or directly behind its last byte.
 static bool reaches(const struct zg_fault *fault, const struct zg_block_view *view, uint64_t pointer) {
     return pointer - view->start <= end_of_slack(fault, view) - view->start;
 }
@@ -264,10 +265,10 @@ static bool same(const struct zg_block_view *one, const struct zg_block_view *ot
 
 // Blocks around the faulting address.
 struct place {
-    // Block that the address's page belongs to; isolated block that begins in the next page.
+    // `owner`: block to which the page of the address belongs. `next`: isolated block that begins in the next page.
     struct zg_block_view owner, next;
     bool has_owner, has_next, is_inside;
-    bool is_protected; // by the runtime alone: the program's handlers know nothing of it
+    bool is_protected; // only the runtime protects the page: the program's handlers do not expect the fault
 };
 
 static struct place find_place(const struct zg_fault *fault) {
@@ -316,7 +317,7 @@ static bool find_crossed(const struct zg_fault *fault, const struct place *place
     return found;
 }
 
-// Whether a register holds the distance, or an index that gives it with a scale of 1, 2, 4 or 8.
+// Whether a register holds the distance, or an index that yields the distance with a scale of 1, 2, 4 or 8.
 static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
         int64_t value = (int64_t)fault->registers.value[i];
@@ -328,7 +329,7 @@ static bool is_in_registers(const struct zg_fault *fault, int64_t distance) {
 }
 
 // Finds the block if an earlier instruction computed the address: a register or stack word still points into the block,
-// and a register holds the distance.
+// and a register holds the distance from there to the address.
 static bool find_base_of_computed_address(const struct zg_fault *fault, const struct place *place,
                                           struct zg_block_view *crossed, uint64_t *pointer) {
     for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
@@ -355,15 +356,15 @@ static bool reaches_others(const struct zg_fault *fault, const struct place *pla
 }
 
 // Whether the access reads the word in front of a single object that begins at the start of its pages: delete[] reads
-// the number of objects there.
+// the number of objects from that word.
 static bool is_read_of_count(const struct zg_fault *fault, const struct place *place) {
     return place->has_next && is_single_object(&place->next) &&
            fault->address == place->next.start - sizeof(uint64_t) &&
            access_name(fault->access, fault) == ZG_ACCESS(read);
 }
 
-// Returns the nearer of two blocks: the one whose guard page the address is in, and a live one that begins behind that
-// page. NULL if there is neither.
+// Returns the nearer of two blocks: the block in whose guard page the address lies, and a live block that begins behind
+// that page. NULL if there is neither.
 static const struct zg_block_view *find_near(const struct zg_fault *fault, const struct place *place) {
     if (!place->has_next || place->next.state != zg_state_live) return place->has_owner ? &place->owner : NULL;
     if (!place->has_owner) return &place->next;
@@ -372,8 +373,8 @@ static const struct zg_block_view *find_near(const struct zg_fault *fault, const
     return is_behind && place->next.start - fault->address < fault->address - end ? &place->next : &place->owner;
 }
 
-// Whether the block is a freed one of 0 bytes. Its only memory is the inaccessible page that it begins with, which is
-// no other block's guard page.
+// Whether the block is a freed block of 0 bytes. Its only memory is the inaccessible page at its start, which is not
+// the guard page of another block.
 static bool is_freed_empty_block(const struct zg_block_view *view) { return !view->size && is_freed(view); }
 
 // Finds the nearest blocks in front of and behind the address.
@@ -401,8 +402,8 @@ static void find_neighbours(const struct zg_fault *fault, const struct place *pl
 static void attribute_by_place(const struct zg_fault *fault, const struct place *place, bool is_clear,
                                struct zg_verdict *verdict) {
     const char *inferred = ZG_CONFIDENCE(inferred);
-    // The guard page lies between two blocks, and no register points to either: attribute the access to the nearer one
-    // if it is live.
+    // The guard page lies between two blocks, and no register points to either of them: attribute the access to the
+    // nearer block if it is live.
     const struct zg_block_view *near = find_near(fault, place);
     if (is_clear && near && fault->is_isolated(near) && (near->state == zg_state_live || is_freed_empty_block(near))) {
         attribute_to_block(fault, place, near, inferred, verdict);
@@ -419,10 +420,10 @@ static void attribute_by_place(const struct zg_fault *fault, const struct place 
     verdict->overrun = place->is_protected;
 }
 
-// Makes the verdict for an address in the guarded heap. The registers of the instruction's memory operand tell which
-// block's bounds were crossed, wherever the address is. If they explain nothing, attributes the access to the block
-// that contains the address, or to a live block whose guard page contains it, or to no block. The verdict is exact only
-// within a block, or if no register points into another block.
+// Makes the verdict for an address in the guarded heap. Attributes the access to the block into which a register of the
+// instruction's memory operand points, even if the address lies elsewhere. If no register does, attributes the access
+// to the block that contains the address, or to a live block whose guard page contains it, or to no block. The verdict
+// is exact only within a block, or if no register points into another block.
 static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
     const char *exact = ZG_CONFIDENCE(exact), *inferred = ZG_CONFIDENCE(inferred);
     struct place place = find_place(fault);
@@ -442,7 +443,8 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     bool owner = place.has_owner && any_reaches(fault, &place.owner, fault->pointers, fault->pointer_count);
     if (is_crossed) {
         bool is_owner = place.has_owner && same(&crossed, &place.owner);
-        // A loop over two blocks may address one of them relative to the other: then the distance is the same in both.
+        // A loop over two blocks may address one block relative to the other: the distance is then the same in both
+        // blocks.
         bool in_step = place.is_inside && fault->address - place.owner.start == pointer - crossed.start;
         const char *confidence = place.is_inside && !is_owner ? inferred : exact;
         attribute_to_block(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
@@ -465,8 +467,8 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
     attribute_by_place(fault, &place, is_clear, verdict);
 }
 
-// Makes the verdict for a fault of memory tags. The pointer's tag identifies its block: one that is or was at the
-// address, or one nearby that the pointer has left.
+// Makes the verdict for a fault of memory tags. The pointer's tag identifies its block: a current or former block at
+// the address, or a nearby block whose bounds the pointer has left.
 static void diagnose_tag_fault(const struct zg_fault *fault, struct zg_verdict *verdict) {
     struct zg_block_view view;
     uint32_t distance = 1;
@@ -511,7 +513,8 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         if (diagnose_delete_array(fault, verdict)) return;
         source = source_in_registers(fault, &value, &certain);
         if (source != source_none && diagnose_fill(fault, source, value, certain, verdict)) return;
-        // A call through a pointer stored in a freed block: the target was never in a register, but its place is known.
+        // A call through a pointer stored in a freed block: the target was never in a register, but the address of the
+        // pointer is known.
         if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
             fault->lookup(value, &verdict->block) && is_freed(&verdict->block)) {
             verdict->kind = zg_finding_use_after_free;
@@ -544,7 +547,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
         return;
     }
     if (diagnose_delete_array(fault, verdict)) return;
-    // A pointer or index truncated to 32 bits. Accept it only if a block is found that it may come from: an ordinary
+    // A pointer or index truncated to 32 bits. Accept it only if a block is found from which it may come: an ordinary
     // wild pointer may have this value, too.
     value = fault->address;
     source = source_of(fault, value, &certain);

@@ -12,7 +12,7 @@
 enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
 
 struct zg_fault {
-    uint64_t address; // as the kernel reports it
+    uint64_t address; // address as the kernel reports it
     // `address` with the pointer's memory tag (blocks/tags.h); 0 if the pointer has no tag
     uint64_t pointer;
     bool is_non_canonical; // the kernel does not report the address: it is non-canonical
@@ -28,9 +28,11 @@ struct zg_fault {
     struct zg_stack_bounds bounds;
     bool fills_new; // option fill_new: new blocks are filled
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
-    bool (*is_ours)(uint64_t address);                     // lies in the guarded heap's address space
-    bool (*is_forgotten)(uint64_t address);                // blocks were there, but their records are gone
-    bool (*is_isolated)(const struct zg_block_view *view); // the block is isolated
+    // Whether the address lies in the guarded heap's address space.
+    bool (*is_ours)(uint64_t address);
+    // Whether the address belonged to blocks whose records no longer exist.
+    bool (*is_forgotten)(uint64_t address);
+    bool (*is_isolated)(const struct zg_block_view *view); // whether the block is isolated
     // For faults of memory tags: finds the block that has the pointer's tag, `*distance` slots away. `operands`:
     // registers of the memory operand, with tags; all other registers here have their tags removed.
     bool (*find_by_tag)(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);
@@ -43,14 +45,15 @@ struct zg_verdict {
     enum zg_finding_kind kind;
     const char *access, *confidence;
     uint64_t address;
-    // About freed memory: reported even if the program handles the signal
+    // The fault is about freed memory: it is reported even if the program handles the signal
     bool freed_memory;
-    // Hit a page that only the runtime protects, or a red zone: reported even if the program handles the signal
+    // The fault hit a page that only the runtime protects, or a red zone: it is reported even if the program handles
+    // the signal
     bool overrun;
-    bool is_forgotten; // a block was there, but its record is gone
+    bool is_forgotten; // a block was there, but its record no longer exists
     bool has_block;
     struct zg_block_view block;
-    // Kind of memory that the pointer was read from, if that explains the fault; otherwise NULL
+    // Kind of memory from which the pointer was read, if that explains the fault; otherwise NULL
     const char *read_from;
     // For a mismatch: function that freed the block; otherwise NULL
     const char *freed_with;

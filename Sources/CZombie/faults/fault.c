@@ -37,7 +37,7 @@
 static char fault_stack[128 << 10] __attribute__((aligned(64)));
 static struct zg_lock fault_lock;
 static int fault_owner;
-static bool diagnosis_failed; // the diagnosis has faulted: nothing is diagnosed any more
+static bool diagnosis_failed; // the diagnosis itself has faulted: no later fault is diagnosed
 
 // Used by one fault at a time.
 static struct zg_fault fault;
@@ -45,16 +45,16 @@ static struct zg_verdict verdict;
 static struct zg_finding finding;
 
 struct work {
-    int tid; // of the calling thread
+    int tid; // tid of the calling thread
     int signal;
     siginfo_t *info;
     void *context;
     // Faulting address with its memory tag (blocks/tags.h); 0 if it has no tag.
     uint64_t pointer;
-    bool is_tag_fault; // the memory is accessible, but has another tag
+    bool is_tag_fault; // the memory is accessible, but its tag differs from the pointer's
     bool resolved;     // the instruction can be executed again
     bool reported;     // a finding describes the fault
-    bool was_reported; // by the naming thread (namer.h), with symbol names
+    bool was_reported; // the naming thread (namer.h) has reported the fault with symbol names
     bool is_nested;    // the thread is in the program's handler for an earlier fault
     bool ends_go;      // the fault ends a Go program
     bool in_abort;     // the signal was raised in libc's abort
@@ -93,8 +93,8 @@ static void gather_fault_state(const struct work *work) {
     if (zg_tags_are_on()) strip_all_tags(&registers);
 }
 
-// Drops the runtime's frames from the top of the stack: if it overflows inside the runtime, they say nothing to the
-// reader.
+// Drops the runtime's frames from the top of the stack: if the stack overflows inside the runtime, these frames mean
+// nothing to the reader.
 static void drop_own_frames(void) {
     struct zg_module ours;
     if (!zg_module_find((uint64_t)zg_fault_handler, &ours) || zg_string_equal(ours.path, zg_module_program_path()))
@@ -137,7 +137,7 @@ static void describe_counting(void) {
 static void make_finding(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
-    finding.fatal = false; // the fault itself ends the program, unless its handler continues
+    finding.fatal = false; // the signal itself ends the program, unless the program's handler continues
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.is_non_canonical) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.freed_with) {
@@ -169,7 +169,7 @@ static void make_finding(const struct work *work) {
 }
 
 // For on_finding=continue: restores the object's saved contents, and replaces the trap word in registers by the word
-// that was there.
+// that it replaced.
 static bool revive(const struct work *work) {
     const struct zg_zombie_hit *hit = &verdict.trap;
     uint64_t former;
@@ -181,8 +181,8 @@ static bool revive(const struct work *work) {
     return zg_revive_zombie(hit);
 }
 
-// Whether an instruction that was executed again keeps faulting in the same way. Executing it once more would hang the
-// program.
+// Whether an instruction that was executed again keeps faulting in the same way, so that executing it once more would
+// hang the program.
 static bool faults_repeatedly(void) {
     enum { MOST = 8 };
     static uint64_t pc, address;
@@ -198,8 +198,8 @@ static bool is_current(const struct zg_block_view *view) {
     return view->state != zg_state_live && zg_lookup_block(view->start, &now) && now.block == view->block;
 }
 
-// For on_finding=continue, with memory tags: makes a freed block usable that was reported. If the memory belongs to
-// another block by now, turns off the thread's tag checks until it allocates or frees.
+// For on_finding=continue with memory tags: makes a reported freed block usable. If its memory belongs to another block
+// by now, turns off the thread's tag checks until the thread allocates or frees.
 static bool resume_tagged_access(const struct work *work, bool is_tagged) {
     uint32_t header = is_tagged ? __atomic_load_n(&verdict.block.block->header, __ATOMIC_ACQUIRE) : 0;
     bool is_there = is_tagged && (uint64_t)work->info->si_addr - verdict.block.start < verdict.block.size;
@@ -215,8 +215,8 @@ static bool resume_tagged_access(const struct work *work, bool is_tagged) {
     return true;
 }
 
-// The program's handler is about to be called: keeps the fault or crash that it is called for, and writes its
-// description to the run's page. zguard reports that if the process ends and the runtime cannot see it.
+// The program's handler is about to be called. Keeps the fault or crash for which it is called, and writes a
+// description to the run's page: zguard reports the fault if the process ends and the runtime cannot see the end.
 static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     enum { FRAMES_LEAST = 8 };
     // Without collect=crashes SIGABRT is left to the program. From now on its handler may end the program by abort.
@@ -240,8 +240,9 @@ static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     zg_handled_publish(work->handled, text.truncated ? 0 : text.count);
 }
 
-// Whether the instruction loads the header word of a freed object. The use of that word then faults a second time,
-// which tells more. A write, a comparison, or a load of a part of the word leads to no second fault: report it at once.
+// Whether the instruction loads the header word of a freed object. The use of that word then faults a second time, and
+// that fault tells the kind of use. A write, a comparison, or a load of a part of the word leads to no second fault:
+// report it at once.
 static bool reads_header(void) {
     return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.is_non_canonical &&
            fault.address == verdict.block.start + (uint64_t)verdict.block.offset && fault.access != zg_fault_write &&
@@ -269,7 +270,8 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     work->ends_go = !work->is_nested && zg_signals_ends_go(work->signal, fault.pc);
     bool ends =
         zg_signals_is_deadly(work->signal) || zg_signals_is_blocked(work->signal, work->context) || work->ends_go;
-    // A crash handler that inspects memory and dies of a fault says nothing about the fault that it handles.
+    // A crash handler that inspects memory and dies of a fault of its own reveals nothing about the fault that it
+    // handles.
     if (work->is_nested && ends) return;
     if (!verdict.freed_memory && !verdict.overrun && !ends) {
         if (!work->is_nested) hold_fault(work, zg_handled_fault);
@@ -317,7 +319,7 @@ static void hold_crash(void *work_pointer, void *unused_1, void *unused_2) {
     hold_fault(work_pointer, zg_handled_crash);
 }
 
-// Reports a fault, of this thread or another one, whose handler still runs when the program ends.
+// Reports a fault, of this thread or another thread, whose handler still runs when the program ends.
 static void work_on_handled(void *work_pointer, void *unused_1, void *unused_2) {
     static siginfo_t info;
     static ucontext_t context; // copied: another thread may continue meanwhile
@@ -387,9 +389,9 @@ static void abandon_report(void) {
 }
 
 // Calls `function` on the fault stack, one thread at a time. False if it was not called or has faulted. A thread that
-// faults while it writes a report does not wait for the fault lock: the lock's owner may wait for that report. If the
-// process dies of the reported fault, keeps the lock: other faulting threads wait until the process is dead, because
-// they would ask zguard for the stacks of threads that are exiting.
+// faults while it writes a report does not wait for the fault lock, because the lock's owner may wait for that report.
+// If the process dies of the reported fault, keeps the lock, so that other faulting threads wait until the process is
+// dead. Otherwise they would ask zguard for the stacks of threads that are exiting.
 static bool work_alone(void (*function)(void *, void *, void *), struct work *work) {
     int tid = work->tid;
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == tid) {
@@ -399,8 +401,8 @@ static bool work_alone(void (*function)(void *, void *, void *), struct work *wo
     if (zg_report_is_mine() || __atomic_load_n(&diagnosis_failed, __ATOMIC_RELAXED)) return false;
     zg_lock_take(&fault_lock);
     __atomic_store_n(&fault_owner, tid, __ATOMIC_RELAXED);
-    // A fault elsewhere in the handler ends the process at once, because it would repeat forever. A fault in `function`
-    // enters the handler again, because the program may have a handler.
+    // A fault elsewhere in the runtime's handler ends the process at once, because it would repeat forever. A fault in
+    // `function` enters the handler again, because the program may have a handler.
     zg_signals_unblock_faults();
     zg_arch_call_on_stack(function, work, NULL, NULL, fault_stack + sizeof fault_stack);
     zg_signals_block_faults();
@@ -457,13 +459,13 @@ static bool strip_fault_tag(struct work *work) {
     work->is_tag_fault = work->signal == SIGSEGV && work->info->si_code == TAG_FAULT;
     if (zg_arch_recover_read(work->context)) return true;
     const struct zg_thread *thread = zg_thread_current_or_null();
-    // The runtime itself has faulted: it may access all of the heap.
+    // The runtime itself has faulted. It may access the whole heap.
     if (work->is_tag_fault && thread && thread->in_runtime) {
         zg_arch_leave_unchecked(work->context);
         return true;
     }
     uint64_t address = (uint64_t)work->info->si_addr;
-    if (!zg_lookup_is_in_heap(address)) return false; // perhaps memory that the program tags itself
+    if (!zg_lookup_is_in_heap(address)) return false; // the program may tag this memory itself
     uint32_t tag = zg_arch_tag(pointer) ? zg_arch_tag(pointer) : tag_in_registers(work->context);
     if (tag) work->pointer = zg_arch_with_tag(address, tag);
     if (tag || !work->is_tag_fault) return false;
@@ -476,8 +478,8 @@ static bool is_in_place(const struct zg_handled *handled, uint64_t context) {
     return __atomic_load_n(&handled->is_taken, __ATOMIC_ACQUIRE) && handled->context == context;
 }
 
-// The process ends: reports the fault whose handler ends it, and faults of other threads that are in their handlers.
-// Waits up to 50 ms for handlers that are about to return.
+// Called when the process ends. Reports the fault whose handler ends the process, and faults of other threads that are
+// in their handlers. Waits up to 50 ms for handlers that are about to return.
 static bool report_handled(struct zg_handled *own, const char *ended_by) {
     const int64_t longest = INT64_C(50000000), step = 5000000;
     static uint32_t never_woken; // futex that is never woken
@@ -556,7 +558,7 @@ static bool is_memory_fault(const struct work *work) {
     return work->info->si_code > 0 && (work->signal == SIGSEGV || work->signal == SIGBUS);
 }
 
-// Diagnoses the cause of the signal. True if nothing is left to do and the program continues.
+// Diagnoses the cause of the signal. True if the fault is resolved and the program continues.
 static bool diagnose_signal(struct work *work) {
     if (work->signal == SIGABRT) {
         note_nested(work);
@@ -578,7 +580,7 @@ static bool diagnose_signal(struct work *work) {
     return false;
 }
 
-// Called after the program's own handler has returned, or if it has none.
+// Called after the program's own handler has returned, or if there is no such handler.
 static void after_program_handler(struct work *work) {
     int signal = work->signal;
     // The handler has reset the action and raised the signal, which stays pending until this handler returns. If it has
@@ -597,7 +599,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     zg_signals_restore_moved_stack(context);
     if (zg_tags_are_on() && strip_fault_tag(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_fill(info))) return;
-    // This signal was sent while the thread diagnoses a fault: deliver it later.
+    // This signal was sent while the thread diagnoses a fault: deliver the signal later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_defer(signal, info, context);
         return;

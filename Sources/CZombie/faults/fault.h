@@ -12,8 +12,8 @@
 void zg_fault_fork_prepare(void);
 void zg_fault_fork_done(bool child);
 void zg_fault_handler(int signal, siginfo_t *info, void *context);
-// The program is about to exit with this status: if it does so in a handler for a fault, reports that fault. `frame`:
-// of the published function, or of the function that libc calls at exit. Any context.
+// Call when the program is about to exit with this status. If it exits in a handler for a fault, reports that fault.
+// `frame`: frame address of the published function, or of the function that libc calls at exit. Any context.
 void zg_fault_before_exit(const uint64_t *frame, int status);
 
 #endif

@@ -13,8 +13,9 @@
 enum {
     CALLS = 128,
     // A program may recover from faults all the time, so descriptions are limited. After RECOVERED_MOST recoveries from
-    // an instruction's faults these are no longer described, and after DESCRIBED_MOST descriptions no fault of the
-    // process is. A fault takes 20 to 27 us with a description (the first one 144), 8 us without; unguarded 2.3 us.
+    // faults of one instruction, its faults are no longer described. After DESCRIBED_MOST descriptions, no fault of the
+    // process is described. A fault takes 20 to 27 us with a description (the first one 144), 8 us without; unguarded
+    // 2.3 us.
     RECOVERED_MOST = 3,
     DESCRIBED_MOST = 512,
     INSTRUCTIONS = 256
@@ -53,8 +54,9 @@ static struct zg_handler_call *note_call(const struct zg_handled *handled) {
     return NULL;
 }
 
-// Returns the counter of recoveries from this instruction's faults. NULL if another instruction has the entry, unless
-// `takes_place`. Two instructions that share an entry reset each other's counter, so that both stay described.
+// Returns the counter of recoveries from this instruction's faults. If another instruction has the entry, returns NULL,
+// or with `takes_place` replaces that instruction. Two instructions that share an entry reset each other's counter, so
+// that neither reaches RECOVERED_MOST.
 static uint32_t *times_recovered(uint64_t pc, bool takes_place) {
     uint64_t index = (pc * UINT64_C(0x9e3779b97f4a7c15)) >> 56;
     if (zg_load(&recovered[index].pc) != pc) {
@@ -182,8 +184,8 @@ static bool is_on_alternate_stack(const struct zg_handled *handled, uint64_t sp)
 }
 
 // Whether the stack pointer is outside the handler: not below the runtime's handler, not below the interrupted stack
-// pointer, and not on the reserve stack. Code that the handler calls is never there, unless the handler has switched to
-// another stack.
+// pointer, and not on the reserve stack. Code that the handler calls never runs outside, unless the handler has
+// switched to another stack.
 static bool is_outside(const struct zg_handled *handled, const struct zg_thread *thread, uint64_t sp) {
     return sp >= handled->interrupted && !is_on_alternate_stack(handled, sp) &&
            sp - (uint64_t)thread->reserve_stack >= thread->reserve_stack_bytes;

@@ -13,7 +13,7 @@
 #include "threads/thread.h"
 
 enum zg_handled_kind {
-    zg_handled_signal, // a signal that was sent: nothing is reported
+    zg_handled_signal, // a sent signal: nothing is reported
     zg_handled_fault,  // SIGSEGV or SIGBUS, with a verdict
     zg_handled_crash,  // another signal that ends programs (collect=crashes)
 };
@@ -24,42 +24,44 @@ struct zg_handled {
     int signal, pid, tid;
     uint32_t thread_number;
     bool is_reported;
-    // Record of a sent signal in whose handler the fault happened; NULL if none.
+    // Record of a sent signal in whose handler this fault happened; NULL if none.
     struct zg_handled *outer;
-    // What the kernel passed to the runtime's handler. On the signal stack, and valid while the program's handler runs.
+    // Arguments that the kernel passed to the runtime's handler. They lie on the signal stack, and are valid while the
+    // program's handler runs.
     uint64_t info, context;
-    // Address in the frame of the runtime's handler. The program's handler runs below it, or on the interrupted stack.
+    // An address in the frame of the runtime's handler. The program's handler runs below this address, or on the
+    // interrupted stack.
     uint64_t entry;
     uint64_t interrupted;            // interrupted stack pointer
     uint64_t stack_low, stack_bytes; // alternate stack; stack_bytes 0 if none
     uint64_t pc;
-    uint64_t text_before; // end of the text on standard error at the call
+    uint64_t text_before; // end of the kept standard error text at the call
     struct zg_verdict verdict;
     struct zg_handler_call *call;   // entry on the run's page; NULL if there is no room or no run
     struct zg_handled_fault *fault; // description on the run's page, or NULL
 };
 
 // Records that the program's handler is about to be called. NULL if there is no room, or if the thread is already in a
-// handler for a fault, which stays the one to report. The thread must not use another thread's state. `here`: an
-// address in the frame of the runtime's handler.
+// handler for a fault: then the earlier fault is the one to report. The thread must not use another thread's state.
+// `here`: an address in the frame of the runtime's handler.
 struct zg_handled *zg_handled_begin(enum zg_handled_kind kind, int signal, const siginfo_t *info, const void *context,
                                     const void *here);
 // Drops the record, because the handler has returned. NULL is ignored.
 void zg_handled_end(struct zg_handled *handled);
 // Removes the fault's description from the run's page: it was reported, or will not be.
 void zg_handled_leave_page(struct zg_handled *handled);
-// The process is about to exit: removes all calls of its handlers from the run's page, except `but`, and with
-// `from_pages` the descriptions of all faults.
+// Call when the process is about to exit. Removes all calls of its handlers from the run's page, except `but`; with
+// `from_pages`, also removes the descriptions of all faults.
 void zg_handled_leave_all(const struct zg_handled *but, bool from_pages);
 // Whether any thread may be in a recorded handler.
 bool zg_handled_is_any(void);
 
 // Returns the call whose handler the thread is still in, NULL if none. Drops the record if the thread has left the
-// handler. For a signal's context, and for the frame of a published function.
+// handler. The first function takes a signal's context, the second the frame of a published function.
 struct zg_handled *zg_handled_around_context(const void *context);
 struct zg_handled *zg_handled_around_frame(const uint64_t *frame);
-// Returns the next call, behind `before` (NULL: the first), in which another thread of this process handles a fault
-// that was not reported. NULL if there is none.
+// Returns the next record, behind `before` (NULL: the first), of a handler in which another thread of this process
+// handles a fault that was not reported. NULL if there is none.
 struct zg_handled *zg_handled_of_other_thread(const struct zg_handled *before);
 
 // Claims room on the run's page for a description of the fault. NULL if there is no room, or if the program has often
@@ -68,9 +70,9 @@ struct zg_handled_fault *zg_handled_claim_page(struct zg_handled *handled);
 // Publishes a description of `bytes` bytes. 0: releases the room instead.
 void zg_handled_publish(struct zg_handled *handled, uint64_t bytes);
 
-// The thread is about to jump to this stack pointer: drops its record if that leaves the handler.
+// Call when the thread is about to jump to this stack pointer. Drops its record if the jump leaves the handler.
 void zg_handled_jump(uint64_t sp);
-// A thread that has a record has called a published function: drops the record if the handler was left.
+// Call when a thread that has a record calls a published function. Drops the record if the handler was left.
 void zg_handled_check_left(const uint64_t *frame);
 // Drops all records in the child of a fork: they are about the parent's faults.
 void zg_handled_after_fork_in_child(void);

@@ -6,7 +6,7 @@
 #include "platform/os.h"
 
 static uint32_t wanted, was_reported;
-// The naming thread. Its pid is checked because the child of a fork has no such thread.
+// State of the naming thread. Its pid is checked because the child of a fork has no such thread.
 static int listener_pid, listener_tid;
 
 bool zg_namer_is_waiting(void) {
@@ -14,7 +14,8 @@ bool zg_namer_is_waiting(void) {
     return pid && pid == zg_os_pid() && listener_tid != zg_os_tid();
 }
 
-// The wait is limited: the naming thread may need a lock that the dying thread holds, or a thread that waits for it.
+// The wait is limited: the naming thread may be blocked by a lock that the dying thread holds, or by a thread that
+// waits for the dying thread.
 bool zg_namer_request(void) {
     const int64_t longest = INT64_C(10000000000), step = 100000000;
     if (!zg_namer_is_waiting()) return false;

@@ -11,8 +11,8 @@ bool zg_namer_is_waiting(void);
 // Requests a report of the last written finding. True if it was reported. Signal context; takes up to ten seconds.
 bool zg_namer_request(void);
 
-// For the naming thread. Await returns when the process is about to die of a finding; done tells the dying thread that
-// the finding was reported.
+// For the naming thread. zg_namer_await returns when the process is about to die of a finding; zg_namer_done tells the
+// dying thread that the finding was reported.
 void zg_namer_await(void);
 void zg_namer_done(void);
 

@@ -25,9 +25,9 @@
 #define SA_EXPOSE_TAGBITS 0x800
 #endif
 
-// Signals from FIRST_COLLECTED on are managed with collect=crashes only: they only end programs. Programs use SIGSYS to
-// emulate system calls. For SIGSYS and the limit signals the runtime's handler is installed only while the program has
-// none.
+// Signals from FIRST_COLLECTED on end programs without being faults, so they are managed with collect=crashes only.
+// Programs use SIGSYS to emulate system calls. For SIGSYS and the limit signals the runtime's handler is installed only
+// while the program has none.
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
@@ -46,11 +46,11 @@ static struct zg_lock lock;
 // Shared: a language runtime that makes its own system calls (Go) was loaded late, and takes the runtime's stacks for
 // the program's.
 static enum { stacks_are_ours, stacks_are_shared, stacks_are_the_programs } stacks;
-static zg_signals_handler *handler; // the runtime's
+static zg_signals_handler *handler; // the runtime's own handler
 // Bit i: managed_signals[i] is managed. Its handler in the kernel is the runtime's or, as is_for_us says, the
 // program's.
 static uint32_t installed;
-// SWIFT_BACKTRACE asks for Swift's crash report. True until the environment was read.
+// True if SWIFT_BACKTRACE asks for Swift's crash report, and until the environment was read.
 static bool swift_was_asked = true;
 // Process that the table describes. A child of vfork shares the memory, but has its own signal actions.
 static int owner;
@@ -105,7 +105,8 @@ static void set_program_action(int index, const struct sigaction *action) {
 static int install(int signal, int program_flags) {
     struct sigaction ours = {.sa_sigaction = handler};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (program_flags & SA_RESTART);
-    if (zg_tags_are_on()) ours.sa_flags |= SA_EXPOSE_TAGBITS; // Linux 5.11; older kernels ignore it
+    // The flag exists since Linux 5.11; older kernels ignore it.
+    if (zg_tags_are_on()) ours.sa_flags |= SA_EXPOSE_TAGBITS;
     sigfillset(&ours.sa_mask);
     return real_action(signal, &ours, NULL);
 }
@@ -133,8 +134,8 @@ static void drop_lock(const struct mask *before) {
 
 static bool is_swift_crash_handler(const struct sigaction *action);
 
-// Signals that some thread keeps unblocked while the program believes that they are blocked (zg_signals_mask). The
-// runtime's handler comes first from then on.
+// Signals that some thread keeps unblocked while the program believes that they are blocked (zg_signals_mask). For
+// these signals, the runtime's handler is called first from then on.
 static uint64_t ever_hidden;
 
 static bool is_for_us(int index, const struct sigaction *action) {
@@ -150,7 +151,7 @@ static void manage(int signal) {
     struct sigaction old;
     bool may_ask = zg_os_may_call(SYS_rt_sigaction); // a seccomp filter may forbid it
     take_lock(&before);
-    // Leave an ignored SIGABRT alone: programs that this one executes inherit that.
+    // Leave an ignored SIGABRT alone: programs that this program executes inherit the ignored action.
     if (may_ask && !(installed >> index & 1) && real_action(signal, NULL, &old) == 0 &&
         !(signal == SIGABRT && old.sa_handler == SIG_IGN)) {
         set_program_action(index, &old);
@@ -179,7 +180,7 @@ void zg_signals_release_stack(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (!thread || !thread->alternate_stack) return;
     stack_t now, none = {.ss_flags = SS_DISABLE};
-    // The kernel refuses while a handler runs on it: try again later.
+    // The kernel refuses the change while a handler runs on this stack: try again later.
     if (zg_os_alternate_stack(NULL, &now) == 0 && is_ours(&now) && zg_os_alternate_stack(&none, NULL) != 0) return;
     thread->alternate_stack = NULL;
 }
@@ -204,7 +205,7 @@ void zg_signals_fork_release(void) { restore_mask(&before_fork); }
 void zg_signals_start(zg_signals_handler *for_faults) {
     handler = for_faults;
     owner = zg_os_pid();
-    libcs_mask(); // look it up before a handler can need it
+    libcs_mask(); // find libc's function now, before a handler needs it
     char scratch[8];
     const char *backtrace = zg_config_variable("SWIFT_BACKTRACE", scratch, sizeof scratch);
     swift_was_asked = backtrace && *backtrace;
@@ -218,7 +219,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
         zg_module_function(exported_by_go))
         __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
-    zg_unwind_recovers = (installed & 3) == 3; // SIGSEGV and SIGBUS
+    zg_unwind_recovers = (installed & 3) == 3; // both SIGSEGV and SIGBUS are managed
 }
 
 void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
@@ -226,7 +227,7 @@ void zg_signals_watch_aborts(zg_signals_handler *for_faults) {
     if (!(__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index_of(SIGABRT) & 1)) manage(SIGABRT);
 }
 
-// The program installs a handler with SA_ONSTACK.
+// Call when the program installs a handler with SA_ONSTACK.
 static void note_on_stack(void) {
     if (!zg_config.handle_signals || __atomic_load_n(&stacks, __ATOMIC_RELAXED) != stacks_are_ours) return;
     if (zg_module_function(exported_by_go)) {
@@ -263,7 +264,8 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     if (action) {
         set_program_action(index, action);
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
-        else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags); // the program's handler may be installed
+        // The kernel may have the program's handler.
+        else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags);
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
     drop_lock(&before);
@@ -273,12 +275,13 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
 
 // A fault whose signal is blocked ends the process without calling a handler, so nothing would be reported. Many
 // programs block all signals in all threads but one. The fault signals therefore stay unblocked, and the thread records
-// that the program believes that they are blocked, together with the rest of the mask. If a jump or a context restores
-// another mask, the rest does not match and the record is void. Without such a rest no signal is kept unblocked.
+// that the program believes that they are blocked, together with the other signals of the mask. If a jump or a context
+// restores another mask, the other signals do not match and the record is void. If the mask has no other signals, no
+// signal is kept unblocked.
 static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
 
-// With collect=crashes the same holds for other signals that instructions raise, while the program has no handler for
-// them. The kernel would call the program's handler for a signal that the program believes to be blocked.
+// With collect=crashes, other signals that instructions raise are treated in the same way, while the program has no
+// handler for them. The kernel would call the program's handler for a signal that the program believes to be blocked.
 static uint64_t crashes_of_instructions(void) {
     static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
     uint64_t signals = 0;
@@ -325,7 +328,8 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         if (!(held_back & ~kept_open)) kept_open = faults;
         uint64_t rest = held_back & ~kept_open;
         uint64_t hidden = rest ? wanted_now & kept_open & ~before : 0, open = wanted_now & ~hidden;
-        // Store the record before the mask changes: a handler in between sees a mask that does not match.
+        // Store the record before the mask changes: a signal handler that runs in between recognizes that the record
+        // does not match the mask.
         thread->hidden_with = rest;
         thread->faults_hidden = hidden;
         if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
@@ -370,7 +374,8 @@ bool zg_signals_defer_blocked(int signal, siginfo_t *info, void *context) {
 }
 
 void zg_signals_defer(int signal, siginfo_t *info, void *context) {
-    // Block the signal for real. Sent again, it stays pending for this thread or another one that takes it.
+    // Block the signal in the kernel. It is sent again and then stays pending for this thread, or for another thread
+    // that takes it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
     zg_os_mask_signals(SIG_BLOCK, bit, NULL);
     __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);
@@ -425,7 +430,8 @@ void zg_signals_restore_moved_stack(void *context_pointer) {
     ucontext_t *context = context_pointer;
     struct zg_thread *thread = thread_behind_moved(zg_arch_stack_pointer(context));
     if (!thread) return;
-    // The handler was left unnoticed. Change the context, too: the kernel restores the alternate stack from it.
+    // The runtime did not notice that the program left the handler. Change the context, too: the kernel restores the
+    // alternate stack from it.
     stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
     if (give_back_from_reserve(thread)) context->uc_stack = theirs;
 }
@@ -492,7 +498,7 @@ bool zg_signals_by_number(long number, long a, long b, long c, long d, long *res
     if (!zg_config.handle_signals || !owner) return false;
     if (number == SYS_sigaltstack) {
         stack_t old;
-        // Unreadable: let the kernel return EFAULT.
+        // Unreadable memory: let the kernel return EFAULT.
         if (b && zg_os_read_memory(&old, (uint64_t)b, sizeof old) != sizeof old) return false;
         *result = zg_signals_stack((const stack_t *)a, (stack_t *)b);
         return true;
@@ -512,7 +518,8 @@ void zg_signals_add_stack(void *start, uint64_t bytes) {
     thread->alternate_stack = start;
     thread->alternate_stack_bytes = bytes;
     stack_t old, ours = {.ss_sp = start, .ss_size = bytes};
-    if (zg_os_alternate_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return; // the program has one already
+    // The program already has an alternate stack.
+    if (zg_os_alternate_stack(NULL, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;
     if (zg_os_alternate_stack(&ours, NULL) != 0) zg_stats_degrade(zg_degradation_no_alternate_stack);
 }
 
@@ -528,15 +535,15 @@ void zg_signals_remove_stack(void *start) {
 static bool is_swift_crash_handler(const struct sigaction *action) {
     static const int handled[] = {SIGQUIT, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
     static const int flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    // Signals that cannot be blocked, whatever the mask says: libc's own two, SIGKILL and SIGSTOP.
+    // Signals that cannot be blocked, even if the mask contains them: libc's own two, SIGKILL and SIGSTOP.
     uint64_t never = UINT64_C(3) << 31 | UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1), open = 0, mask;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(handled); i++) open |= UINT64_C(1) << (handled[i] - 1);
     __builtin_memcpy(&mask, &action->sa_mask, sizeof mask);
     return (mask | never) == ~open && (action->sa_flags & (flags | SA_RESETHAND | SA_RESTART)) == flags;
 }
 
-// Whether to skip Swift's crash report: the options say so, or the finding was reported with symbol names; and
-// SWIFT_BACKTRACE does not ask for the report.
+// Whether to skip Swift's crash report: if the options say so, or if the finding was reported with symbol names; but
+// not if SWIFT_BACKTRACE asks for the report.
 static bool is_swift_report_redundant(const struct sigaction *action, bool is_reported) {
     bool may_be_skipped = zg_config.swift_backtrace == zg_swift_backtrace_skip ||
                           (is_reported && zg_config.swift_backtrace == zg_swift_backtrace_auto);
@@ -551,7 +558,7 @@ bool zg_signals_is_default(int signal) {
     return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
 }
 
-// Go code has no unwind information, which tells it from other code.
+// Unlike other code, Go code has no unwind information.
 bool zg_signals_ends_go(int signal, uint64_t pc) {
     int index = index_of(signal);
     if (!is_program_of_go || index < 0) return false;
@@ -580,9 +587,9 @@ static void call_handler(void *call_pointer, void *info, void *context) {
     else call->action.sa_handler(call->signal);
 }
 
-// Call of a handler on the interrupted stack, while the runtime's frames are on the alternate stack. A second signal
-// would begin at the top of that stack and overwrite them. So the kernel knows only the part below them until the
-// runtime's handler returns, which restores the whole stack.
+// State of the call of a handler that runs on the interrupted stack, while the runtime's frames are on the alternate
+// stack. A second signal would begin at the top of the alternate stack and overwrite these frames. So the kernel is
+// told only the part below them, until the runtime's handler returns, which restores the whole stack.
 struct interrupted_call {
     struct call *call;
     struct zg_thread *thread;
@@ -608,8 +615,8 @@ static void call_on_interrupted(void *call_pointer, void *info, void *context) {
     call->thread->lowered.bytes = bytes;
 }
 
-// Returns the part of the alternate stack below `here`; the runtime needs everything above. ss_size is 0 if too little
-// would be left for the runtime's handler.
+// Returns the part of the alternate stack below `here`; the runtime needs the part above `here`. ss_size is 0 if too
+// little would be left for the runtime's handler.
 static stack_t part_below(const ucontext_t *interrupted, const void *here) {
     enum { BELOW_FRAME = 4 << 10, LEAST = 24 << 10 };
     const stack_t *whole = &interrupted->uc_stack;
@@ -669,10 +676,11 @@ static bool has_run_over(const siginfo_t *info, const void *context) {
     return info->si_signo == SIGSEGV && info->si_code > 0 && address - (sp - REACH) < REACH + ZG_PAGE_BYTES;
 }
 
-// Calls a handler on the alternate stack, but moves a handler of stack overflows from a small one (Rust's: 8 KiB). Such
-// a handler ends the program by abort. With collect=crashes SIGABRT has a handler, and a small stack has no room for a
-// second signal frame. The handler then runs on the thread's reserve stack, which is the kernel's alternate stack
-// meanwhile. If it is left by a jump, zg_signals_leave_handler or zg_signals_restore_moved_stack restores the program's stack.
+// Calls a handler on the alternate stack. If that stack is small (Rust's has 8 KiB), moves a handler of stack overflows
+// to another stack: such a handler ends the program by abort, with collect=crashes SIGABRT has a handler, and a small
+// stack has no room for a second signal frame. The handler then runs on the thread's reserve stack, which is the
+// kernel's alternate stack meanwhile. If the program leaves the handler by a jump, zg_signals_leave_handler or
+// zg_signals_restore_moved_stack restores the program's stack.
 static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     enum { SMALL = 16 << 10 };
     struct zg_thread *thread = zg_thread_current_or_null();
@@ -695,10 +703,10 @@ static void call_with_room(struct call *call, siginfo_t *info, void *context) {
     give_back_stack(thread);
 }
 
-// Whether the interrupted stack cannot be used: the runtime's handler is on it already, or it is known to be used up.
+// Whether the interrupted stack cannot be used: the runtime's handler already runs on it, or it is known to be used up.
 // `here`: the current stack pointer.
 static bool has_no_room(const ucontext_t *interrupted, uint64_t sp, uint64_t here) {
-    // Take the alternate stack from the context: with SS_AUTODISARM the thread has none now.
+    // Read the alternate stack from the context, because with SS_AUTODISARM the thread has no alternate stack now.
     uint64_t start = (uint64_t)interrupted->uc_stack.ss_sp, bytes = interrupted->uc_stack.ss_size;
     if (here - start >= bytes || sp - start < bytes) return true;
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();
@@ -706,7 +714,8 @@ static bool has_no_room(const ucontext_t *interrupted, uint64_t sp, uint64_t her
 }
 
 // Makes the process die when the handler returns, of the same signal with the same siginfo. The instruction alone may
-// not fault again if other threads change the mapping. No other thread may begin a report, which would be cut off.
+// not fault again if other threads change the mapping. Keeps other threads from beginning a report, which would be cut
+// off.
 static void default_action(int signal, const siginfo_t *info, ucontext_t *interrupted) {
     struct sigaction none = {.sa_handler = SIG_DFL};
     zg_report_close_for_good();
@@ -720,7 +729,7 @@ static void default_action(int signal, const siginfo_t *info, ucontext_t *interr
     } else if (done) {
         zg_os_raise_again(signal, info);
     } else {
-        // Refused by a seccomp filter. A fault whose signal is blocked ends the process as well.
+        // A seccomp filter has refused the call. A fault whose signal is blocked ends the process as well.
         sigaddset(&interrupted->uc_sigmask, signal);
     }
 }
@@ -787,14 +796,14 @@ void zg_signals_call_program_handler(int signal, siginfo_t *info, void *context)
         return;
     }
     if (call.action.sa_flags & SA_RESETHAND) {
-        struct sigaction none = call.action; // the kernel keeps flags and mask, too
+        struct sigaction none = call.action; // keeps flags and mask, as the kernel does
         none.sa_handler = SIG_DFL;
         zg_signals_action(signal, &none, NULL);
     }
     uint64_t sp = zg_arch_stack_pointer(context);
     bool on_interrupted_stack = wants_interrupted_stack(&call.action) && !has_no_room(context, sp, (uint64_t)&call);
     // Write to the stack, as the kernel would have done: if that faults, the process ends now, because fault signals
-    // are blocked. In the handler, which may block no signal, the fault would repeat forever.
+    // are blocked. In the program's handler, which may block no signals, the fault would repeat forever.
     if (on_interrupted_stack) *(volatile uint64_t *)((sp - ZG_ARCH_RED_ZONE - sizeof(uint64_t)) & ~UINT64_C(7)) = 0;
     uint64_t mask = mask_of(context), extra;
     __builtin_memcpy(&extra, &call.action.sa_mask, sizeof extra);
@@ -815,9 +824,10 @@ void zg_signals_end_reported(int signal, siginfo_t *info, void *context, bool is
     struct sigaction action = index < 0 ? (struct sigaction){.sa_handler = SIG_DFL} : wanted_action(index);
     bool is_swifts = is_swift_crash_handler(&action);
     if (!is_swifts || !is_swift_report_redundant(&action, is_reported)) {
-        if (is_swifts) zg_report_wait_until_shown(); // the runtime's report first
+        if (is_swifts) zg_report_wait_until_shown(); // shows the runtime's report before Swift's
         zg_signals_call_program_handler(signal, info, context);
     }
-    // Swift's handler has removed itself: the instruction would fault again, and the same finding would be made again.
+    // Swift's handler has removed itself, so the instruction would fault again and the same finding would be made
+    // again.
     if (is_swifts) default_action(signal, info, context);
 }

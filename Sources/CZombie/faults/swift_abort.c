@@ -74,8 +74,8 @@ static bool find_in_message(const char *message, struct zg_finding *finding) {
     return false;
 }
 
-// Finds a text that the Swift runtime formatted in a stack frame, by how it begins, and copies it. Returns its address;
-// 0 if there is none. It may begin at any byte: AArch64 does not align character arrays.
+// Finds a text that the Swift runtime formatted in a stack frame, by the beginning of the text, and copies it. Returns
+// the text's address; 0 if there is none. The text may begin at any byte: AArch64 does not align character arrays.
 static uint64_t find_on_stack(const struct stack *stack, const char *start, char text[MESSAGE_BYTES + 1]) {
     uint64_t first, here, count = stack->count * sizeof first;
     const char *bytes = (const char *)stack->words;
@@ -91,8 +91,9 @@ static uint64_t find_on_stack(const struct stack *stack, const char *start, char
     return 0;
 }
 
-// Returns the return address of the call that began the earlier access; 0 if not found. It is in the runtime's record
-// for debuggers: text, thread id, number of frames, their address (RuntimeErrorDetails::Thread in Runtime/Debug.h).
+// Returns the return address of the call that began the earlier access; 0 if not found. The address is in the Swift
+// runtime's record for debuggers: text, thread id, number of frames, their address (RuntimeErrorDetails::Thread in
+// Runtime/Debug.h).
 static uint64_t find_frame(const struct stack *stack, uint64_t text) {
     uint64_t frame;
     for (uint64_t i = 0; i + 3 < stack->count; i++)
@@ -104,7 +105,7 @@ static uint64_t find_frame(const struct stack *stack, uint64_t text) {
 
 static bool is_modification(const char *text) { return find_text(text, "(a modification)") != NULL; }
 
-// Parses what reportExclusivityConflict (Exclusivity.cpp) leaves on the stack.
+// Parses the texts that reportExclusivityConflict (Exclusivity.cpp) leaves on the stack.
 static bool find_conflict(const struct stack *stack, struct zg_finding *finding) {
     char text[MESSAGE_BYTES + 1];
     static const char start[] = "Simultaneous accesses to 0x";

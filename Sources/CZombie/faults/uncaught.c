@@ -11,7 +11,8 @@
 #include "threads/thread.h"
 
 // Layout of an exception header: offset of its exception class, and size; the exception object follows. A dependent
-// exception (rethrown from an exception_ptr) has a header alone, with the object's address at `dependent_at`.
+// exception (rethrown from an exception_ptr) consists of a header only, which has the object's address at
+// `dependent_at`.
 struct layout {
     uint64_t class, class_at, header_bytes, dependent_at;
 };

@@ -1,13 +1,13 @@
-// Finds where the error was thrown that ends the program: a C++ exception, from the C++ runtime's data, or a Swift
-// error, as observed at the throw (process/throws.c). Signal context; no lock.
+// Finds the throw of the error that ends the program: a C++ exception, from the C++ runtime's data, or a Swift error,
+// as observed at the throw (process/throws.c). Signal context; no lock.
 
 #ifndef ZG_UNCAUGHT_H
 #define ZG_UNCAUGHT_H
 
 #include "platform/base.h"
 
-// Returns the depot id of the stack where the error was thrown because of which the calling thread raises this signal.
-// 0 if there was no error or its stack is unknown. `is_own`: the process raised the signal itself.
+// Returns the depot id of the throw stack of the error because of which the calling thread raises this signal. 0 if
+// there was no error or its stack is unknown. `is_own`: the process raised the signal itself.
 uint32_t zg_uncaught_thrown_at(int signal, bool is_own);
 
 #endif

@@ -30,7 +30,7 @@ static void cut(char *to, const char *from, uint64_t capacity) {
 bool zg_annotations_set(const char *key, const char *value) {
     char name[ZG_ANNOTATION_KEY_BYTES];
     cut(name, key, sizeof name);
-    // In the child of a fork the lock may stay taken for good.
+    // In the child of a fork, the lock may be held forever by a thread that the child lacks.
     if (!zg_lock_take_within(&lock, LONGEST_WAIT_NS)) return false;
     struct zg_annotation *annotation = find(name);
     if (annotation) {

@@ -9,7 +9,8 @@
 struct zg_crash {
     int signal, code;
     struct zg_registers registers;
-    // Stack at which the error was thrown that ends the program; 0 if none or unknown, or if the access stack shows it
+    // Throw stack of the error that ends the program; 0 if there is none, if it is unknown, or if the access stack
+    // shows it
     uint32_t thrown_stack;
     const char *message; // message from the code that ended the program; NULL if none
 };

@@ -82,7 +82,7 @@ bool zg_describe_class(const struct zg_finding *finding, int level, struct zg_te
     if (class.language != zg_language_swift) return false;
     uint64_t metadata = class.pointer;
     for (; level > 0; level--) {
-        uint64_t words[2]; // the kind, 0 for a class, and the superclass
+        uint64_t words[2]; // the metadata kind (0 for a class), and the superclass
         if (zg_os_read_memory(words, metadata, sizeof words) != sizeof words || words[0] || !words[1]) return false;
         metadata = words[1];
     }

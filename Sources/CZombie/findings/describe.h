@@ -11,7 +11,7 @@
 
 // Sets access, member and details of a finding from the trap word that was used and the offset into it.
 void zg_describe_trap(struct zg_finding *finding, const struct zg_zombie_hit *hit);
-// Adds details of the blocks before and after an address; NULL if there is none.
+// Adds details of the blocks before and after an address. Each may be NULL if there is none.
 void zg_describe_neighbours(struct zg_finding *finding, const struct zg_block_view *before,
                             const struct zg_block_view *after);
 // Writes the name of the property that the finding is about. Returns false if there is none or it is unknown.

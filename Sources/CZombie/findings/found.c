@@ -80,7 +80,7 @@ void zg_found_misused(const struct zg_block_view *view, uint64_t address, const 
     bool is_dead = view && view->state != zg_state_live;
     struct zg_finding finding =
         new_finding(is_dead ? zg_finding_use_after_free : zg_finding_invalid_free, ZG_ACCESS(read), address, view);
-    finding.fatal = false; // the block was only queried
+    finding.fatal = false; // querying a block is harmless
     zg_finding_detail_text(&finding, "call", call);
     if (!is_dead) zg_finding_detail_text(&finding, "what", what);
     zg_found_report(&finding);
@@ -103,7 +103,7 @@ static void found_change(enum zg_finding_kind kind, const struct zg_block_view *
     struct zg_finding finding = new_finding(kind, ZG_ACCESS(write), view->start + change->offset, view);
     finding.block.offset = (int64_t)change->offset;
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
-    // Before the block there is no offset, only the address.
+    // An address before the block has no offset; only the address is reported.
     if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);
     zg_finding_detail_number(&finding, "length", change->length, false);
     zg_finding_detail_number(&finding, "old", change->old, true);
@@ -118,7 +118,7 @@ void zg_found_write_after_free(const struct zg_block_view *view, const struct zg
 
 void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change, const char *found_by) {
     struct zg_block_view block = *view;
-    block.state = zg_state_live; // live until now; the stack of a free that finds the change is the access stack
+    block.state = zg_state_live; // live until now; if a free finds the change, its stack is the access stack
     block.free_stack = block.free_thread = 0;
     found_change(zg_finding_heap_overflow, &block, change, found_by);
 }

@@ -1,7 +1,7 @@
-// Creates findings of heap errors and passes them to the report; one function for each kind of heap event.
-// Never inlined: a finding is a large local variable, and the caller's stack may be small.
-// Reporting allocates nothing and makes plain system calls, so it also runs in signal handlers. The report lock is last
-// in rank: no other lock is taken under it.
+// Creates findings of heap errors and passes them to the report; one function for each kind of heap event. Never
+// inlined: a finding is a large local variable, and the caller's stack may be small. Reporting allocates nothing and
+// makes plain system calls, so it also runs in signal handlers. The report lock is the innermost: no other lock is
+// taken while it is held.
 
 #ifndef ZG_FOUND_H
 #define ZG_FOUND_H
@@ -13,11 +13,11 @@
 
 // Records the stack of the published function's caller as the access stack.
 ZG_NOINLINE void zg_found_capture(struct zg_finding *finding);
-// Writes the finding unless an equal one was written before; returns false then. If the options ask for it, requests
-// that the program be aborted when the runtime is left (zg_thread.deferred_work).
+// Writes the finding; returns false without writing if an equal finding was written before. If the options ask for it,
+// requests that the program be aborted when the runtime is left (zg_thread.deferred_work).
 bool zg_found_report(struct zg_finding *finding);
-// Adds crash details to a finding with which on_finding=abort ends the program. `end` is the caller's storage, `frame`
-// that of the published function. Set at start-up if crashes are collected, otherwise NULL.
+// Adds crash details to a finding with which on_finding=abort ends the program. `end` is storage of the caller, `frame`
+// the frame of the published function. The pointer is set at start-up if crashes are collected, otherwise NULL.
 extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
 // `never`: later findings do not abort the program, because it is exiting already.
 void zg_found_never_abort(bool never);
@@ -27,21 +27,21 @@ ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t
 // `view`: the block that contains the address, or NULL if none does.
 ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,
                                        const char *freed_with);
-// Reports an address passed to a function that only queries a block, when the address is not that of a live block.
-// `view` as above; the block may be a freed one.
+// Reports an address passed to a function that only queries a block, if no live block begins there. `view`: the block
+// that contains the address, which may be freed, or NULL.
 ZG_NOINLINE void zg_found_misused(const struct zg_block_view *view, uint64_t address, const char *what,
                                   const char *call);
 ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                            uint64_t freed_size);
-// Changed bytes of a freed block: `length` bytes from `offset`; the first changed from `old` to `now`.
+// Reports changed bytes of a freed block: `length` bytes from `offset`; the first changed from `old` to `now`.
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
 };
 ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
                                            const char *found_by);
-// Reports changed bytes in the red zones of an isolated block. `offset` counts from the block's start; before the block
-// it is negative as a signed number. The block is live, or being freed.
+// Reports changed bytes in the red zones of an isolated block. `offset` counts from the block's start; read as a signed
+// number, it is negative in front of the block. The block is live or being freed.
 ZG_NOINLINE void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change,
                                   const char *found_by);
 

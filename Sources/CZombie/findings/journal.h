@@ -8,11 +8,11 @@
 #include "platform/base.h"
 
 void zg_journal_add(const char *line, uint64_t bytes);
-// Like `finding` and `finding_count` of zg_api. The report lock is held.
+// Like the functions `finding` and `finding_count` of zg_api, but called with the report lock held.
 uint64_t zg_journal_get(uint64_t index, char *text, uint64_t capacity);
 uint64_t zg_journal_count(uint64_t *first_kept);
 extern struct zg_kept_lines zg_journal;
-// Incremented at each line; a futex, woken then.
+// Futex word: incremented at each line, which wakes its waiters.
 extern uint32_t zg_journal_word;
 
 #endif

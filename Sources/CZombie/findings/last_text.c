@@ -12,7 +12,7 @@ enum { RING_BYTES = ZG_KEPT_WRITES_BYTES, MOST_BYTES = 1000, NO_TID = 0 };
 struct record {
     uint32_t at;       // the record's own position; another value if it was overwritten
     uint32_t previous; // position of the previous record
-    uint32_t tid;      // NO_TID until complete
+    uint32_t tid;      // tid of the writer; NO_TID until the record is complete
     uint32_t count;    // bytes of text after the record
 };
 

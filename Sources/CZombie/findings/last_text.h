@@ -7,8 +7,8 @@
 #include "include/zg_kept_text.h"
 #include "platform/base.h"
 
-// Keeps text that the calling thread writes to descriptor 2, if readable: the first 1000 bytes of a call, 128 KiB in
-// all.
+// Keeps text that the calling thread writes to descriptor 2: the first 1000 bytes of each call, 128 KiB in all. Ignores
+// unreadable text.
 void zg_last_text_note(const void *bytes, uint64_t count);
 // The kept text; read it with zg_kept_writes_get.
 extern struct zg_kept_writes zg_last_text;

@@ -8,7 +8,7 @@
 
 enum { MOST = 1024, DUE_LEAST = 1000 };
 
-static uint64_t keys[MOST]; // if full, later findings are written each time, which does no harm
+static uint64_t keys[MOST]; // if the table is full, later findings are written each time, which does no harm
 static struct repeat {
     uint64_t waiting, written;
     struct zg_finding finding;

@@ -1,6 +1,6 @@
 // Writes reports: one finding at a time, each new one exactly once. A finding that cannot be written to the report file
-// is written as text to standard error, or else counted as lost.
-// Cold and signal context; one lock, last in rank.
+// is written as text to standard error, or else counted as lost. Cold and signal context; one lock, which is the
+// innermost.
 
 #include "findings/report.h"
 
@@ -16,7 +16,7 @@
 #include "zombies/zombie.h"
 
 static struct zg_lock report_lock;
-static int lock_owner; // tid: a fault during the write must not wait for its own thread
+static int lock_owner; // tid: a thread that faults while it writes must not wait for itself
 #define LONGEST_WAIT_NS INT64_C(10000000000)
 
 static bool take_lock_or_time_out(void) {
@@ -71,7 +71,7 @@ static void write_all_repeats(void *unused_1, void *unused_2, void *unused_3) {
     write_repeats(true);
 }
 
-// Uses a static stack: the thread may be on a small alternate stack of the program.
+// Static storage for a stack: the thread may be on a small alternate stack of the program.
 void zg_report_close_for_good(void) {
     static char stack[32 << 10] __attribute__((aligned(64)));
     if (zg_report_is_mine() || !take_lock_or_time_out() || !zg_repeats_have_unwritten()) return;
@@ -132,9 +132,9 @@ static bool lose_finding(const struct zg_finding *finding, bool (*is_new)(const 
 }
 
 bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
-    if (zg_report_is_mine()) return lose_finding(finding, is_new); // a fault inside the report writer
-    // A thread may fault after it took the lock and before it is recorded as owner. The wait has a limit because it
-    // would wait for itself.
+    if (zg_report_is_mine()) return lose_finding(finding, is_new); // the report writer itself has faulted
+    // A thread may fault after it took the lock and before it is recorded as owner. It would then wait for itself, so
+    // the wait has a limit.
     if (!take_lock_or_time_out()) return lose_finding(finding, is_new);
     if (!is_new(finding)) {
         zg_report_unlock(false);
@@ -146,7 +146,7 @@ bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const stru
     zg_report_begin_line(&text);
     zg_report_put_json(&text, finding);
     if (!text.truncated) zg_journal_add(text.bytes, text.count - 1);
-    // If zguard was killed, the file waits for the next zguard; write the text to standard error as well.
+    // If zguard was killed, only the next zguard reads the file; write the text to standard error as well.
     bool is_told = written;
     if (zg_config.report_path[0]) {
         written = !text.truncated && zg_report_write_to_path(&text);

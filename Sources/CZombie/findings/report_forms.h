@@ -11,14 +11,15 @@
 
 void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding);
 void zg_report_put_text(struct zg_text *text, const struct zg_finding *finding);
-// Writes the stacks. zg_report_put_text omits them if error_text asks for one line and the program continues.
+// Writes the stacks. zg_report_put_text omits the stacks if error_text asks for one line and the program continues.
 void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding);
 bool zg_report_is_shortened(const struct zg_finding *finding);
-// Writes in one line how often the finding occurred again.
+// Writes one line about how often the finding occurred again.
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding);
 
-// Finds the image that contains `pc`, a frame of a current stack, or of an older one (`is_past`). For a current stack
-// the loaded image wins; an unloaded one counts, too, because a call may jump to unloaded code.
+// Finds the image that contains `pc`, a frame of a current or of an older stack (`is_past`). For a current stack the
+// loaded image is preferred to an unloaded one. The unloaded one counts as well, because a call may jump to unloaded
+// code.
 ZG_INLINE bool zg_report_find_image(uint64_t pc, bool is_past, struct zg_module *module) {
     return (!is_past && zg_module_find(pc, module)) || zg_unloaded_find(pc, module);
 }

@@ -21,7 +21,7 @@
 static void put_time(struct zg_text *text) {
     uint64_t now = zg_os_clock_ns(CLOCK_REALTIME), seconds = now / 1000000000u, days = seconds / 86400;
     uint64_t left = seconds % 86400;
-    // Days to a civil date, counted in eras of 400 years beginning on 1 March (proleptic Gregorian calendar).
+    // Converts days to a civil date, in eras of 400 years that begin on 1 March (proleptic Gregorian calendar).
     uint64_t shifted = days + 719468, era = shifted / 146097, day_of_era = shifted % 146097;
     uint64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
@@ -55,7 +55,7 @@ static void put_hex(struct zg_text *text, const char *name, uint64_t value) {
     zg_text_json_hex(text, value);
 }
 
-// Subtract 1 from a stored frame, a return address, to get an address in the call.
+// Subtract 1 from a return address to get an address within the call instruction.
 static void put_frame(struct zg_text *text, uint64_t frame, bool is_past) {
     uint64_t pc = frame - 1;
     struct zg_module module;
@@ -120,8 +120,7 @@ static uint32_t live_class(const struct zg_block_view *block) {
     return zg_class_may_be_pointer(pointer) ? zg_class_number(pointer, zg_language_swift) : 0;
 }
 
-// Writes what the code would have done next with the object, and its superclasses, which tell whose methods these may
-// be.
+// Writes the object's next uses in the code, and its superclasses, to which the methods used may belong.
 static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     enum { LEVELS = 8 };
     char bytes[256];
@@ -130,7 +129,7 @@ static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     for (int i = 0; i < finding->next_count; i++) {
         const struct zg_ahead_use *use = &finding->next[i];
         zg_text_init(&name, bytes, sizeof bytes);
-        // Without the property's name, the later uses must not appear as the first ones.
+        // Without the property's name, later uses of the object must not be reported as its first use.
         if (!use->is_call && !zg_describe_property(finding, use->byte, &name)) break;
         if (i) zg_text_char(text, ',');
         zg_text_string(text, use->is_call    ? "{\"access\":\"call\""
@@ -158,7 +157,7 @@ static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_char(text, ']');
 }
 
-// Writes "block":{…}. The member is that of `finding`, or if that is NULL the property at the block's offset.
+// Writes "block":{…}. The member is taken from `finding`, or if that is NULL, it is the property at the block's offset.
 static void put_block(struct zg_text *text, const struct zg_block_view *block, const struct zg_finding *finding) {
     zg_text_string(text, "\"block\":{\"start\":");
     zg_text_json_hex(text, block->start);
@@ -190,7 +189,7 @@ static void put_block(struct zg_text *text, const struct zg_block_view *block, c
 // Writes "history":[…], the object's retains and releases, newest first, as many as fit into the line.
 static void put_history(struct zg_text *text, const struct zg_block_view *block) {
     enum { DEPTH_MOST = 16, LEFT_LEAST = 16 << 10 };
-    // The address's former object may have a history, too: the class tells them apart.
+    // An earlier object at the same address may have a history, too; the class distinguishes the two.
     struct zg_class class = zg_class_get(block->zombie ? block->death.class_number : live_class(block));
     if (class.language != zg_language_swift) return;
     const struct zg_count_entry *entry = zg_count_history_find(block->start, class.pointer);

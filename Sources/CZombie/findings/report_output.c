@@ -45,7 +45,7 @@ static void expand_path(struct zg_text *path) {
     }
 }
 
-static bool is_own_file; // the run's file is one that only this process writes
+static bool is_own_file; // true if only this process writes the report file
 // Opens the report at the lowest free number. Also used to reopen it after the program has closed it (daemons close all
 // descriptors).
 static int open_path(void) {
@@ -95,16 +95,16 @@ static void say_not_opened(int error) {
 
 void zg_report_open(void) {
     if (zg_os_identify(2, &standard_error.device, &standard_error.inode)) {
-        standard_error.descriptor = 2; // the program's own descriptor
+        standard_error.descriptor = 2; // writes to the program's own descriptor
         standard_error.may_block = zg_os_may_block(2);
     }
     if (zg_config.report_path[0]) {
         int opened = open_path();
         report_output = output_out_of_the_way(opened);
-        if (opened >= 0) return; // if it cannot be kept open, it is opened for each finding
+        if (opened >= 0) return; // if the report cannot be kept open, it is opened for each finding
         zg_stats_degrade(zg_degradation_no_report);
-        // Do not warn if the run is over: a daemon left from it goes on starting guarded programs, whose users know
-        // nothing of it. EMFILE may have passed by the time of the first finding.
+        // Do not warn if the run is over: a daemon that survives the run may go on starting guarded programs, whose
+        // users know nothing of the run. EMFILE may have passed by the time of the first finding.
         if (opened != -EMFILE && (opened != -ENOENT || !zg_run_is_named())) say_not_opened(opened);
     }
     error_output = output_of(zg_os_duplicate_hidden(2));
@@ -137,7 +137,8 @@ int zg_report_descriptors(int descriptors[2]) {
 
 enum { READER_STEP_NS = 5000000, READER_LONGEST_NS = 100000000 };
 
-// Waits until a pipe or socket is writable; its reader may be this same process. Returns false after the longest wait.
+// Waits until a pipe or socket is writable. Its reader may be this same process, so the wait has a limit: returns false
+// after the longest wait.
 static bool wait_for_reader(struct output *output, int descriptor) {
     while (!zg_os_is_writable(descriptor, 0)) {
         if (output->waited_ns >= READER_LONGEST_NS) return false;
@@ -160,7 +161,7 @@ static uint64_t write_pieces(struct output *output, int descriptor, const char *
             output->waited_ns = 0;
             continue;
         }
-        // A writable pipe may still refuse a whole piece, or another process has filled it first.
+        // A writable pipe may still refuse a whole piece, or another process may have filled it meanwhile.
         if (result != -EAGAIN || !output->may_block || output->waited_ns >= READER_LONGEST_NS) break;
         static uint32_t nobody;
         zg_os_futex_wait(&nobody, 0, true, READER_STEP_NS);
@@ -190,7 +191,7 @@ static bool count_written(bool is_whole) {
 bool zg_report_write_to_path(const struct zg_text *text) {
     if (is_same(&report_output)) {
         if (write_line(&report_output, report_output.descriptor, text)) return count_written(true);
-        if (report_output.may_block) return false; // no reader; reopening would not help
+        if (report_output.may_block) return false; // no reader; reopening a pipe or socket would not help
     }
     // Reopen the report, and keep a hidden descriptor if possible.
     int opened = open_path();
@@ -224,8 +225,8 @@ bool zg_report_is_read(void) {
     return zg_run_send(&wrote) != zg_run_is_over;
 }
 
-// Returns the output for standard error. NULL if descriptor 2 is another file now: a daemon closes it, and the next
-// open takes the number.
+// Returns the output for standard error. NULL if descriptor 2 is another file now: a daemon closes descriptor 2, and
+// the next open gets that number.
 static struct output *find_error_output(void) {
     return is_same(&error_output) ? &error_output : is_same(&standard_error) ? &standard_error : NULL;
 }

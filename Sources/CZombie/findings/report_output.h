@@ -13,21 +13,21 @@ void zg_report_after_fork_in_child(void);
 // Waits until `zguard run` has shown this process's findings, at most three seconds, so that they precede what the
 // program or the Swift runtime prints next.
 void zg_report_wait_until_shown(void);
-// Maps the page on which the processes of a run add up their coverage (settings/coverage.h). Call at start-up, after
+// Maps the page in which the processes of a run add up their coverage (settings/coverage.h). Call at start-up, after
 // zg_report_open.
 void zg_report_open_coverage(void);
-// Notifies zguard of the written line. Returns false if the run's report has no reader any more: zguard was killed, or
+// Notifies zguard of the written line. Returns false if nobody reads the run's report any more: zguard was killed, or
 // ended before this process.
 bool zg_report_is_read(void);
-// Writes a line for the user if standard error still is the file that it was at start-up.
+// Writes a line for the user if descriptor 2 is still the standard error of start-up.
 void zg_report_emit(const char *bytes, uint64_t count);
 // Returns the number of descriptors open for reports, at most 2, and stores them unordered.
 int zg_report_descriptors(int descriptors[2]);
 
 // Starts an empty line in the single line buffer. Only lines in that buffer can be written.
 void zg_report_begin_line(struct zg_text *line);
-// Replaces the open file by the run's, reopened, or by one of this process's own if it may not open that. Changes
-// nothing if neither can be opened.
+// Replaces the open report file by a newly opened one: the run's, or if this process may not open that, one of its own.
+// Changes nothing if neither can be opened.
 void zg_report_change_file(void);
 // Write a line. Return false if it was not written completely.
 bool zg_report_write_to_path(const struct zg_text *line);

@@ -26,8 +26,8 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
     if (zg_slab_is_dry(class)) zg_retire_open(class);
     if (zg_slab_refill(class, &thread->magazines[class])) return true;
-    // The class's region is used up, or the kernel refuses memory. Before falling back to libc, evict the oldest
-    // quarantined blocks, in growing steps, until a slot of this class is free.
+    // The class's region is used up, or the kernel refuses memory. Before the caller falls back to libc, evict the
+    // oldest quarantined blocks, in growing steps, until a slot of this class is free.
     uint64_t step = zg_max((uint64_t)64 << 10, (uint64_t)ZG_MAGAZINE_SLOTS * zg_class_bytes(class));
     zg_quarantine_flush(thread);
     for (uint64_t held; !thread->magazines[class].count && (held = zg_quarantine_bytes()) != 0;) {
@@ -44,8 +44,8 @@ ZG_INLINE void record_allocation(struct zg_block *block, uint32_t stack, const s
     __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// Larger blocks are not isolated. Accesses to freed blocks of ZG_RETIRE_LEAST bytes and more fault anyway, so isolation
-// would only add the detection of overruns.
+// Larger blocks are not isolated. Accesses to freed blocks of ZG_RETIRE_LEAST bytes and more fault without isolation,
+// so isolation would only add the detection of overruns.
 #define ISOLATED_BYTES_MOST ((uint64_t)64 << 20)
 
 // Number of blocks in windows after which the thread's counters are flushed and maintenance is requested.
@@ -55,7 +55,7 @@ enum { WINDOWED_PER_FLUSH = 32 };
 struct request {
     uint64_t size, alignment;
     enum zg_alloc_family family;
-    bool zero; // calloc
+    bool zero; // for calloc: the block must read as zeros
 };
 
 static void *allocate_windowed(struct zg_thread *thread, uint32_t context, const struct request *request) {
@@ -82,7 +82,7 @@ static void *allocate_windowed(struct zg_thread *thread, uint32_t context, const
     return block;
 }
 
-// Returns an isolated block if the context is due one now, otherwise NULL. `later`: the block is not among the
+// Returns an isolated block if one is due for the context, otherwise NULL. `later`: the block is not among the
 // context's first.
 static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, uint32_t context, const struct request *request,
                                            bool later) {
@@ -90,8 +90,8 @@ static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, uint32_t co
     struct zg_span *span = NULL;
     if (ZG_UNLIKELY(thread->skips_isolation)) return NULL;
     uint64_t ticks = zg_page_time_start();
-    // In a window, the rest of the slot follows the block. That excludes blocks that must end exactly at the guard page
-    // (fence_align), and blocks of 0 bytes, which consist of the guard page alone.
+    // In a window, the rest of the slot follows the block, so a window cannot hold blocks that must end exactly at the
+    // guard page (fence_align), nor blocks of 0 bytes, which consist of the guard page alone.
     bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
     uint64_t caller = can_window ? thread->frame[1] : 0;
     enum zg_choice choice = size <= ISOLATED_BYTES_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
@@ -118,8 +118,8 @@ static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, uint32_t co
     thread->allocations++;
     thread->allocated_bytes += size;
     zg_page_time_spent(ticks, span->units);
-    // Charge the faults still to come. One page is touched by now; at most 16 count, because most large blocks are not
-    // used in full.
+    // Charge the page faults that the block will still cause. One page is touched already; at most 16 pages count,
+    // because most large blocks are not used in full.
     zg_page_time_charge(zg_min(span->units - 2, 16));
     zg_thread_flush_counters(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
@@ -167,7 +167,7 @@ __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *threa
                                                          enum zg_alloc_family family, uint32_t stack, bool *is_zero,
                                                          bool is_tagged) {
     uint32_t class = zg_size_class(size);
-    // A tag replaces isolation. The context was counted when its stack was first captured.
+    // Memory tags replace isolation. The context was counted when its stack was first captured.
     if (is_tagged) stack &= ~ZG_STACK_ISOLATE;
     // The first test is true for stack 0 and for stacks with ZG_STACK_ISOLATE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;
@@ -251,7 +251,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
 static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
     uint32_t class = zg_size_class(size);
-    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class++;
+    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class ++;
     return class;
 }
 

@@ -25,7 +25,7 @@ enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
 
 static uint64_t break_start;
-// The allocator behind the runtime in the search order. All NULL if that is libc.
+// The next allocator behind the runtime in the search order. All functions are NULL if that is libc.
 static struct zg_next behind;
 
 static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
@@ -40,7 +40,7 @@ static void find_in_libc(void) {
     zg_next = zg_libc;
 }
 
-// Serve calls before libc's functions are known, or while the loader looks them up.
+// Serve calls before libc's functions are known, and while the loader looks them up.
 static void *first_malloc(size_t size) { return find_in_libc(), zg_libc.malloc(size); }
 static void *first_calloc(size_t count, size_t size) { return find_in_libc(), zg_libc.calloc(count, size); }
 static void *first_realloc(void *block, size_t size) { return find_in_libc(), zg_libc.realloc(block, size); }
@@ -51,10 +51,10 @@ static size_t first_usable_size(void *block) { return find_in_libc(), zg_libc.us
 struct zg_next zg_libc;
 struct zg_next zg_next = {first_malloc, first_calloc, first_realloc, first_memalign, first_free, first_usable_size};
 
-// The functions defined in front of the runtime.
+// Functions of other images that precede the runtime's in the search order.
 static struct {
     uint32_t functions; // bit mask of enum zg_foreign_function
-    // A function imports dlsym, so it may be a wrapper that forwards to the runtime.
+    // The image that defines a function imports dlsym, so the function may be a wrapper that forwards to the runtime.
     bool may_forward;
     bool is_reached, is_reported;
     const char *name;
@@ -76,7 +76,8 @@ static bool is_within(const struct zg_module *module, uint64_t function) {
     return function >= module->start && function < module->end;
 }
 
-// Checks all functions: a library that defines malloc alone allocates elsewhere, although the next `free` is libc's.
+// Checks all functions: a library that defines malloc alone allocates from its own memory, although the next `free` is
+// libc's.
 static bool are_all_within(const struct zg_module *module, const struct zg_next *functions) {
     return is_within(module, (uint64_t)functions->malloc) && is_within(module, (uint64_t)functions->calloc) &&
            is_within(module, (uint64_t)functions->realloc) && is_within(module, (uint64_t)functions->memalign) &&
@@ -92,7 +93,7 @@ static bool imports_any(void *function, const char *const *symbols, size_t count
 static const char *const entry_points[] = {"__libc_free", "__libc_realloc", "__libc_malloc"};
 
 // The next functions in the search order are libc's unless another allocator is loaded. Other libraries, like the
-// runtime, may export __libc_free and its kin, so libc is identified by another function.
+// runtime, may export __libc_free and similar functions, so libc is identified by another function.
 void zg_foreign_find_libc(void) {
     struct zg_next found = functions_behind();
     struct zg_module theirs, libc;
@@ -103,8 +104,8 @@ void zg_foreign_find_libc(void) {
         return;
     }
     find_in_libc();
-    // A library that imports libc's entry points is bound to those of the runtime (publish.c): blocks bypassed to it
-    // would come back.
+    // A library that imports libc's entry points is bound to those of the runtime (publish.c): a bypassed allocation
+    // would come back to the runtime.
     bool comes_back = known && imports_any((void *)found.free, entry_points, ZG_ARRAY_COUNT(entry_points));
     if (known && theirs.start != libc.start && !comes_back) behind = found;
 }
@@ -115,16 +116,17 @@ static bool is_defined_at(void *function, const char *name) {
     return zg_module_function_in((uint64_t)function, name) == function;
 }
 
-// Functions up to the last marker: an allocator that defines any function defines one of them.
+// The first functions of ZG_FOREIGN_FUNCTIONS. An allocator that defines any function of that list defines one of
+// these.
 enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 };
 // Functions that receive blocks.
 #define RECEIVES_BLOCKS                                                                                                \
     (1u << zg_foreign_function_free | 1u << zg_foreign_function_realloc | 1u << zg_foreign_function_malloc_usable_size)
 
-// Looks for allocation functions in front of the runtime. One that receives blocks may forward them to libc past the
-// runtime. If it calls libc's entry points by name, it reaches the runtime (publish.c). If it looks up the next
-// definition by dlsym, it reaches the runtime, too, but the looked-up name is unknown here. An independent allocator
-// does neither.
+// Looks for allocation functions in front of the runtime. A function that receives blocks may forward them to libc past
+// the runtime. A wrapper that calls libc's entry points by name reaches the runtime (publish.c). A wrapper that looks
+// up the next definition by dlsym reaches the runtime, too, but the name that it looks up is unknown here. An
+// independent allocator does neither.
 static void look_in_front(void) {
     static const char *const names[zg_foreign_function_count] = {
 #define ZG_X(name) #name,
@@ -211,7 +213,7 @@ bool zg_foreign_find_next(void) {
     return true;
 }
 
-// `next` is libc until zg_foreign_find_next has chosen the allocator that will be asked to free the blocks.
+// `next` is libc until zg_foreign_find_next has chosen the allocator whose free will get the blocks.
 static void *allocate_by(const struct zg_next *next, uint64_t size, uint64_t alignment, bool zero) {
     if (alignment <= 16) return zero ? next->calloc(1, size) : next->malloc(size);
     void *block = next->memalign(alignment, size);
@@ -237,7 +239,7 @@ static bool read_words(uint64_t *words, uint64_t address, uint64_t bytes, bool *
 
 // Checks for the layout of a glibc chunk. The answer is certain unless `*refused` is set.
 static bool looks_like_libcs(uint64_t address, bool *refused) {
-    // Size of the previous chunk, or, in a mapping of its own, the chunk's offset there; then size and flags.
+    // Size of the previous chunk (for a chunk with its own mapping: its offset in the mapping); then size and flags.
     uint64_t chunk[2];
     if (address & 15 || !read_words(chunk, address - 16, sizeof chunk, refused)) return false;
     uint64_t size = chunk[1] & ~(uint64_t)CHUNK_FLAGS;
@@ -252,14 +254,14 @@ static bool looks_like_libcs(uint64_t address, bool *refused) {
                read_words(&arena, heap[0], sizeof arena, refused);
     }
     if (address >= break_start && address - 16 + size <= zg_os_break()) return true;
-    // If the break cannot move, libc extends its main heap by mmap: the next chunk must then mark this one as in use.
+    // If the break cannot move, libc extends its main heap by mmap: the next chunk must then mark this chunk as in use.
     uint64_t behind[2];
     return read_words(behind, address - 16 + size, sizeof behind, refused) && (behind[1] & 1) && !(behind[1] & 8) &&
            behind[1] >> 48 == 0;
 }
 
-// If memory cannot be read, for example because seccomp forbids it, assume libc: it served what the heap could not, and
-// its free checks the pointer itself.
+// If memory cannot be read, for example because seccomp forbids it, assume libc: libc served the blocks that the heap
+// could not, and libc's free checks the pointer itself.
 static bool made_by_libc(uint64_t address) {
     bool refused = false;
     return looks_like_libcs(address, &refused) || refused;

@@ -31,14 +31,14 @@ ZG_INLINE void record_free(struct zg_block *block, uint32_t stack, const struct 
     __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// Reports the free of something that is not a live block.
+// Reports the free of an address that is not the start of a live block.
 ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator) {
     struct zg_block_view view;
     uint64_t address = zg_arch_address(pointer);
     const char *name = zg_mismatch_deallocator_name(deallocator);
     uint64_t start;
     if (!zg_tags_is_stale(pointer) && zg_mismatch_is_cookie(address, deallocator, &start)) {
-        // Free the block that was meant.
+        // Free the block that the program meant.
         struct zg_thread *thread = zg_thread_current_or_null();
         if (thread) zg_free_entered(thread, start, zg_deallocator_realloc_old, ZG_ANY_SIZE);
         return;
@@ -52,7 +52,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
         zg_found_invalid_free(&view, address, "interior pointer", name);
         return;
     }
-    // The winner of the race may still be filling the block. Its stacks are complete afterwards.
+    // The thread that won the race may still be filling the block. After the wait, the block's stacks are complete.
     for (int i = 0; view.state == zg_state_freeing && i < 10000; i++) {
         zg_os_yield();
         zg_lookup_block(pointer, &view);
@@ -86,9 +86,9 @@ static uint32_t zombie_bits(struct zg_freed_class dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }
 
-// Fills the pages that have memory. Pages that the program never touched get none. Returns false if there are such
-// pages. In that case all pages are made accessible, because filling, which detects pages that the program has
-// protected, skipped some.
+// Fills the pages that have memory. Pages that the program never touched stay without memory. If there are such pages,
+// returns false and makes all pages accessible: the fill detects pages that the program has protected, but it has
+// skipped some pages.
 static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     unsigned char present[ZG_RETIRE_LEAST / ZG_PAGE_BYTES];
     uint64_t count = zg_round_up(bytes, ZG_PAGE_BYTES) / ZG_PAGE_BYTES;
@@ -109,13 +109,13 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
 }
 
 // Frees an isolated block: records its class and checks its red zones, then protects its pages. `was_found`: a change
-// beside it was already reported.
+// of its red zones was already reported.
 static void retire_isolated(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family,
                             bool was_found) {
     struct zg_freed_class dead = {0, zg_language_unknown};
     uint64_t ticks = zg_page_time_start();
     struct zg_change change;
-    // The program may have mapped other memory there: replace whatever is mapped.
+    // The program may have mapped other memory at these addresses: replace every mapping there.
     if (zg_fence_is_programs(span, family)) {
         zg_fence_retire(span, zg_fence_unmap);
         zg_page_time_spent(ticks, span->units);
@@ -244,8 +244,8 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
     return zg_zombie_make(slab, index, address, filled, dead.language);
 }
 
-// A slot that is freed again before this much of such slots was freed gets memory for all its pages. Finding out which
-// pages have memory, here and at the eviction, takes four system calls each time.
+// A slot gets memory for all its pages if it is freed again before this many bytes of such slots were freed. Finding
+// out which pages have memory, here and at the eviction, takes four system calls each time.
 #define RECYCLED_WITHIN_KIB ((uint32_t)4 << 10)
 static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
     static uint64_t freed; // approximate, because the update is not atomic
@@ -270,8 +270,9 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
     return 0;
 }
 
-// Moves the block from live to freeing; of several threads one wins. A process with one thread has no races, since
-// frees of a signal handler are deferred, and the locked instruction is a good part of the cost of a free.
+// Moves the block from live to freeing; if several threads try, one succeeds. A process with one thread needs no locked
+// instruction, which is a large part of the cost of a free: frees of a signal handler are deferred, so there are no
+// races.
 ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
     if (ZG_LIKELY(zg_is_single_threaded())) {
         __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
@@ -280,19 +281,19 @@ ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freei
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// Finds the slot of a slab that begins at `address`. Returns false if none does.
+// Finds the slot of a slab that begins at `address`. Returns false if no slot begins there.
 ZG_INLINE bool find_slot(uint64_t address, struct zg_pending_free *pending) {
     if (ZG_UNLIKELY(!zg_slab_find_start(address, &pending->slab, &pending->index))) return false;
     pending->block = &pending->slab->blocks[pending->index];
-    // The record was last touched when the block was made, the contents perhaps too: prefetch both during the capture
-    // of the stack.
+    // Prefetch the record and the contents during the capture of the stack: the record was last touched when the block
+    // was made, and so perhaps were the contents.
     __builtin_prefetch(pending->block, 1);
     __builtin_prefetch((void *)address, 1);
     return true;
 }
 
-// Moves the block to freeing and records who frees it. Its contents may be touched from now on. False if another thread
-// was first.
+// Moves the block to freeing and records the freeing thread and stack. Afterwards the caller may change the block's
+// contents. False if another thread was first.
 ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_pending_free *pending, uint32_t header,
                           uint32_t stack) {
     pending->header = zg_header_in_state(header, zg_state_freeing);
@@ -388,7 +389,7 @@ uint64_t zg_free_verify_live(const char *found_by) {
     uint64_t found = 0;
     if (!zg_tags_are_on()) return 0;
     bool was_checked = zg_arch_check_tags(false);
-    zg_retire_lock(); // pages of blocks freed meanwhile stay accessible
+    zg_retire_lock(); // keeps pages of blocks that are freed meanwhile accessible
     for (const struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT; slab++) {
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
         for (uint64_t i = 0; i < used; i++) {
@@ -407,7 +408,7 @@ uint64_t zg_free_verify_live(const char *found_by) {
 static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
     struct zg_pending_free pending;
     if (ZG_UNLIKELY(!find_slot(address, &pending))) return zg_free_report_bad(address, deallocator);
-    // realloc captures the stack of the new block and of the old one in one place, so the cached stack must serve an
+    // realloc captures the stack once for the allocation and the free, so the cached stack must be usable for an
     // allocation, too.
     uint32_t stack = zg_capture_uncached(thread, deallocator == zg_deallocator_realloc_old);
     uint32_t header = __atomic_load_n(&pending.block->header, __ATOMIC_ACQUIRE);

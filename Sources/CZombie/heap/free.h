@@ -10,33 +10,33 @@
 // fresh pages in, and every later access to a released page faults at its instruction.
 #define ZG_RETIRE_LEAST ((uint64_t)1 << 20)
 
-// `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. Anything but a live block is a finding, unless
-// another allocator made it.
+// `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. Reports a finding unless the address is a live
+// block or another allocator made the block.
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
 // Result of zg_free_quickly, which frees a live block of a slab inline if the thread knows the stack.
 enum zg_free_result {
-    zg_free_declined, // nothing was done: not such a block, or the free may be a finding
+    zg_free_declined, // nothing was done: not a live block of a slab, or the free may be a finding
     zg_free_claimed,  // call zg_free_finish with `pending`
     zg_free_done,
     zg_free_done_list_full, // done, and the list of pending blocks is full: call zg_free_flush_pending
 };
-// A block between the states live and quarantined.
+// A block in state freeing: between live and quarantined.
 struct zg_pending_free {
     struct zg_block *block;
     struct zg_slab *slab;
     uint64_t index;
-    uint32_t header; // state freeing
+    uint32_t header; // the block's header, with state freeing
 };
 // The arguments of a call of free, delete, or a similar function.
 struct zg_free_call {
-    uint64_t pointer; // with its tag
+    uint64_t pointer; // as passed, with its memory tag
     enum zg_deallocator deallocator;
     uint64_t size;         // as passed to a sized function; ZG_ANY_SIZE otherwise
     const uint64_t *frame; // frame address of the published function
     uint32_t stack;        // id of the call stack; 0: not captured yet
 };
-// `is_tagged`: memory tags are on (blocks/tags.h).
+// Fast path of a free; the result says what the caller must still do. `is_tagged`: memory tags are on (blocks/tags.h).
 enum zg_free_result zg_free_quickly(struct zg_thread *thread, struct zg_free_call call, struct zg_pending_free *pending,
                                     bool is_tagged);
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
@@ -44,9 +44,9 @@ void zg_free_flush_pending(struct zg_thread *thread);
 
 // Reports the free of an address in the heap that is not the start of a live block.
 void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);
-// Reports bytes written behind a tagged block in its last 16 bytes.
+// Reports bytes that the program wrote behind a tagged block in the block's last 16 bytes.
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
-// Does so for all live blocks. Returns the number of findings. The thread is in the runtime.
+// Calls zg_free_check_gap for all live blocks. Returns the number of findings. The thread is in the runtime.
 uint64_t zg_free_verify_live(const char *found_by);
 // Call if zg_mismatch_is_possible. Reports a mismatch if there is one.
 void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);

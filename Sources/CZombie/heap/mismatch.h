@@ -1,12 +1,12 @@
-// Deallocation functions, and the check whether a block was freed by one that does not match its allocation function.
-// zg_mismatch_is_possible: hot path. The rest is cold and called only if the families differ. No lock.
+// Deallocation functions, and the check whether a function that freed a block matches the block's allocation function.
+// zg_mismatch_is_possible: hot path. All other functions are cold and called only if the families differ. No lock.
 
 #ifndef ZG_MISMATCH_H
 #define ZG_MISMATCH_H
 
 #include "blocks/lookup.h"
 
-// Deallocation functions: name in findings, and the allocation families that they may free (bit mask).
+// Deallocation functions: name in findings, and bit mask of the allocation families that the function may free.
 #define ZG_FAMILY_BIT(kind) (1u << zg_family_##kind)
 #define ZG_DEALLOCATORS(X)                                                                                             \
     X(free, "free", ZG_FAMILY_BIT(malloc) | ZG_FAMILY_BIT(aligned))                                                    \
@@ -36,7 +36,7 @@ static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
 };
 
 // Returns true if a block of this family and size should not be freed by this function, or with `size`.
-// zg_mismatch_check decides whether that is certain.
+// zg_mismatch_check decides whether the mismatch is certain.
 ZG_INLINE bool zg_mismatch_is_possible(enum zg_alloc_family family, enum zg_deallocator deallocator, uint64_t requested,
                                        uint64_t size) {
     return !(zg_mismatch_accepted[deallocator] >> family & 1) || (size != ZG_ANY_SIZE && size != requested);

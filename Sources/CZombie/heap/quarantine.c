@@ -19,7 +19,7 @@
 #include "zombies/zombie.h"
 
 #define NOT_VERIFIED (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_CHANGED)
-// Blocks with these bits, unlike most, do not simply contain the fill.
+// Blocks with these bits may have other contents than the plain fill.
 #define NEEDS_FULL_CHECK (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
 
 enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, PREFETCH_DISTANCE = 8 };
@@ -38,14 +38,14 @@ struct shard {
     uint64_t bytes; // also read without the lock
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
-    // Next index to fill in each row: the oldest entry, if the row is full.
+    // Next index to fill in each row. In a full row, the oldest entry has this index.
     uint8_t next[CONTEXTS];
-    // Next row to evict from, when the queue alone does not free enough.
+    // Next row to evict from, if evicting the whole queue does not free enough.
     uint32_t next_row_to_evict;
 };
 
 static struct shard shards[SHARDS];
-static uint64_t total_bytes; // of all shards and large blocks
+static uint64_t total_bytes; // bytes of all shards and of large blocks
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static uint32_t newest_count;
 
@@ -124,7 +124,7 @@ static zg_slot row_remove(struct shard *shard, uint32_t row) {
 
 ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
 
-// Takes up to BATCH blocks out of a shard: at least `wanted` bytes, if it has them.
+// Takes at least `wanted` bytes out of a shard, if it has as many, in at most BATCH blocks.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
     uint32_t count = 0;
     uint64_t bytes = 0;
@@ -154,7 +154,7 @@ static bool is_untouched(uint64_t page, uint64_t end) {
     return true;
 }
 
-// Finds the pages that have memory first, because reading another page would fault.
+// Find the pages that have memory first, because reading a page without memory would fault.
 static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     enum { PAGES = 32 };
     unsigned char present[PAGES];
@@ -170,7 +170,7 @@ static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     return true;
 }
 
-// Returns true if the contents are still what free wrote. `bytes` is a multiple of 16.
+// Returns true if the contents still are as free left them. `bytes` is a multiple of 16.
 static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
     if (ZG_UNLIKELY(header & ZG_HEADER_SPARSE)) return is_sparse_intact(start, bytes);
     if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
@@ -249,7 +249,7 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t capacity = zg_slabs.slab[class].magazine;
     if (ZG_UNLIKELY(magazine->count == capacity)) {
-        // Release the older half to the central list, because the newer half is warmer.
+        // Release the older half of the magazine to the central list, because the newer half is more likely cached.
         uint32_t half = capacity / 2;
         zg_slab_release(class, magazine->slots, half);
         magazine->count -= half;
@@ -320,8 +320,8 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
     zg_stats_add(zg_counter_evictions, count);
 }
 
-// Evicts the oldest large block; returns false if there is none. Adds its size to `*evicted`, which may be 0: blocks
-// with a large alignment are spans, too.
+// Evicts the oldest large block; returns false if there is none. Adds the block's size to `*evicted`. The size may be
+// 0, because small blocks with a large alignment are spans, too.
 static bool evict_large(uint64_t *evicted) {
     zg_lock_take(&large_lock);
     uint32_t number = large_head;
@@ -360,7 +360,7 @@ static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, 
     return bytes;
 }
 
-// Evicts until at most `cap` bytes are left: large blocks first, then from the thread's shard, unless another one has
+// Evicts until at most `cap` bytes are left: large blocks first, then from the thread's shard, unless another shard has
 // more than twice as many bytes.
 static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     uint64_t evicted = 0;
@@ -429,15 +429,15 @@ void zg_quarantine_flush(struct zg_thread *thread) {
             at = tail->slots + tail->count, end = tail->slots + CHUNK_SLOTS;
             continue;
         }
-        // No memory for the queue: evict the block at once.
+        // There is no memory for the queue: evict the block at once.
         bytes -= zg_slot_bytes(out - 1);
         pending[rejected++] = out - 1;
     }
     if (tail) tail->count = (uint32_t)(at - tail->slots);
     uint64_t kept = count - rejected;
     zg_store(&shard->bytes, shard->bytes + bytes);
-    // Count the blocks before another thread can evict them: the total would drop below 0, which as an unsigned number
-    // exceeds any cap.
+    // Count the blocks before another thread can evict them. Otherwise the total could drop below 0, which as an
+    // unsigned number exceeds any cap.
     account((int64_t)bytes, (int64_t)kept);
     zg_lock_drop(&shard->lock);
     evict(thread, pending, rejected);
@@ -484,7 +484,7 @@ uint64_t zg_quarantine_verify_all(const char *found_by) {
     uint64_t before = zg_stats_get(zg_counter_findings);
     // While the lock is held, pages of blocks evicted meanwhile stay accessible.
     zg_retire_lock();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
         for (uint64_t i = 0; i < used; i++)

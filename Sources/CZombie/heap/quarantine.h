@@ -15,7 +15,7 @@
 #include "threads/thread.h"
 
 void zg_quarantine_init(void);
-// Sets the byte cap. Blocks over it are evicted by the next flushes.
+// Sets the byte cap. The next flushes evict the blocks over the cap.
 void zg_quarantine_set_cap(uint64_t bytes);
 // Moves the thread's pending blocks into its shard and evicts blocks over the cap. The thread is in the runtime.
 void zg_quarantine_flush(struct zg_thread *thread);

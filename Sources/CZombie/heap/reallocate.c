@@ -98,7 +98,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     struct zg_span *to = from ? zg_span_find((uint64_t)block) : NULL;
     enum zg_span_moved moved = to ? zg_span_move(from, to) : zg_span_unmoved;
     if (ZG_UNLIKELY(moved == zg_span_lost)) {
-        // The old block is unchanged. The new one is never used again.
+        // The old block is unchanged. The new block has lost its pages and is never used again.
         __atomic_store_n(&to->block.header, zg_header_in_state(to->block.header, zg_state_retired), __ATOMIC_RELEASE);
         thread->frees++;
         thread->freed_bytes += to->size;

@@ -6,9 +6,9 @@
 #include "threads/thread.h"
 
 // Resizes the block at an address in the heap and returns its start, which may have moved. NULL if there is no memory;
-// the block is then unchanged. Anything but a live block is a finding, and a new block is returned.
+// the block is then unchanged. If the address is not a live block, reports a finding and returns a new block.
 void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size);
-// Resizes within a slot, or from one slot to another, if that takes little more than an allocation and a free.
+// Resizes within a slot, or from one slot to another, if the resize costs little more than an allocation and a free.
 // Otherwise returns NULL without side effects.
 void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame);
 

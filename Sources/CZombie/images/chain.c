@@ -1,7 +1,7 @@
-// Finds images in the dynamic linker's list of loaded images, and keeps a table of those found before.
-// The table exists twice, each copy a seqlock: readers use one copy while the other is rewritten, and notice if theirs
-// was rewritten meanwhile. Only one writer runs at a time. A second writer, or a signal handler that interrupted the
-// writer, walks the list and leaves the table alone. No lock.
+// Finds images in the dynamic linker's list of loaded images, and keeps a table of images found before. The table has
+// two copies, each a seqlock: readers use one copy while the other is rewritten, and notice if their copy was rewritten
+// meanwhile. Only one writer runs at a time. A second writer, or a signal handler that interrupted the writer, walks
+// the list and leaves the table alone. No lock.
 
 #include "images/chain.h"
 
@@ -30,7 +30,7 @@ struct image {
     uint64_t header;
     // Address of the program header PT_GNU_EH_FRAME, which locates `unwind`; 0 if the image has none.
     uint64_t unwind_entry;
-    // Fingerprint of everything that is read again to recognize the image.
+    // Fingerprint of all data that is read again to recognize the image.
     uint64_t fingerprint;
     // Largest gap between two segments. Other mappings may lie there: arm64 aligns segments to 64 KiB.
     uint64_t hole[2];
@@ -71,7 +71,8 @@ static uint64_t hash(uint64_t fingerprint, const void *bytes, uint64_t count) {
 }
 
 // Contents of the fingerprint: the list element, the ELF header, and .eh_frame_hdr up to its first table entry, which
-// says where the first function begins. If all of it is unchanged at the same addresses, the image is still the same.
+// says where the first function begins. If all these data are unchanged at the same addresses, the image is still the
+// same.
 struct fingerprint_input {
     uint64_t bias, name, dynamic;
     ElfW(Ehdr) header;
@@ -97,7 +98,8 @@ static bool compute_fingerprint(const struct image *image, uint64_t *fingerprint
     return now.bias == image->bias && now.dynamic == image->dynamic && now.name == image->name;
 }
 
-// Reads range, gap and unwind table of the image from its program headers. False if they do not fit the list element.
+// Reads range, gap and unwind table of the image from its program headers. False if the headers do not fit the list
+// element.
 static bool read_headers(struct image *image, uint64_t headers, uint32_t count, uint64_t range[2], bool *refused) {
     ElfW(Phdr) part[HEADERS_AT_ONCE];
     bool has_dynamic = false;
@@ -149,7 +151,8 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint64_t count) {
 
 static uint64_t word(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
-// Returns the current copy, or NULL while it is written. Use what was read only if was_whole() says so afterwards.
+// Returns the current copy, or NULL while it is written. Data read from the copy are valid only if was_whole() returns
+// true afterwards.
 static const struct table *begin_reading(uint32_t *sequence) {
     const struct table *table = &tables[__atomic_load_n(&current, __ATOMIC_ACQUIRE)];
     *sequence = __atomic_load_n(&table->sequence, __ATOMIC_ACQUIRE);
@@ -192,7 +195,7 @@ static bool look_up(uint64_t address, struct look *look) {
     return was_consistent(table, sequence);
 }
 
-// The table has an image that was read from list element `map`, and it is unchanged. Called by the writer only. The
+// Whether the table has an image from list element `map` that has not changed since. Called by the writer only. The
 // search starts at `at`, because most elements keep their place in the list.
 static bool is_known(const struct table *table, uint64_t map, uint32_t at, struct image *image, uint64_t range[2],
                      bool *refused) {
@@ -254,9 +257,9 @@ struct search {
     uint64_t range[2];
 };
 
-// Walks the list from its first element. Each element names the one before it, so a concurrent change of the list is
-// noticed. If `table` is not NULL, it is rewritten, and images that `old` has are taken from there. False if the list
-// is unreadable or changed.
+// Walks the list from its first element. Each element names its predecessor, so a concurrent change of the list is
+// noticed. If `table` is not NULL, rewrites it, and copies images that `old` contains from there. False if the list is
+// unreadable or changed.
 static bool walk_list(struct search *search, struct table *table, const struct table *old) {
     struct listed listed;
     uint64_t before = 0, before_last = 0, count = 0, fingerprint = 0;
@@ -282,7 +285,7 @@ static bool walk_list(struct search *search, struct table *table, const struct t
         before_last = before;
         before = map;
     }
-    // If the list's end has changed just now, the next lookup of an unknown address notices it.
+    // If the end of the list has changed meanwhile, the next lookup of an unknown address notices the change.
     bool has_all = search->all_understood && count <= MOST_IMAGES &&
                    fingerprint_of_last(before, before_last, &fingerprint, &search->refused);
     if (table) finish_writing(table, has_all ? before : 0, before_last, fingerprint);
@@ -330,7 +333,7 @@ enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module) {
     struct search search = {.address = address, .refused = refused};
     if (!search_list(&search)) return search.refused ? zg_chain_unknown : zg_chain_none;
     if (search.is_found) {
-        // The image may have been unloaded since it was read.
+        // The image may have been unloaded since its entry was read.
         uint64_t fingerprint;
         if (!compute_fingerprint(&search.image, &fingerprint, &search.refused))
             return search.refused ? zg_chain_unknown : zg_chain_none;

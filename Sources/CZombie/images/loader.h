@@ -1,6 +1,6 @@
 // Looks up symbols in the dynamic linker's search order. Cold; takes the loader's lock.
 // Functions that belonged to libdl or libpthread before glibc 2.34 are referenced weakly, and by their oldest symbol
-// version: a program that links neither library may lack them.
+// version: a program that links neither library may lack these functions.
 
 #ifndef ZG_LOADER_H
 #define ZG_LOADER_H
@@ -9,7 +9,7 @@
 
 #include "platform/arch.h"
 
-// Goes behind a declaration: binds it to the symbol's oldest version, or to NULL if there is none.
+// Use behind a declaration: binds the function to the symbol's oldest version, or to NULL if the symbol is missing.
 #define ZG_SINCE_FIRST_GLIBC(symbol) __asm__(symbol "@" ZG_ARCH_FIRST_GLIBC) __attribute__((weak))
 
 // libc's dlsym. NULL in programs without libdl before glibc 2.34.

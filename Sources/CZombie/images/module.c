@@ -23,7 +23,7 @@ struct found_object {
     unsigned long long reserved[7];
 };
 
-// Looked up by name: a direct reference would keep the runtime from loading with an older C library.
+// _dl_find_object is looked up by name: a direct reference would keep the runtime from loading with an older C library.
 static int (*find_object)(void *, struct found_object *);
 static bool use_find_object;
 static char program_path[512];
@@ -42,8 +42,8 @@ static uint64_t parse_hex(char **at) {
     }
 }
 
-// Used if a seccomp filter refuses to read the link /proc/self/exe. Takes the path of the mapping in /proc/self/maps
-// that contains the program headers, or else the path given to execve (AT_EXECFN).
+// Used if a seccomp filter refuses to read the link /proc/self/exe. Returns the path of the mapping in /proc/self/maps
+// that contains the program headers, or if there is none, the path given to execve (AT_EXECFN).
 static void find_program_path(void) {
     static const char unknown[] = "";
     char text[2048];
@@ -56,7 +56,7 @@ static void find_program_path(void) {
         count += (uint64_t)got;
     zg_os_close(file);
     text[count] = 0;
-    // "55d0c0e00000-55d0c0e01000 r--p 00000000 08:01 1234   /usr/bin/program"
+    // A line: "55d0c0e00000-55d0c0e01000 r--p 00000000 08:01 1234 /usr/bin/program"
     for (char *at = text; *at; at++) {
         uint64_t start = parse_hex(&at), end = *at == '-' ? (at++, parse_hex(&at)) : 0;
         while (*at && *at != '/' && *at != '\n') at++;
@@ -190,9 +190,9 @@ struct dynamic {
 
 static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
     struct dynamic dynamic = {0};
-    // Stops at the GNU hash table: the older DT_HASH matters only if there is no other.
+    // Stops at the GNU hash table: the older DT_HASH is needed only if there is no GNU hash table.
     for (; entry->d_tag != DT_NULL && !(dynamic.symbols && dynamic.strings && dynamic.gnu_hash); entry++) {
-        // The loader relocates these entries in place on most architectures. An address below the image is not
+        // The loader relocates these addresses in place on most architectures. An address below the image is not
         // relocated.
         uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
         if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
@@ -204,8 +204,8 @@ static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint6
     return dynamic;
 }
 
-// Returns the number of symbols in front of the hashed ones. The undefined symbols are among them, because the GNU hash
-// table has only defined symbols in its buckets.
+// Returns the number of symbols in front of the hashed ones. Undefined symbols are always in front, because the buckets
+// of the GNU hash table contain only defined symbols.
 static uint32_t undefined_symbol_count(const uint32_t *gnu_hash) { return gnu_hash ? gnu_hash[1] : 0; }
 
 bool zg_module_imports(uint64_t address, const char *symbol) {

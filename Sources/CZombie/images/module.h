@@ -1,7 +1,7 @@
 // Finds the loaded image that contains an address: its range, unwind table, path, build id and symbols.
 // zg_module_find_unwind runs on a hot path, after a miss of the unwind rule cache. It takes no lock: it calls
-// _dl_find_object (glibc 2.35), or with an older C library reads the loader's list (chain.h). Only if the list is
-// unusable does it call dl_iterate_phdr, which takes the loader's lock. zg_module_find is cold.
+// _dl_find_object (glibc 2.35), or with an older C library reads the loader's list (chain.h). If the list is unusable,
+// it calls dl_iterate_phdr, which takes the loader's lock. zg_module_find is cold.
 
 #ifndef ZG_MODULE_H
 #define ZG_MODULE_H
@@ -21,18 +21,19 @@ void zg_module_init(bool use_find_object);
 bool zg_module_has_find_object(void);
 void zg_module_after_fork_in_child(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
-// The address lies in a loaded image other than the program's executable. Same contexts as zg_module_find_unwind.
+// Whether the address lies in a loaded image other than the program's executable. Same contexts as
+// zg_module_find_unwind.
 bool zg_module_is_library(uint64_t address);
 // Finds the image that contains the address and fills all fields. False if no image contains it.
 bool zg_module_find(uint64_t address, struct zg_module *module);
-// The address lies in an executable segment of a loaded image. Cold.
+// Whether the address lies in an executable segment of a loaded image. Cold.
 bool zg_module_is_code(uint64_t address);
 const char *zg_module_program_path(void);
-// The image that contains `address` imports this dynamic symbol. Cold.
+// Whether the image that contains `address` imports this dynamic symbol. Cold.
 bool zg_module_imports(uint64_t address, const char *symbol);
 // Returns the function name of the PLT slot at `place` in the image that contains `pc`: the loader writes the
-// function's address there at its first call. NULL if `place` is no such slot. The name is valid while the image is
-// loaded. Same contexts as zg_module_find_unwind.
+// function's address into this slot at the first call. NULL if `place` is not a PLT slot. The name is valid while the
+// image is loaded. Same contexts as zg_module_find_unwind.
 const char *zg_module_plt_symbol(uint64_t pc, uint64_t place);
 // Returns the function that the first of all loaded images exports under this name, or NULL. Unlike dlsym, does not
 // take the loader's main lock: a thread in dlopen holds that lock while its constructors may wait for the calling

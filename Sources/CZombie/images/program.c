@@ -136,8 +136,8 @@ static bool needs_sanitizer(struct image *image) {
     return false;
 }
 
-// The image exports the symbol. A statically linked sanitizer runtime exports its functions for libraries that the
-// program loads. Uses DT_GNU_HASH as the loader does; all current linkers write it.
+// Whether the image exports the symbol. A statically linked sanitizer runtime exports its functions for libraries that
+// the program loads. Uses DT_GNU_HASH as the loader does; all current linkers write it.
 static bool exports(const struct image *image, const char *symbol) {
     struct {
         uint32_t buckets, first, bloom_words, bloom_shift;
@@ -189,8 +189,8 @@ static bool is_other_loader(const char *path) {
     return false;
 }
 
-// qemu's user-mode emulators have a processor behind "qemu-": qemu-x86_64, qemu-aarch64-static. The names in `others`
-// are tools of qemu.
+// qemu's user-mode emulators are named after a processor, with an optional suffix: qemu-x86_64, qemu-aarch64-static.
+// The names in `others` are tools of qemu.
 static bool is_emulator(const char *name) {
     static const char *const others[] = {"system-",     "img",           "io",   "nbd",      "ga",    "storage-daemon",
                                          "pr-helper",   "bridge-helper", "edid", "keymap",   "trace", "kvm",
@@ -225,7 +225,7 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
     // musl's loader can be executed directly, to run a program.
     if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
     if (is_sanitized(image)) return zg_program_sanitized;
-    // glibc's loader can be executed directly. It then preloads into the program that it is given.
+    // glibc's loader can be executed directly. It then applies LD_PRELOAD to the program that it is given.
     bool is_loader = image->dynamic && begins_with(last_part(path), "ld-");
     return has_loader || is_loader || !is_loaded ? zg_program_takes_it : zg_program_static;
 }
@@ -253,7 +253,7 @@ enum zg_program_kind zg_program_classify(int directory, const char *path) {
     for (int depth = 0; depth < DEEPEST_SCRIPT; depth++) {
         bool is_open = !depth && !*path;
         int file = is_open ? directory : zg_os_open_program(directory, path);
-        // Either execve will report the error, or the file is executable but not readable.
+        // Either execve will report the error, or the file is executable without being readable.
         if (file < 0) return zg_program_takes_it;
         int64_t got = zg_os_read_at(file, line, FIRST_LINE, 0);
         bool is_script = got > 2 && line[0] == '#' && line[1] == '!';
@@ -282,7 +282,7 @@ int zg_program_has_swift(const char *path) {
         read_at(file, &section, sizeof section, header.e_shoff + header.e_shstrndx * sizeof section))
         got = zg_os_read_at(file, names, zg_min(section.sh_size, NAMES_MOST), section.sh_offset);
     zg_os_close(file);
-    // Searches for the digit first, because few other section names have one: this runs at every program start.
+    // Compare the digit first, because few other section names contain one: this runs at every program start.
     const char *end = names + (got > 0 ? got : 0);
     for (const char *at = names; (at = __builtin_memchr(at, '5', (size_t)(end - at))); at++)
         if (at - names >= 5 && end - at >= 2 && __builtin_memcmp(at - 5, wanted, sizeof wanted - 1) == 0) return 1;

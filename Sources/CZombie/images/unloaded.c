@@ -19,7 +19,7 @@ struct image {
     char path[PATH_BYTES];
 };
 
-// Never touched, and so without memory, in programs that close no library.
+// Programs that close no library never touch this table, so it takes no memory in them.
 static struct image images[MOST_IMAGES];
 static uint32_t image_count;
 // Number of images before the first dlopen, plus 1; 0 if not yet known.
@@ -71,7 +71,7 @@ static void add(const struct zg_module *module) {
     __atomic_store_n(&image_count, image_count + 1, __ATOMIC_RELEASE);
 }
 
-// dl_iterate_phdr lists images in load order, so the first ones are those present before the first dlopen.
+// dl_iterate_phdr lists images in load order, so the images from before the first dlopen come first.
 static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
     (void)bytes;
     if (++*(uint32_t *)position < first_opened || !info->dlpi_name || !*info->dlpi_name) return 0;
@@ -87,7 +87,7 @@ static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
 }
 
 void zg_unloaded_note_loaded(void) {
-    // If another thread is in here, it notes the same images.
+    // If another thread executes this function, it notes the same images.
     if (!first_opened || __atomic_exchange_n(&noting, 1, __ATOMIC_ACQUIRE)) return;
     uint32_t position = 0;
     dl_iterate_phdr(note_image, &position);

@@ -28,8 +28,8 @@ struct zg_api {
     uint64_t (*finding_count)(uint64_t *first_kept);
     uint32_t *finding_word;
 
-    // Describes the block at `address`, now or before: {"block":{…},"stacks":{"free":[…],"alloc":[…]}}, with the keys
-    // of a finding. For a freed block, "block" also has "free_time_ns" (CLOCK_REALTIME, accurate to about 1 ms).
+    // Describes the current or a former block at `address`: {"block":{…},"stacks":{"free":[…],"alloc":[…]}}, with the
+    // keys of a finding. For a freed block, "block" also has "free_time_ns" (CLOCK_REALTIME, accurate to about 1 ms).
     // Returns like `finding`; 0 if the guarded heap never had a block there.
     uint64_t (*describe)(uint64_t address, char *text, uint64_t capacity);
     // Returns the start of the next freed block that was an object of the class with this metadata address; 0 at the
@@ -43,13 +43,13 @@ struct zg_api {
 
     // Verifies all quarantined blocks, and the bytes around live ones. Returns the number of new findings.
     uint64_t (*verify)(void);
-    // Call at the start of a test: the next blocks of each allocation stack are isolated again, as its first ones were.
-    // Grants at least 1 ms of CPU time for that, whatever was spent before.
+    // Call at the start of a test: the next blocks of each allocation stack are isolated again, like the first blocks
+    // of each stack. Grants at least 1 ms of CPU time for this, independent of the time spent before.
     void (*begin_test)(void);
 
     // For one thread that prints symbolized findings. `await_end` returns when the process is about to die of its last
-    // finding. The thread prints that finding, then calls `end_is_said`. The process waits for it for up to ten
-    // seconds.
+    // finding. The thread prints that finding, then calls `end_is_said`. The process waits up to ten seconds for this
+    // call.
     void (*await_end)(void);
     void (*end_is_said)(void);
     // Between `step_aside` and `step_back`, allocations of the calling thread are unguarded and use none of the

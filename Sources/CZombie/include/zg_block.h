@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 // The states, and their names in reports. A held block waits until its neighbors can be retired with it; reports call
-// it quarantined, because for the program the difference is none.
+// it quarantined, because the program sees no difference.
 #define ZG_STATES(X)                                                                                                   \
     X(fresh, "unused")                                                                                                 \
     X(live, "live")                                                                                                    \
@@ -63,15 +63,15 @@ enum zg_alloc_family {
         zg_family_count
 };
 
-// The caller asked for an alignment. From ZG_PROGRAM_PAGES_LEAST bytes on, where libc would use a mapping of its own, the
-// program may then manage the pages itself (guard pages, write protection, files mapped over them, madvise for fork).
-// free must not touch such pages.
+// The caller asked for an alignment. For a block of at least ZG_PROGRAM_PAGES_LEAST bytes, for which libc would use a
+// mapping of its own, the program may then manage the pages itself (guard pages, write protection, files mapped over
+// them, madvise for fork). free must not touch such pages.
 static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
 #define ZG_PROGRAM_PAGES_LEAST 131072
 
-// Returns "operator new", "quarantined", "c++"; NULL for an unknown number.
+// Return names, such as "operator new", "quarantined", "c++"; NULL for an unknown number.
 const char *zg_block_family_text(uint32_t kind);
 const char *zg_block_state_text(uint32_t state);
 const char *zg_block_language_text(uint32_t language);
@@ -84,7 +84,7 @@ struct zg_block {
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
-    uint16_t alloc_thread; // dense thread number, from 1; 65535 means any later thread
+    uint16_t alloc_thread; // dense thread number, from 1; 65535: a later thread
     uint16_t free_thread;
 };
 
@@ -93,7 +93,8 @@ struct zg_block {
 // again.
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
-// A zombie whose saved contents were restored after a finding (on_finding=continue): not verified, never reused.
+// A zombie whose saved contents were restored after a finding (on_finding=continue). It is not verified, and never
+// reused.
 #define ZG_HEADER_CONTENTS_RESTORED 0x2000u
 // A write to the freed block was reported, or a write beside the live block. The block is not checked again.
 #define ZG_HEADER_CHANGED 0x1000u
@@ -115,17 +116,17 @@ static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) 
 }
 static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
 
-// What is recorded of a freed object beyond struct zg_block. Written by free; valid while the header has a class bit.
+// Record of a freed object, in addition to struct zg_block. Written by free; valid while the header has a class bit.
 struct zg_death {
     uint32_t class_number; // index into the table of classes, plus 1
-    // Time of the free, in units of 2^ZG_TIME_SHIFT ticks of the processor's clock.
+    // Time of the free by the processor's clock, in units of 2^ZG_TIME_SHIFT ticks.
     uint32_t time;
 };
 #define ZG_TIME_SHIFT 20
 // Values of `class_number` while the header has no class bit. WHOLE: all pages of the slot have memory.
 #define ZG_DEATH_OF_WHOLE UINT32_MAX
-// SPARSE: some pages had no memory at the last free. `time` is then the total size of such freed slots until that free,
-// in KiB.
+// SPARSE: some pages had no memory at the last free. `time` is then the total size, in KiB, of such slots that had been
+// freed by then.
 #define ZG_DEATH_OF_SPARSE (UINT32_MAX - 1)
 
 // A large block: a whole number of units of address space. The slack in `block.header` is unused (0).
@@ -135,11 +136,11 @@ struct zg_span {
     uint64_t size;  // requested bytes
     // First byte of the span. start - base < alignment.
     uint64_t base;
-    // Size in units of ZG_UNIT_BYTES; of an isolated block, in pages, including its guard page.
+    // Size in units of ZG_UNIT_BYTES. For an isolated block: size in pages, including the guard page.
     uint32_t units;
     // Next span in the free list, or in the quarantine's list of large blocks; 0 ends it.
     uint32_t next;
-    // Number of pages from `base` on that may be nonzero; of an isolated block, whether any may be.
+    // Number of pages from `base` on that may be nonzero. For an isolated block: nonzero if any page may be.
     uint32_t dirty;
     // Isolated block (fence.h): enum zg_protection; 0 if not isolated.
     uint16_t fenced;
@@ -153,9 +154,9 @@ struct zg_span {
 // A small block in a window (pages/window.h): it has a virtual page of its own, but shares the physical page with other
 // packed blocks.
 struct zg_alias {
-    struct zg_block block; // its slack: bytes of the slot behind the block
+    struct zg_block block; // its slack: number of bytes of the slot behind the block
     struct zg_death death;
-    uint16_t start;      // offset in the page
+    uint16_t start;      // offset of the block in the page
     uint16_t slot_bytes; // 0: no block was ever at this page
     uint32_t window;     // number of its window; 0: the page is free
 };

@@ -27,7 +27,7 @@ struct zg_collector_request {
 };
 
 struct zg_collector {
-    uint32_t pid; // of the zguard that answers; 0: none
+    uint32_t pid; // process id of the zguard that answers; 0: none
     uint32_t spare;
     struct zg_collector_request requests[ZG_COLLECTOR_REQUESTS];
 };
@@ -35,10 +35,10 @@ struct zg_collector {
 struct zg_dying_process {
     uint64_t nonce;
     uint32_t pid, tid;
-    uint32_t has_few_registers, spare_2; // 1: only the registers of a frame are known
+    uint32_t has_few_registers, spare_2; // 1: only the registers of a published function's caller are known
     // Registers of the dying thread, indexed by their DWARF numbers, and its instruction pointer.
     uint64_t pc, registers[ZG_DYING_REGISTERS];
-    // Threads that the runtime knows: kernel ids, and the runtime's numbers.
+    // Threads that the runtime knows: their kernel ids, and their numbers in the runtime.
     uint32_t thread_count, spare;
     uint32_t tids[ZG_DYING_THREADS], numbers[ZG_DYING_THREADS];
 };

@@ -26,9 +26,10 @@ enum zg_count_event {
 };
 
 struct zg_count_change {
-    uint32_t stack;  // of the caller, in the stack depot
-    uint16_t thread; // dense number; 65535 means any later thread
-    // Bits 0-3 enum zg_count_event, 4-15 strong references before it, at most ZG_COUNT_MOST; 0 if unknown.
+    uint32_t stack;  // the caller's stack trace, in the stack depot
+    uint16_t thread; // dense number; 65535: a later thread
+    // Bits 0-3: enum zg_count_event. Bits 4-15: number of strong references before the change, at most ZG_COUNT_MOST; 0
+    // if unknown.
     uint16_t what;
 };
 #define ZG_COUNT_MOST 0xfffu
@@ -40,7 +41,7 @@ struct zg_count_entry {
     // First word of the object. A different word means that another object is at the address now.
     uint64_t class;
     uint32_t count;  // changes so far
-    uint16_t thread; // made the last change
+    uint16_t thread; // thread that made the last change
     // The object was deallocated: a new object at this address starts a new history.
     uint8_t is_over;
     uint8_t is_shared; // several threads have changed the count
@@ -54,7 +55,7 @@ struct zg_layout_counts {
     uint64_t base; // 0: no table
     uint32_t set_shift;
     uint32_t changes;
-    uint32_t entry_bytes; // including its changes
+    uint32_t entry_bytes; // size of an entry with its changes
     uint32_t reserved;
 };
 

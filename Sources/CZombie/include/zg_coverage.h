@@ -51,8 +51,8 @@ extern const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage
 
 // Per process, in its statistics page. A cause is noted once.
 struct zg_coverage_reason_note {
-    uint64_t blocks;   // not isolated for this reason
-    uint64_t first_ns; // CLOCK_REALTIME of the first; 0: none
+    uint64_t blocks;   // blocks not isolated for this reason
+    uint64_t first_ns; // CLOCK_REALTIME of the first such block; 0: none
 };
 
 // Counters that a run adds up over all its processes, by their names in the statistics page.
@@ -70,8 +70,8 @@ extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 
 // The page of a run: a sealed memfd made by zguard, found in the run's directory (zg_run_directory.h), and shared by
 // all processes that `zguard run` started directly or indirectly. Each process regularly adds what it has counted since
-// the last time, so the sums include killed processes. Every process of the run can write to all of it: readers trust
-// nothing in it but counts.
+// the last time, so the sums include killed processes. Every process of the run can write to the whole page: readers
+// trust nothing in it but counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
 // Size of the struct below and of the handler records behind it (zg_handled.h).
 #define ZG_COVERAGE_BYTES 151552u
@@ -81,17 +81,17 @@ struct zg_coverage_page {
     // ZG_STATS_VERSION of the zguard that made the page. A runtime of another version does not use it.
     uint32_t version;
     uint32_t programs; // executed programs that found the page
-    // Executed programs that cannot find the page: without the library, or statically linked.
+    // Executed programs that cannot find the page: they run without the library, or are statically linked.
     uint64_t unwatched_programs;
     uint64_t sums[zg_coverage_sum_count];
     uint64_t first_ns[zg_coverage_reason_count];
     // Raw findings written by processes, and how many of them zguard has reported.
     uint64_t written, shown;
     struct zg_collector collector;
-    // Programs executed under seccomp filters that nobody described to them (zg_filtered.h).
+    // Programs executed under seccomp filters without a description of these filters (zg_filtered.h).
     uint64_t filtered_programs;
     uint64_t spare[3];
-    struct zg_pulses pulses; // each in a cache line of its own
+    struct zg_pulses pulses; // each heartbeat in a cache line of its own
 };
 
 _Static_assert(ZG_COVERAGE_BYTES == ZG_HANDLED_PLACE + ZG_HANDLED_BYTES, "a sum");

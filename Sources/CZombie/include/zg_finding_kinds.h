@@ -1,6 +1,7 @@
 // The vocabulary of findings: kinds of bugs, and kinds of access to memory.
-// Names in reports, SARIF rules, HTML headings and the table in docs/FINDINGS.md come from these rows, and tests compare
-// the rest. A new kind also needs a detector, its sentence (Headline.swift), and a folder in Tests/Bugs.
+// Names in reports, SARIF rules, HTML headings and the table in docs/FINDINGS.md come from these rows, and tests
+// compare hand-written tables with them. A new kind also needs a detector, its sentence (Headline.swift), and a folder
+// in Tests/Bugs.
 
 #ifndef ZG_FINDING_KINDS_H
 #define ZG_FINDING_KINDS_H

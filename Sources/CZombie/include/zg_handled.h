@@ -18,7 +18,7 @@ struct zg_handler_call {
 
 enum zg_handled_state {
     zg_handled_free,
-    zg_handled_claimed, // being written
+    zg_handled_claimed, // the description is being written
     // Complete: zguard reports this finding if the process ends now.
     zg_handled_held,
 };
@@ -26,7 +26,7 @@ enum zg_handled_state {
 struct zg_handled_fault {
     uint32_t state; // enum zg_handled_state
     uint32_t pid, tid;
-    uint32_t bytes; // of the text
+    uint32_t bytes; // size of the text
     // The finding as a JSON line. The whole record has ZG_HANDLED_FAULT_BYTES.
     char text[];
 };

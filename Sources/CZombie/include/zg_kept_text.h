@@ -32,8 +32,8 @@ struct zg_annotation {
     bool is_there;
 };
 
-// Copies what the thread `tid` wrote, in order, with a NUL. Drops the oldest bytes if it does not fit. Returns the
-// number of bytes without the NUL.
+// Copies, in order and terminated by a NUL, the text that the thread `tid` wrote. Drops the oldest bytes if the text
+// does not fit. Returns the number of bytes without the NUL.
 uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity);
 // Finds the message that explains `signal` in a thread's last writes, and copies it without newlines at its end. False
 // if there is none. `is_own`: the process raised the signal itself.

@@ -6,8 +6,9 @@
 
 #include "zg_space.h"
 
-// The first word of an object is the address of Swift class metadata (also of a closure context, box or task). / It is
-// the address of a C++ virtual table.
+// zg_names_is_swift_class: whether `metadata`, the first word of an object, is the address of Swift class metadata
+// (also of a closure context, box or task). zg_names_is_cxx_class: whether `table`, the first word of an object, is the
+// address of a C++ virtual table.
 bool zg_names_is_swift_class(const struct zg_space *space, uint64_t metadata);
 bool zg_names_is_cxx_class(const struct zg_space *space, uint64_t table);
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum zg_program_kind {
-    zg_program_takes_it,      // or nothing speaks against it
+    zg_program_takes_it,      // the library can be preloaded, as far as the file tells
     zg_program_other_machine, // 32 bits, or another processor: its loader would complain
     zg_program_other_libc,    // its loader cannot resolve the library's glibc symbols
     zg_program_sanitized,     // AddressSanitizer and similar have their own allocator and must come first
@@ -26,8 +26,8 @@ enum zg_program_kind zg_program_classify(int directory, const char *path);
 // else 0.
 int zg_program_has_swift(const char *path);
 
-// Copies this value of LD_PRELOAD without the library's entries to `to`, which may be `value` itself. Writes no NUL;
-// returns the number of bytes.
+// Copies this value of LD_PRELOAD to `to`, which may be `value` itself, without the entries of the library. Writes no
+// NUL; returns the number of bytes.
 uint64_t zg_program_preload_without_library(char *to, const char *value);
 // Returns 1 if this value of LD_PRELOAD contains the library, else 0.
 int zg_program_preload_has_library(const char *value);

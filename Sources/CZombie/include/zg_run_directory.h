@@ -18,7 +18,7 @@
 #define ZG_RUN_COVERAGE "coverage"   // link to the page of the run (zg_coverage.h)
 #define ZG_RUN_SOCKET "socket"       // zguard's SOCK_SEQPACKET socket, for struct zg_run_message
 #define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: one byte shorter for each
-// Counts processes that cannot map the page of the run, in the same way.
+// File that counts processes that cannot map the page of the run, in the same way.
 #define ZG_RUN_UNMAPPED "untold"
 
 // Size of a Unix socket path including its NUL (unix(7)). zguard chooses a short enough directory.
@@ -30,11 +30,11 @@ enum zg_run_message_kind {
     zg_message_pulse, // asks for a thread to be watched for stalls (zg_stalls.h)
 };
 
-// One packet, sent on a connection of its own. The kernel names the sender (SO_PEERCRED), and a message is only about
-// its sender.
+// A message is one packet on a connection of its own. The kernel names the sender (SO_PEERCRED), and a message is
+// always about its sender.
 struct zg_run_message {
     uint32_t kind;  // enum zg_run_message_kind
-    uint32_t index; // of the request or the wait heartbeat, on the page of the run
+    uint32_t index; // index of the request or the wait heartbeat, on the page of the run
     // zg_message_dying: address of the struct zg_dying_process, and the nonce in it.
     uint64_t place, nonce;
 };

@@ -11,7 +11,8 @@ struct zg_space {
     // Copies `bytes` bytes at `from`, which may be unmapped. Returns the number of bytes copied: all, those in front of
     // unreadable memory, or 0.
     uint64_t (*read)(void *context, void *to, uint64_t from, uint64_t bytes);
-    // The address lies in an executable or library. / It lies in an executable segment of one.
+    // is_image: whether the address lies in an executable or library. is_code: whether the address lies in an
+    // executable segment of such a file.
     bool (*is_image)(void *context, uint64_t address);
     bool (*is_code)(void *context, uint64_t address);
     void *context;

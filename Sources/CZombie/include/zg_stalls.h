@@ -16,33 +16,34 @@ enum zg_pulse_state {
     zg_pulse_free,
     zg_pulse_claimed,
     zg_pulse_beats,
-    // For a process: zguard watches the threads of Swift's pool without their help.
+    // Value for a process: zguard watches the threads of Swift's pool, which write no heartbeats.
     zg_pulse_pool,
-    // For a process: zguard watches Dispatch's main queue.
+    // Value for a process: zguard watches Dispatch's main queue.
     zg_pulse_queue,
 };
 
 // One cache line.
 struct zg_pulse {
     uint32_t state;    // enum zg_pulse_state
-    uint32_t pid, tid; // in the process's own PID namespace
+    uint32_t pid, tid; // ids in the process's own PID namespace
     uint32_t number;   // the runtime's number of the thread
-    // Equals the word at address `place` in the process's memory.
+    // The word at address `place` in the process's memory has the same value.
     uint64_t nonce;
     uint64_t place;
     union {
-        uint64_t busy_since; // in ticks; 0: the thread waits
+        uint64_t busy_since; // start of the busy time, in ticks; 0: the thread waits
         uint64_t queue;      // address of the main queue (zg_pulse_queue)
     };
-    // Kinds of completed waits, each counted up to ZG_PULSE_WAITS. They distinguish an event loop from a program that
-    // waits now and then.
-    uint8_t waits;       // for several files, or ended by a timeout
-    uint8_t times;       // ended by a timeout
-    uint8_t singles;     // for one file, which became ready
-    uint8_t calls;       // of any kind
+    // Kinds of completed waits, each counted up to ZG_PULSE_WAITS. The counts distinguish an event loop from a program
+    // that waits occasionally.
+    uint8_t waits;       // waits for several files, or that ended by a timeout
+    uint8_t times;       // waits ended by a timeout
+    uint8_t singles;     // waits for one file, which became ready
+    uint8_t calls;       // waits of any kind
     int32_t file;        // file descriptor of the last wait for one file
     uint64_t busy_until; // in ticks: end of the busy time in `watched`
-    // Written by zguard: low half of the `busy_since` whose end it wants to know. Such values are odd; 0: none.
+    // Written by zguard: low half of a `busy_since` value, to ask when that busy time ended. The half is made odd; 0:
+    // no question.
     uint32_t watched;
     // Written by zguard, a futex: the thread is being stopped and must not begin to wait.
     uint32_t is_sampled;

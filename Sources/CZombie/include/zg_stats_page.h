@@ -78,7 +78,7 @@
     X(tagged_blocks, counter, "blocks",                                                                                \
       "blocks that got a memory tag (profile mte), which each access to them is checked for")
 
-// Degradations: what the runtime lacks and goes on without. One bit each, in this order.
+// Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                               \
     X(small_address_space,                                                                                               \
       "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                     \
@@ -167,7 +167,8 @@ struct zg_layout_class {
     uint64_t slots_used;
     uint32_t slot_bytes;
     uint32_t reserved;
-    // Trap pointers for a zombie in slot 0 (trap.h): for word 0, word 1, and the words from 2 on. 0 if there are none.
+    // Trap pointers of a zombie in slot 0 (trap.h): for word 0, for word 1, and for the words from 2 on. 0 if there are
+    // none.
     uint64_t trap_isa, trap_side, trap_word;
 };
 
@@ -184,7 +185,7 @@ struct zg_layout_area {
 struct zg_layout_windows {
     uint64_t base, bytes; // 0 bytes: there are no windows
     uint64_t records;
-    // Trap pointers of page 0. The other words of a zombie there have the fill.
+    // Trap pointers of a zombie in page 0. The zombie's other words have the fill.
     uint64_t trap_isa, trap_side;
     uint32_t record_bytes; // sizeof(struct zg_alias)
     uint32_t page_bytes;
@@ -219,17 +220,17 @@ struct zg_layout {
     uint64_t spans_used;
     uint32_t span_bytes; // sizeof(struct zg_span)
     uint32_t node_bytes; // sizeof(struct zg_depot_node)
-    // Nodes of the stack depot. A stack id is an index into them; 0 is unknown.
+    // Nodes of the stack depot. A stack id is an index into this array; 0 is unknown.
     uint64_t nodes_base;
     uint64_t nodes_used;
     // Distances between the traps of adjacent slots (class pointer, reference count) and of adjacent words, as powers
     // of two.
     uint32_t trap_isa_shift, trap_side_shift, trap_word_shift;
-    // Traps depend only on this many low bits of a slot's number, and of a word's distance from slot 0.
+    // A trap depends only on this many low bits of its slot's number, and of its word's distance from slot 0.
     uint32_t trap_slots_shift, trap_words_shift;
     uint32_t class_table_count;
-    // Array of words: class pointer | language; bit 2 is set if the class's library may have been unloaded. Indexed by
-    // class_number - 1 of struct zg_death.
+    // Array of words, each a class pointer with the language in its low bits; bit 2 is set if the class's library may
+    // have been unloaded. Indexed by class_number - 1 of struct zg_death.
     uint64_t class_table;
     struct zg_layout_area large, fenced;
     struct zg_layout_windows windows;
@@ -238,7 +239,7 @@ struct zg_layout {
     // Times at start-up, and at the last finding or memory pressure check (0: none).
     struct zg_layout_time first_time, last_time;
     struct zg_traps traps;
-    // Trap pointers of span 0. The other words of a large zombie have the fill.
+    // Trap pointers of a zombie in span 0. The other words of a large zombie have the fill.
     uint64_t span_trap_isa, span_trap_side;
     struct zg_layout_class classes[ZG_LAYOUT_MAX_CLASSES];
 };
@@ -266,7 +267,7 @@ struct zg_stats_page {
     char allocator[256];
     // Why blocks were not isolated.
     struct zg_coverage_reason_note shortfalls[zg_coverage_reason_count];
-    // Values of the summed counters when they were last added to the run's page.
+    // Values that the summed counters had when they were last added to the run's page.
     uint64_t told[zg_coverage_sum_count];
 };
 

@@ -8,17 +8,17 @@
 struct zg_traps {
     uint64_t base, bytes; // the whole reservation; 0 bytes: there is none
     uint64_t isa, side, words;
-    // In each class, 2^slots_shift slots have windows of their own.
+    // The first 2^slots_shift slots of each class have windows of their own.
     uint32_t slots_shift;
-    // In each class, the words of the first 2^words_shift bytes have windows of their own.
+    // The words of the first 2^words_shift bytes of each class have windows of their own.
     uint32_t words_shift;
 };
 
 enum zg_trap_part { zg_trap_none, zg_trap_isa, zg_trap_side, zg_trap_word };
 
-// What a trap address stands for. `number` is the slot's number, and `byte` the word's distance from the class's first
-// slot; both wrap around at the size of the region. `offset` is the distance from the trap pointer. Behind the size
-// classes come the class numbers of large blocks and of blocks in windows.
+// Meaning of a trap address. `number` is the slot's number, and `byte` the word's distance from the class's first slot;
+// both wrap around at the size of the region. `offset` is the distance from the trap pointer. Class numbers above the
+// size classes stand for large blocks and for blocks in windows.
 struct zg_trap_place {
     enum zg_trap_part part;
     uint32_t class_number;

@@ -19,19 +19,20 @@
 enum {
     SAMPLES = 64, // block records examined per size class
     CHUNK_LEAST = 32,
-    CHUNK_MORE = 8, // glibc's chunk header; rounding up adds half as much again on average
+    CHUNK_MORE = 8, // glibc's chunk header; glibc's rounding up adds half of this again on average
     // While the heap uses less than this fraction of the limit, bypassed blocks are left to the kernel to limit.
     SHARE_LEAST = 16,
     // With several threads, /proc is read at most this often, except before a refusal.
     AGED_NS = 100000,
     // The size of the stacks is read at most this often.
     STALE_NS = 10000000,
-    // A refusal is repeated without a new check for calls that follow within AT_ONCE_NS, at most REFUSED_AT_ONCE times:
-    // unmapping anything takes longer than AT_ONCE_NS.
+    // After a refusal, further calls within AT_ONCE_NS are refused without a new check, at most REFUSED_AT_ONCE times:
+    // no other thread can unmap memory in less than AT_ONCE_NS.
     AT_ONCE_NS = 250,
     REFUSED_AT_ONCE = 32,
 };
-// Limit of one grant, which is a quarter of the room left: what the rest of the process maps meanwhile is not seen.
+// Limit of one grant, which is a quarter of the room left: the runtime does not see what the rest of the process maps
+// during a grant.
 #define GRANT_MOST ((uint64_t)8 << 20)
 // Size classes are sampled again after the live bytes have changed by this much.
 #define DRIFT_LEAST ((uint64_t)256 << 10)
@@ -48,7 +49,8 @@ void zg_allowance_before_limit(uint64_t limit) {
 
 void zg_allowance_reread(void) {
     uint64_t space = zg_os_limit(RLIMIT_AS), data = zg_os_limit(RLIMIT_DATA);
-    // Reservations made within the limit count against it already. Beyond it nothing can be mapped at all, by anyone.
+    // If the limit exceeds the reserved bytes, the kernel enforces it, because it counts the reservations. If the limit
+    // is lower, the kernel refuses every mapping, and the heap must enforce the limit.
     if (space >= zg_os_reserved_bytes()) space = RLIM_INFINITY;
     if (!zg_os_uncounted_bytes()) data = RLIM_INFINITY;
     if (space == zg_load(&space_limit) && data == zg_load(&data_limit)) return;
@@ -74,7 +76,7 @@ void zg_allowance_reread_after_growth(void) {
 static uint64_t chunk_bytes(uint64_t requested) { return zg_max(CHUNK_LEAST, zg_round_up(requested + CHUNK_MORE, 16)); }
 
 // Estimates from a sample of block records how many slots of a class are live, and the bytes of the glibc chunks their
-// blocks would need. A program that allocates the same sizes again and again has them in all samples.
+// blocks would need. In a program that repeats the same sizes, every sample contains them.
 static void sample_class(const struct zg_slab *slab, uint64_t *live, uint64_t *chunks) {
     uint64_t used = zg_load(&slab->used), count = zg_min(used, SAMPLES), found = 0, bytes = 0;
     *live = *chunks = 0;
@@ -92,7 +94,7 @@ static void sample_class(const struct zg_slab *slab, uint64_t *live, uint64_t *c
     *chunks = used / count * bytes + used % count * bytes / count;
 }
 
-// Returns how many bytes glibc would need more (or fewer) than live_bytes counts.
+// Returns the difference between the bytes that glibc would need and live_bytes; may be negative.
 static int64_t measure_difference(uint64_t blocks) {
     int64_t difference = 0;
     uint64_t in_slabs = 0;
@@ -161,7 +163,7 @@ static void read_thoroughly(void) {
 
 static void read_mapped(bool is_refusal) {
     uint64_t ticks = zg_arch_ticks(), last = zg_load(&read_ticks), age = zg_clock_ns(ticks - last);
-    // statm counts stacks as data; their size is known from the last full read.
+    // statm counts stacks as data; the size of the stacks is known from the last full read.
     if (last && age < STALE_NS && (read_quickly() || (age < AGED_NS && !is_refusal))) return;
     zg_store(&read_ticks, ticks);
     read_thoroughly();
@@ -169,7 +171,8 @@ static void read_mapped(bool is_refusal) {
 
 // --- what is left ---------------------------------------------------------------------------------------------------
 
-// Returns the size of the runtime library's image. An image over IMAGE_MOST is a program that contains the runtime: 0.
+// Returns the size of the runtime library's image, or 0 for an image over IMAGE_MOST, which is a program that contains
+// the runtime.
 static uint64_t own_image(void) {
     enum { IMAGE_MOST = 4 << 20 };
     static uint64_t known = UINT64_MAX;
@@ -196,8 +199,7 @@ static uint64_t find_room(bool is_refusal) {
     return zg_min(space, data);
 }
 
-// Approximate with several threads: another thread's frees, and what it unmaps, are seen after at most REFUSED_AT_ONCE
-// calls.
+// Approximate with several threads: what another thread frees or unmaps is noticed after at most REFUSED_AT_ONCE calls.
 static uint64_t refused_ticks, refused_bytes = UINT64_MAX, refused_frees, repeated_refusals;
 
 static uint64_t frees_so_far(const struct zg_thread *thread) {

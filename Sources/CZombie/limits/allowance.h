@@ -11,24 +11,25 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// True if such a limit is in force.
+// True if RLIMIT_AS or RLIMIT_DATA is in force.
 extern bool zg_allowance_is_limited __attribute__((visibility("hidden")));
 
-// Call before the program limits its address space to `limit`: does what the kernel will refuse afterwards because all
-// reservations count. Any process but a child that shares its parent's memory.
+// Call before the program limits its address space to `limit`: grows the stack now, which the kernel would refuse
+// afterwards because it counts all reservations. Any process but a child that shares its parent's memory.
 void zg_allowance_before_limit(uint64_t limit);
 // Rereads the limits: at start-up, after setrlimit, and (the second function) after the heap has grown by some MiB.
 void zg_allowance_reread(void);
 void zg_allowance_reread_after_growth(void);
-// Charges `bytes` more in use. Returns false if a limit forbids it. The thread is entered, or NULL.
+// Charges `bytes` more in use. Returns false if a limit forbids this. `thread` is entered, or NULL.
 bool zg_allowance_take(struct zg_thread *thread, uint64_t bytes);
 // Charges a block of this size, or about half a magazine if the size is served from a slab.
 bool zg_allowance_take_block(struct zg_thread *thread, uint64_t size);
 // Charges a block that another allocator is to serve. The kernel counts such blocks, but not the guarded heap.
 bool zg_allowance_charge_bypassed(uint64_t size);
-// Excludes the time since `since` (ticks), when another allocator was asked in vain, from the age of the last refusal.
+// Excludes the time since `since` (ticks), during which another allocator was asked in vain, from the age of the last
+// refusal.
 void zg_allowance_discount(uint64_t since);
-// Returns whether returning memory for a failed allocation was in vain and nothing was freed since.
+// Returns true if memory was returned for a failed allocation without success, and nothing was freed since.
 bool zg_allowance_is_relief_vain(const struct zg_thread *thread);
 void zg_allowance_note_vain(const struct zg_thread *thread);
 

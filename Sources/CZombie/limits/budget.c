@@ -12,10 +12,10 @@
 
 enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define STEER_NS UINT64_C(2000000)
-#define MEASURING_NS 40u // cost of two clock readings and the call that they do not measure themselves
-// cost of a bypassed block: two decisions, and cache lines that are not touched without the runtime
+#define MEASURING_NS 40u // cost of two clock readings and of the call itself, which the measurement does not include
+// cost of a bypassed block: two decisions, and cache misses that the program has only under the runtime
 #define PASSED_NS 8u
-#define SLICE_MOST_NS 50000u // longer measurements include time in which the thread was not running
+#define SLICE_MOST_NS 50000u // a longer measurement includes time in which the thread was not running
 
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
 static uint64_t base; // a context's interval after 16 guarded blocks

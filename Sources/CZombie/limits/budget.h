@@ -1,7 +1,8 @@
 // The overhead budget: the runtime measures each guarded allocation and free, and guards as many blocks as the allowed
 // share of the process's own CPU time (`overhead`) pays for. The program's own allocator serves the others. Each
-// context (return address and stack pointer) has a random interval between guarded blocks, which grows with their
-// number: rare contexts come first. A guarded block is guarded in full: stacks, fill, verification, pages.
+// context (return address and stack pointer) has a random interval between guarded blocks, which grows with the number
+// of guarded blocks, so that rare contexts are preferred. A guarded block gets every check: stacks, fill, verification,
+// guard pages.
 // No lock; counters are approximate with several threads. zg_budget_bypasses: hot path.
 
 #ifndef ZG_BUDGET_H
@@ -11,8 +12,7 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// With a budget: returns whether the program's own allocator is to serve this block of the caller with this return
-// address.
+// With a budget: returns whether the program's own allocator is to serve this block of the caller at `return_address`.
 ZG_INLINE bool zg_budget_bypasses(uint64_t return_address);
 // Charges the time since `since` (zg_arch_ticks) for one guarded call.
 void zg_budget_spend(uint64_t since);
@@ -24,8 +24,8 @@ void zg_budget_draw(struct zg_thread *thread, uint64_t context);
 ZG_INLINE bool zg_budget_bypasses(uint64_t return_address) {
     uint64_t key = (return_address * UINT64_C(0x9e3779b97f4a7c15)) ^ zg_arch_stack_end();
     uint64_t context = key * UINT64_C(0xd6e8feb86659fd93) >> (64 - ZG_BUDGET_CONTEXT_BITS);
-    // A thread's first block is guarded. Ended threads share one state and so their counts, which are approximate
-    // anyway.
+    // A thread's first block is guarded. Threads that have ended share one state, and so share its counts, which are
+    // approximate anyway.
     struct zg_thread *thread = zg_thread_self;
     if (ZG_UNLIKELY(!thread)) return false;
     if (ZG_LIKELY(thread->budget_left[context])) {

@@ -20,17 +20,17 @@
 #include "zombies/zombie.h"
 
 #define MS UINT64_C(1000000)
-#define SLOW_LOOK_NS (100 * MS) // between checks on the slow path
-// While the heap grows by new memory, idle memory up to the larger of IDLE_LEAST and this share of the live bytes is
-// kept. Checked after every IDLE_STEP of new memory.
+#define SLOW_LOOK_NS (100 * MS) // time between checks on the slow path
+// While the heap grows by new memory, idle memory up to IDLE_LEAST or this share of the live bytes (the larger of both)
+// is kept. Checked after every IDLE_STEP of new memory.
 #define IDLE_STEP ((uint64_t)8 << 20)
 #define IDLE_LEAST ((uint64_t)16 << 20)
 #define IDLE_SHIFT 2
-// Longest time that a thread that takes new memory waits for another one that is returning some
+// Longest time that a thread that takes new memory waits for a thread that is returning memory
 #define WAIT_NS (int64_t)(50 * MS)
 enum { TICKS_AT_FIRST = 1 << 20 };
-// New memory taken before the first check, which takes up to 0.2 ms: a process that takes less memory runs only a few
-// times as long. The memory limit is not known before the check.
+// New memory taken before the first check, which takes up to 0.2 ms: a process that takes less memory usually runs for
+// only a few times 0.2 ms. The memory limit is not known before the check.
 #define FIRST_STRIDE ((uint64_t)2 << 20)
 
 struct zg_maintenance zg_maintenance;
@@ -44,15 +44,15 @@ static uint32_t answering;
 
 // --- how much there is -----------------------------------------------------------------------------------------------
 
-// Estimates memory that was used before and is not in use: freed blocks and free slots.
+// Estimates the memory that was used before and is not in use now: freed blocks and free slots.
 static uint64_t held_bytes(void) {
     uint64_t used = 0, committed = 0, all = zg_stats_get(zg_counter_heap_committed_bytes);
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         used += zg_load(&slab->used) * slab->slot_bytes;
         committed += zg_load(&slab->committed) * slab->slot_bytes;
     }
-    used += all - zg_min(all, committed); // large blocks
+    used += all - zg_min(all, committed); // add the memory of large blocks
     used -= zg_min(used, zg_retire_bytes());
     // Threads flush their counts in batches: live bytes may be negative for a while.
     uint64_t live = zg_stats_get(zg_counter_live_bytes);
@@ -61,7 +61,7 @@ static uint64_t held_bytes(void) {
 
 uint64_t zg_maintenance_backed_bytes(void) {
     uint64_t held = held_bytes(), before = zg_load(&returned);
-    if (before > held) zg_store(&returned, before = held); // some was used again meanwhile
+    if (before > held) zg_store(&returned, before = held); // the program used some of the memory again meanwhile
     return held - before;
 }
 
@@ -127,8 +127,8 @@ static bool is_due(uint64_t ticks) {
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC_COARSE), before = zg_load(&looked_ns);
     uint64_t elapsed = now - before, elapsed_ticks = ticks - zg_load(&looked_ticks);
     if (elapsed < SLOW_LOOK_NS) {
-        // Too early: reopen the gate when the time should be up at the measured rate, after at most sixteen times the
-        // elapsed ticks.
+        // Too early: reopen the gate at the time that the measured tick rate predicts, but after at most sixteen times
+        // the elapsed ticks.
         uint64_t gate = elapsed
                             ? zg_min(elapsed_ticks * 16, elapsed_ticks / zg_max(elapsed / MS, 1) * (SLOW_LOOK_NS / MS))
                             : elapsed_ticks * 2;
@@ -152,8 +152,7 @@ bool zg_maintenance_may_have_thread(void) {
            __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
-// Returns idle memory first if new memory is taken while much used memory lies idle, most likely in blocks of other
-// sizes.
+// Returns idle memory before new memory is taken, if much used memory lies idle, most likely in blocks of other sizes.
 static void give_idle_back(struct zg_thread *thread) {
     zg_store(&idle_taken, zg_load(&zg_pressure_taken));
     uint64_t live = zg_stats_get(zg_counter_live_bytes);
@@ -163,8 +162,8 @@ static void give_idle_back(struct zg_thread *thread) {
     zg_store(&returned, held_bytes());
 }
 
-// Begins a check. `waits`: much new memory was taken since the last one; wait for a thread that is returning memory,
-// because allocation would otherwise outrun it.
+// Begins a check. If `waits`, much memory was taken since the last check: wait while another thread returns memory,
+// because allocation would otherwise outrun the checks.
 static bool begin_check(bool waits) {
     if (zg_maintenance_begin()) return true;
     return waits && zg_lock_take_within(&check_lock, WAIT_NS);
@@ -178,7 +177,7 @@ void zg_maintenance_check(struct zg_thread *thread) {
     }
     if (!zg_maintenance.on) return;
     uint64_t ticks = zg_arch_ticks();
-    // Check early whether to start a thread: a program that has just freed that much may be idle next.
+    // Check early whether to start a thread: a program that has just freed this much memory may be idle next.
     uint64_t idle = zg_stats_get(zg_counter_heap_committed_bytes) - zg_stats_get(zg_counter_live_bytes);
     if ((int64_t)idle > (int64_t)zg_config.pressure_thread_bytes && zg_maintenance_may_have_thread() &&
         ticks - zg_load(&tried_ticks) > zg_load(&gate_ticks) / 4)

@@ -1,5 +1,5 @@
-// Schedules checks for memory pressure: on the slow path, or in the runtime's own thread (process/maintenance_thread.h) once there
-// is enough memory to return.
+// Schedules checks for memory pressure: on the slow path, or in the runtime's own thread (process/maintenance_thread.h)
+// once there is enough memory to return.
 
 #ifndef ZG_MAINTENANCE_H
 #define ZG_MAINTENANCE_H
@@ -32,7 +32,7 @@ struct zg_maintenance {
 };
 extern struct zg_maintenance zg_maintenance;
 
-// Least memory to return for a check to be worthwhile, and for returning it.
+// Least memory to return that makes a check worthwhile, and least memory that makes returning worthwhile.
 #define ZG_WORTH_LOOKING ((uint64_t)4 << 20)
 #define ZG_WORTH_RELIEVING ((uint64_t)1 << 20)
 

@@ -43,10 +43,10 @@ void zg_sample_after_fork_in_child(void) {
 }
 
 // Returns -ln(u / 2^64) in units of 2^-16. The leading zeros give the integer part of the base-2 logarithm; m + 0.3437
-// m (1 - m) approximates the fractional part from the mantissa m to a third of a percent.
+// m (1 - m) approximates the fractional part from the mantissa m, with an error below a third of a percent.
 static uint64_t exponential(uint64_t u) {
     uint32_t zeros = (uint32_t)__builtin_clzll(u | 1);
-    uint64_t m = (u << zeros << 1) >> 48; // 16 bits after the leading one
+    uint64_t m = (u << zeros << 1) >> 48; // the 16 bits below the leading one bit
     uint64_t fraction = m + (m * (65536 - m) / 65536) * 22525 / 65536;
     return (((uint64_t)(zeros + 1) << 16) - fraction) * 45426 / 65536; // ln 2
 }
@@ -70,7 +70,8 @@ bool zg_sample_draw(void) {
     int32_t interval = next_interval();
     most_left = interval;
     if (!has_drawn) {
-        // A thread's first block gets no preference: the first interval begins with it.
+        // Start the first interval at the thread's first block, so that this block is sampled no more often than
+        // others.
         has_drawn = true;
         zg_sample_left = interval - 1;
         if (interval > 1) return true;

@@ -45,7 +45,7 @@ void zg_arch_registers_from_context(struct zg_registers *registers, const void *
 }
 
 // Returns the record of this kind behind the registers, or NULL. Each record begins with its kind and its length. Kind
-// 0 ends the list. EXTRA_MAGIC leads to more records, none of which is needed here.
+// 0 ends the list. EXTRA_MAGIC leads to more records, which are not needed here.
 static const void *find_record(const mcontext_t *context, uint32_t magic, uint32_t least_bytes) {
     const uint8_t *at = (const uint8_t *)context->__reserved, *end = at + sizeof context->__reserved;
     struct _aarch64_ctx head;
@@ -58,8 +58,8 @@ static const void *find_record(const mcontext_t *context, uint32_t magic, uint32
     return NULL;
 }
 
-// Returns the instruction at a context's pc, which is readable because it was executed. 0 (no instruction) if the pc is
-// no address.
+// Returns the instruction at a context's pc, which is readable because it was executed. 0 (not a valid instruction) if
+// the pc is not a valid address.
 static uint32_t instruction_at(uint64_t pc) {
     uint32_t word = 0;
     if (pc >= ZG_PAGE_BYTES && zg_arch_is_canonical(pc))
@@ -71,8 +71,9 @@ static bool is_near(uint64_t address, uint64_t place, uint64_t distance) {
     return address - place + distance <= 2 * distance;
 }
 
-// A copy instruction reads at one place and writes at another. The rest of the copy lies in front of the two registers'
-// addresses or behind them: both are allowed (Arm Architecture Reference Manual, "Memory Copy and Memory Set").
+// A copy instruction reads from one address and writes to another. The rest of the copy lies in front of the two
+// registers' addresses or behind them: the processor may choose either (Arm Architecture Reference Manual, "Memory Copy
+// and Memory Set").
 static enum zg_fault_access access_of_copy(const mcontext_t *context, struct zg_a64 copy) {
     uint64_t address = context->fault_address, left = context->regs[copy.status];
     uint64_t distance = (int64_t)left < 0 ? -left : left;
@@ -81,12 +82,12 @@ static enum zg_fault_access access_of_copy(const mcontext_t *context, struct zg_
     return reads == writes ? zg_fault_unknown : reads ? zg_fault_read : zg_fault_write;
 }
 
-// For an instruction that reads and writes, the kernel reports a read if the read would have failed, too.
+// For an instruction that reads and writes, the kernel reports a read if the read would have failed as well.
 enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
     const mcontext_t *context = &((const ucontext_t *)ucontext)->uc_mcontext;
     const struct esr_context *record = find_record(context, ESR_MAGIC, sizeof *record);
     uint32_t kind = record ? record->esr >> ESR_CLASS_SHIFT & 0x3f : 0;
-    // qemu's user mode writes no record, but this much is certain without one.
+    // qemu's user mode writes no record; there, a fault at the pc's own address is an instruction abort.
     if (kind == ESR_INSTRUCTION_ABORT || (!record && context->fault_address == context->pc)) return zg_fault_execute;
     if (record && kind != ESR_DATA_ABORT) return zg_fault_unknown;
     uint32_t word = instruction_at(context->pc);
@@ -97,7 +98,7 @@ enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
                                                                                         : zg_fault_read;
 }
 
-// qemu's user mode reports address 0 if its host cannot name the address (x86-64: general protection).
+// qemu's user mode reports address 0 if its host cannot report the address (x86-64: general protection).
 bool zg_arch_fault_without_address(const void *ucontext) {
     uint64_t address = ((const ucontext_t *)ucontext)->uc_mcontext.fault_address;
     if (address != 0) return !zg_arch_is_canonical(address);
@@ -178,7 +179,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// A load at an address that the fault handler knows, and another address at which the handler continues.
+// Address of a load that the fault handler recognizes, and address at which the handler continues.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"

@@ -11,12 +11,12 @@
 #define ZG_ARCH_RA 30
 #define ZG_ARCH_ARGUMENT_REGISTERS 8
 #define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
-#define ZG_ARCH_RED_ZONE 128       // the ABI has none; a margin
+#define ZG_ARCH_RED_ZONE 128       // a margin; the ABI has no red zone
 // The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_AARCH64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_AARCH64
 #define ZG_ARCH_FIRST_GLIBC "GLIBC_2.17" // the first version for this processor
-#define ZG_ARCH_ADDRESS_BITS 52          // of user addresses, if the program asks for the highest
+#define ZG_ARCH_ADDRESS_BITS 52          // bits of a user address, if the program asks for the highest addresses
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 8
 
 // Size of a detour, and its greatest distance from the function: adrp has 21 bits, for pages of 4 KiB.
@@ -91,8 +91,8 @@ ZG_INLINE uint64_t zg_arch_with_tag(uint64_t address, uint32_t tag) {
 ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) { return !(sp & 8); }
 ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp & ~UINT64_C(15); }
 
-// What is kept of a published function's frame while the runtime works for it: a copy of its frame record, the caller's
-// stack pointer, which the record does not contain, and the record's address. It is valid in the block that contains
+// The parts of a published function's frame that the runtime keeps during the call: a copy of the frame record, the
+// caller's stack pointer, which the record does not contain, and the record's address. Valid in the block that contains
 // it.
 #if defined(__clang__)
 #define ZG_ARCH_ENTRY_SP() ((uint64_t)__builtin_sponentry())

@@ -1,7 +1,8 @@
 // Detours of AArch64: code that runs before a function of another image. The function's first instruction moves behind
 // a call of the observer, and a branch replaces it. If the detour is out of a branch's reach (128 MiB), three
-// instructions move, for a branch through x16, which functions do not expect to be preserved. A landing pad of branch
-// target identification (BTI) stays in front. A function whose instructions cannot be moved is left alone.
+// instructions move, to make room for a branch through x16. Callees may overwrite x16, so no caller relies on it. A
+// landing pad of branch target identification (BTI) stays in front. A function whose instructions cannot be moved is
+// left alone.
 // Encodings: the Arm Architecture Reference Manual (DDI 0487), section C4.1.
 // Start-up; pure, no lock.
 
@@ -86,10 +87,11 @@ static bool is_movable(uint32_t word) {
         struct zg_a64 it = zg_a64_decode(word);
         return (it.kind == zg_a64_load || it.kind == zg_a64_store) && it.base == SP && it.index == ZG_A64_NONE;
     }
-    return (word & 0xfffff01f) == 0xd503201f || (word & 0xffffffe0) == 0xd53bd040; // hints, the thread pointer
+    // Hints, and a read of the thread pointer.
+    return (word & 0xfffff01f) == 0xd503201f || (word & 0xffffffe0) == 0xd53bd040;
 }
 
-// Writes the instruction at `pc` so that it does the same at its new place.
+// Writes the instruction of `pc` so that it has the same effect at its new address.
 static void move(struct writer *to, uint32_t word, uint64_t pc) {
     uint64_t target = branch_target(word, pc);
     if (is_movable(word)) {
@@ -129,8 +131,8 @@ static void put_pairs(struct writer *to, uint32_t word) {
 
 uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *code, uint32_t count,
                               zg_arch_observer *observe, uint32_t number) {
-    // The frame is as ZG_ARCH_FRAME keeps it: record, stack pointer of the caller, address of the record. x0 to x18
-    // follow.
+    // The frame has the layout of ZG_ARCH_FRAME: frame record, stack pointer of the caller, address of the record. x0
+    // to x18 follow.
     static const uint32_t enter[] = {
         SUB_SP,
         0xa9007bfd, // stp x29, x30, [sp]
@@ -145,8 +147,8 @@ uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *c
     bool near = is_near(function, (uint64_t)room);
     uint32_t moved = (keeps_pad ? WORD : 0) + (near ? 1 : FAR_WORDS) * WORD;
     if (has_branch_to(code, count < LOOKED_AT ? count : LOOKED_AT, function, function + moved)) return 0;
-    // The branch back is indirect and leads to no landing pad. Only the page that was written has lost its BTI
-    // protection, so the branch must not lead to the start of the next page.
+    // The branch back is indirect, and its target is no landing pad. Such a branch is allowed only in the patched page,
+    // which has lost its BTI protection, so the target must not be the start of the next page.
     if (!near && !((function + moved) & 4095)) return 0;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(enter); i++) put(&to, enter[i]);
     put_pairs(&to, 0xa9000000);
@@ -180,7 +182,8 @@ uint32_t zg_arch_detour_jump(uint8_t *code, uint64_t function, uint64_t room) {
     uint32_t first = word_at(code, 0);
     bool keeps_pad = is_pad(first);
     struct writer to = {code, true};
-    // An instruction that signs the return address is a landing pad, too. Since it moves, a plain pad takes its place.
+    // An instruction that signs the return address is a landing pad, too. Since that instruction moves, a plain landing
+    // pad takes its place.
     if (keeps_pad) put(&to, is_bti(first) ? first : BTI_C);
     uint64_t from = function + (uint64_t)(to.at - code);
     if (is_near(function, room)) {

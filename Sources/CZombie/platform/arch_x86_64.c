@@ -108,7 +108,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// A load at an address that the fault handler knows, and another address at which the handler continues.
+// Address of a load that the fault handler recognizes, and address at which the handler continues.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"

@@ -12,7 +12,7 @@
 #define ZG_ARCH_ELF_MACHINE EM_X86_64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_X86_64
 #define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // the first version for this processor
-#define ZG_ARCH_ADDRESS_BITS 47           // of user addresses
+#define ZG_ARCH_ADDRESS_BITS 47           // bits of a user address
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // the trampoline is known by its CFI
 #define ZG_ARCH_ARGUMENT_REGISTERS 6
 #define ZG_ARCH_CONTEXT_BYTES 304 // size of the kernel's ucontext, which is shorter than libc's
@@ -63,9 +63,9 @@ ZG_INLINE uint64_t zg_arch_return_place(uint64_t fp_place) {
 // Returns the code address of a return address, which x86-64 does not sign.
 ZG_INLINE uint64_t zg_arch_strip(uint64_t address) { return address; }
 
-// Assumed distance of the CFA from the frame pointer in a function without unwind information. If such a CFA is only a
-// bound of the caller's stack pointer, zg_arch_is_sp_exact is false for it, and the frames further out are found by
-// their frame pointers.
+// Assumed distance of the CFA from the frame pointer in a function without unwind information. zg_arch_is_sp_exact is
+// false if such a CFA is only a bound of the caller's stack pointer; outer frames are then found by their frame
+// pointers.
 #define ZG_ARCH_GUESSED_CFA 16
 ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) {
     (void)sp;

@@ -11,12 +11,12 @@
 enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RIP_RELATIVE = 1, OF_STACK = 2 };
 
 struct moved {
-    uint32_t bytes;        // of the instruction; 0: it cannot be moved
-    uint32_t displacement; // offset of its RIP-relative displacement; 0: none
+    uint32_t bytes;        // length of the instruction; 0: it cannot be moved
+    uint32_t displacement; // offset of the instruction's RIP-relative displacement; 0: none
 };
 
-// Returns the length of ModRM, SIB, and displacement at `at`. `*kind` is the base of the operand; 0: registers alone,
-// or a pointer. `is_upper`: bit B of REX, which turns rsp and rbp into r12 and r13.
+// Returns the length of ModRM, SIB, and displacement at `at`. `*kind`: OF_STACK if the operand is relative to rsp or
+// rbp, RIP_RELATIVE, or 0 for any other operand. `is_upper`: bit B of REX, which turns rsp and rbp into r12 and r13.
 static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool *in_memory) {
     uint8_t mod = at[0] >> 6, base = at[0] & 7;
     *kind = 0;
@@ -36,7 +36,7 @@ static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool 
     return bytes;
 }
 
-// What follows an opcode.
+// Operands that follow an opcode.
 struct shape {
     bool is_known;
     bool has_operand;  // a ModRM byte
@@ -107,8 +107,8 @@ static struct moved look_at(const uint8_t *code) {
     return it;
 }
 
-// Returns true if the function may branch to a moved instruction other than the first. The bytes are not decoded: all
-// that look like a branch count.
+// Returns true if the function may branch to a moved instruction other than the first. The bytes are not decoded:
+// everything that looks like a branch counts.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
     for (uint32_t at = 0; at + 6 <= count; at++) {
         int64_t target = -1;

@@ -20,7 +20,7 @@
 #else
 #define ZG_MUST_TAIL
 #endif
-// A function that preserves nearly all registers, for the rare path of a hot function.
+// Makes a function preserve nearly all registers, for the rare path of a hot function.
 #if defined(__clang__)
 #define ZG_KEEPS_REGISTERS __attribute__((noinline, preserve_most))
 #else

@@ -11,7 +11,8 @@
 
 // Time of the processor's clock and of CLOCK_MONOTONIC at start-up.
 static uint64_t first_ticks, first_ns;
-// forked_ns: processor time at the last fork, with that of ancestors. inherited_ns: that of ancestors alone.
+// forked_ns: processor time at the last fork, including that of ancestors. inherited_ns: processor time of the
+// ancestors alone.
 static uint64_t forked_ns, inherited_ns;
 
 void zg_clock_init(void) {

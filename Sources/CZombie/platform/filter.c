@@ -63,7 +63,7 @@ void zg_filter_note_inherited(uint32_t count, uint64_t passing) {
     inherited_passing = passing & ZG_FILTERED_ALL;
 }
 
-// Returns true if the parent said that filters in effect at the start allow this call or merely refuse it.
+// Returns true if the parent has stated that the filters in effect at the start allow this call or merely refuse it.
 static bool is_declared_allowed(long number) {
     for (uint64_t i = 0; i < zg_filtered_count; i++)
         if (zg_filtered_calls[i].number == number) return inherited && (inherited_passing >> i & 1);
@@ -77,8 +77,8 @@ struct machine {
     const uint64_t *words; // struct seccomp_data
 };
 
-// Loads a word of struct seccomp_data: number, architecture, instruction pointer, arguments. The address of the coming
-// call is unknown, so a filter that reads the instruction pointer has no answer.
+// Loads a word of struct seccomp_data: number, architecture, instruction pointer, arguments. The address of the future
+// call is unknown, so the result of a filter that reads the instruction pointer is unknown, too.
 static bool load(struct machine *machine, uint32_t offset) {
     enum { INSTRUCTION_POINTER = 8, ARGUMENTS = 16, END = 64 };
     if (offset % 4 || offset >= END || (offset >= INSTRUCTION_POINTER && offset < ARGUMENTS)) return false;

@@ -1,6 +1,6 @@
 // Decides whether the seccomp filters of the process allow a system call. The runtime keeps each filter that the
-// program installs through libc and runs it before each of its own calls, because a call that it does not allow may end
-// the process. Filters get the actual arguments of the call, as from the kernel.
+// program installs through libc and runs it before each of its own calls, because a call that a filter does not allow
+// may end the process. Filters get the actual arguments of the call, as from the kernel.
 // Any context; no lock, no system call.
 
 #ifndef ZG_FILTER_H
@@ -17,7 +17,7 @@ enum zg_filter_kind {
     zg_filter_strict // SECCOMP_MODE_STRICT: only read, write, and a few more
 };
 
-// The strictest kind in effect. If not 0, every call needs zg_filter_allows.
+// The strictest kind of filter in effect. If not 0, every call needs zg_filter_allows.
 extern uint32_t zg_filter_in_effect;
 
 // A BPF instruction, as in the kernel's struct sock_filter.
@@ -36,14 +36,14 @@ void zg_filter_drop(int number);
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
-// The parent process said that `count` filters are in effect at the start, and that they allow or merely refuse the
-// calls of the bits `passing` (zg_filtered.h).
+// The parent process has stated that `count` filters are in effect at the start, and that these allow or merely refuse
+// the calls in the bit mask `passing` (zg_filtered.h).
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
-// Returns the number of filters in effect, for a program that is executed. `*passing` has the bits of the calls that
-// all filters allow or merely refuse. 0 if that is unknown, or there are no filters.
+// Returns the number of filters in effect, to be described to a program that is executed. `*passing` gets the bits of
+// the calls that all filters allow or merely refuse. 0 if the filters are unknown, or there are none.
 uint32_t zg_filter_describe(uint64_t *passing);
-// Returns true if filters were in effect at the start that the parent did not describe.
+// Returns true if the parent did not describe filters that were in effect at the start.
 bool zg_filter_is_undescribed(void);
 
 // Returns true if all filters allow the call.

@@ -31,8 +31,8 @@ ZG_INLINE void zg_lock_take(struct zg_lock *lock) {
     if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
 }
 
-// For a lock that is taken while another one is held. Code under it uses less stack, so that the stack checked for the
-// outer lock is enough for both. A stack overflow here would leave the outer lock held.
+// For an inner lock, taken while another lock is held. Code that holds the inner lock uses less stack, so the stack
+// checked for the outer lock is enough for both. A stack overflow here would leave the outer lock held.
 ZG_INLINE void zg_lock_take_inside(struct zg_lock *lock) {
     ZG_ARCH_REACH_STACK(ZG_LOCKED_STACK_BYTES / 2);
     if (ZG_UNLIKELY(!zg_lock_try(lock))) zg_lock_wait(lock);
@@ -42,7 +42,8 @@ ZG_INLINE void zg_lock_drop(struct zg_lock *lock) {
     if (ZG_UNLIKELY(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) zg_lock_wake(lock);
 }
 
-// Only in the child of a fork, where no other thread exists. Writes only if needed, because a written page is copied.
+// Call only in the child of a fork, where no other thread exists. Writes only if needed, because the kernel copies a
+// written page.
 ZG_INLINE void zg_lock_reset(struct zg_lock *lock) {
     if (lock->word) lock->word = 0;
 }

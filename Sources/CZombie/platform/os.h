@@ -1,6 +1,6 @@
-// Makes every system call of the runtime except those that set up signals. Tests can make each call fail here, and a
-// call that a seccomp filter would answer in any way but by allowing it is not made (filter.h).
-// Results: 0 or a count on success, a negated errno on failure; errno itself is never touched. Any context.
+// Makes every system call of the runtime except those that set up signals. Tests can make each call fail here, and
+// calls that a seccomp filter would not allow are skipped (filter.h). Results: 0 or a count on success, a negated errno
+// on failure; errno itself is never touched. Any context.
 
 #ifndef ZG_OS_H
 #define ZG_OS_H
@@ -9,7 +9,7 @@
 
 // Reserves address space without memory (PROT_NONE, no swap reserved), excluded from core files. NULL if refused.
 void *zg_os_reserve(uint64_t bytes);
-// Unmaps memory of zg_os_map and similar functions.
+// Unmaps memory that zg_os_map or a similar function returned.
 void zg_os_release(void *start, uint64_t bytes);
 // Unmaps a whole reservation.
 void zg_os_unreserve(void *start, uint64_t bytes);
@@ -17,7 +17,8 @@ void zg_os_unreserve(void *start, uint64_t bytes);
 uint64_t zg_os_reserved_bytes(void);
 // Returns the size of the runtime's other mappings.
 uint64_t zg_os_mapped_bytes(void);
-// Returns the size of private memory that RLIMIT_DATA does not count, because the kernel counts it as stack.
+// Returns the size of the runtime's private memory that RLIMIT_DATA does not count, because the kernel counts it as
+// stack.
 uint64_t zg_os_uncounted_bytes(void);
 // Declares the one part of a reservation that holds shared mappings. Call before the part is used.
 void zg_os_will_share(void *start, uint64_t bytes);
@@ -25,7 +26,8 @@ void zg_os_will_share(void *start, uint64_t bytes);
 int zg_os_commit(void *start, uint64_t bytes);
 // Excludes the range from core files.
 void zg_os_leave_out_of_core(void *start, uint64_t bytes);
-// Turns on synchronous tag checks of this thread and the threads that it creates (arch.h). False if the kernel cannot.
+// Turns on synchronous tag checks of this thread and the threads that it creates (arch.h). False if the kernel has no
+// tag checks.
 bool zg_os_start_tags(void);
 // Gives the memory of one part of a reservation tags; fresh memory has tag 0. Call once.
 bool zg_os_tag_range(void *start, uint64_t bytes);
@@ -33,13 +35,14 @@ bool zg_os_tag_range(void *start, uint64_t bytes);
 int zg_os_discard(void *start, uint64_t bytes);
 // Releases the pages and makes the range inaccessible until it is committed again.
 int zg_os_retire(void *start, uint64_t bytes);
-// Like zg_os_retire, but without the advice against huge pages: the range merges only with blank ranges and must not be
-// committed.
+// Like zg_os_retire, but without the advice against huge pages, so the range's mapping merges only with mappings that
+// lack this advice, too. The range must not be committed.
 int zg_os_blank(void *start, uint64_t bytes);
 // Makes the range inaccessible and keeps its pages.
 int zg_os_protect(void *start, uint64_t bytes);
 // Makes pages of an accessible mapping inaccessible and releases their memory without splitting the mapping (guard
-// pages). zg_os_unguard undoes that. -EINVAL if the kernel has none (before Linux 6.13) or the pages are locked.
+// pages). zg_os_unguard undoes that. -EINVAL if the kernel lacks guard pages (before Linux 6.13) or the pages are
+// locked.
 int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Maps zeroed memory for the runtime's own tables. NULL if refused.
@@ -63,22 +66,23 @@ void zg_os_unlock(void *start, uint64_t bytes);
 // Like zg_os_map_for_good, for tables that are read at random: uses huge pages if the system allows MADV_HUGEPAGE.
 // `bytes` is a power of two.
 void *zg_os_map_table(uint64_t bytes);
-// Finds the pages that have memory: bit 0 of each byte of `present`, one byte per page. The range begins at a page.
+// Finds the pages that have memory, and sets bit 0 of their byte in `present`, which has one byte per page. The range
+// begins at a page.
 int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present);
-// Returns whether the kernel would grant this much memory now by its overcommit rules. Keeps nothing.
+// Returns whether the kernel, by its overcommit rules, would grant this much memory now. The memory is not kept.
 bool zg_os_would_give(uint64_t bytes);
 // Moves the pages of [from, from+bytes), part of one reservation, to [to, to+bytes). `from` stays mapped and reads as
-// zero. On failure (not supported, or the range is several mappings), `from` is unchanged, and `to` is unchanged, reads
-// as zero, or, if the result is -EFAULT, is unmapped.
+// zero. Fails if the kernel does not support this, or if the range consists of several mappings. `from` is then
+// unchanged. `to` is unchanged or reads as zero; if the result is -EFAULT, `to` is unmapped.
 int zg_os_move(void *from, void *to, uint64_t bytes);
 // Returns true if the range is private anonymous memory. Only for freed memory, because a child forked meanwhile may
 // find zeros.
 bool zg_os_is_private(void *start, uint64_t bytes);
-// Moves a range of several mappings by zg_os_move, one after the other. `*moved` bytes from `from` on were moved, even
-// on failure.
+// Moves a range that consists of several mappings, one mapping at a time, by zg_os_move. `*moved` bytes from `from` on
+// were moved, even on failure.
 int zg_os_move_several(void *from, void *to, uint64_t bytes, uint64_t *moved);
 
-// Undoes fork advice (madvise), so that children inherit the range with its contents.
+// Undoes madvise for fork (MADV_DONTFORK, MADV_WIPEONFORK), so that children inherit the range with its contents.
 void zg_os_inherit(void *start, uint64_t bytes);
 // Returns true if all of the range is mapped.
 bool zg_os_is_mapped(void *start, uint64_t bytes);
@@ -98,14 +102,15 @@ uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // Like zg_os_read_memory, but if nothing could be read, returns why: -EFAULT if nothing is mapped; other errors say
 // nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
-// Copies up to ZG_OS_PIECES ranges behind each other by one call, and stops at a range that cannot be read in full.
-// Returns as zg_os_try_read_memory.
+// Copies up to ZG_OS_PIECES ranges one behind the other with one call, and stops at a range that cannot be read in
+// full. Returns the same as zg_os_try_read_memory.
 struct zg_os_piece {
     uint64_t from, bytes;
 };
 enum { ZG_OS_PIECES = 4 };
 int64_t zg_os_try_read_pieces(void *to, const struct zg_os_piece *pieces, int count);
-// Copies from another process. False unless everything was copied: the kernel denies access, or the process is gone.
+// Copies from another process. False unless everything was copied: the kernel may deny access, or the process may be
+// gone.
 bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes);
 // Returns true if every page of [low, high) is readable.
 bool zg_os_is_readable(uint64_t low, uint64_t high);
@@ -117,7 +122,7 @@ extern uint32_t zg_os_refused;
 
 int zg_os_write(int descriptor, const void *bytes, uint64_t count);
 // Opens a file for appending, and creates it for its owner if needed. Does not follow links, does not wait for a FIFO's
-// reader, and refuses files that have several names or belong to a user other than this one and root.
+// reader, and refuses files that have several names or belong to a user other than the process's user and root.
 int zg_os_open_append(const char *path);
 // Opens an existing file in a directory for appending; follows links.
 int zg_os_open_append_in(int directory, const char *name);
@@ -131,7 +136,7 @@ int zg_os_open_own_directory(const char *path);
 int zg_os_send(const char *path, const void *bytes, uint64_t count);
 // Returns true for a pipe or socket, where a write may wait for the reader.
 bool zg_os_may_block(int descriptor);
-// Waits until the descriptor is writable. Also true if the kernel does not answer.
+// Waits until the descriptor is writable. Also returns true if the kernel does not answer.
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
 // Shortens an existing file with a single name by one byte, which works within every limit and on a full disk.
@@ -141,8 +146,8 @@ int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // Reads from the beginning of the file; the descriptor's position does not change.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
 int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
-// Opens a program that is about to be executed, for a look at it: regular files only, without waiting. Negative on
-// failure.
+// Opens the file of a program that is about to be executed, to inspect it: regular files only, without waiting.
+// Negative on failure.
 int zg_os_open_program(int directory, const char *path);
 // Returns true if there is a regular file that the process may execute.
 bool zg_os_is_executable(const char *path);
@@ -154,17 +159,18 @@ void zg_os_close(int descriptor);
 // Identifies the file of a descriptor. False if it is closed.
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
 // Moves a descriptor out of the range that programs use, close-on-exec. Returns the new descriptor or a negative errno.
-// Always closes the old one, because its number must be free for the program.
+// Always closes the old descriptor, because its number must be free for the program.
 int zg_os_hide_descriptor(int descriptor);
-// Duplicates a descriptor out of the program's range, close-on-exec. Negative if that fails or if descriptors are
-// scarce, because the program needs them.
+// Duplicates a descriptor out of the program's range, close-on-exec. Negative if the kernel refuses, or if descriptors
+// are scarce and left to the program.
 int zg_os_duplicate_hidden(int descriptor);
-// Hidden descriptors have numbers that the program cannot get, if its hard limit leaves room, so that the program loses
-// none. Between these two calls, no new descriptor counts against its limit. For start-up and the child of a fork.
+// Begins and ends the creation of hidden descriptors. Their numbers are above the program's soft limit, if the hard
+// limit leaves room, so that the program loses no descriptor. Between the two calls, new descriptors do not count
+// against the program's limit. For start-up and the child of a fork.
 void zg_os_lift_descriptor_limit(void);
 void zg_os_restore_descriptor_limit(void);
 // Gives the calling thread a descriptor table of its own that keeps only these descriptors; other threads' tables do
-// not change. `kept` is sorted upwards. False, without effect, if the kernel cannot (before Linux 5.9).
+// not change. `kept` is sorted upwards. False, without effect, if the kernel lacks the call (before Linux 5.9).
 bool zg_os_leave_descriptors(const int *kept, int count);
 // Creates a memory file that only its owner may open, sealed to a fixed size if the kernel allows it. Negative on
 // failure.
@@ -178,13 +184,13 @@ void *zg_os_map_again(void *shared, uint64_t bytes);
 void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
 // Maps zeroed memory that can be mapped several times and that children do not inherit. NULL if refused.
 void *zg_os_map_common(uint64_t bytes);
-// Maps such memory once more at `at`, replacing what is mapped there.
+// Maps memory of zg_os_map_common once more at `at`, and replaces what is mapped there.
 int zg_os_map_window(void *common, uint64_t bytes, void *at);
-// Makes children inherit such memory as shared memory, or not.
+// Makes children inherit memory of zg_os_map_common as shared memory, or not.
 int zg_os_share_with_children(void *common, uint64_t bytes, bool share);
 // Maps the pages in advance, so that the first access to each does not fault.
 int zg_os_populate(void *start, uint64_t bytes);
-// Releases pages of such memory in all its mappings; they read as zero afterwards.
+// Releases pages of memory of zg_os_map_common in all its mappings; the pages read as zero afterwards.
 int zg_os_remove(void *common, uint64_t bytes);
 // Opens a memory file of at least `bytes` bytes that is sealed against shrinking, so that a mapping of it stays valid.
 // Negative on failure.
@@ -192,7 +198,8 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes);
 
 // Asks the kernel now for values that a seccomp filter may hide later (filter.h). Start-up and the child of a fork.
 void zg_os_remember(void);
-// Call before a filter takes effect: saves the thread's id and the clocks, which continue from these values.
+// Call before a filter takes effect: saves the thread's id and the clocks. If the filter hides the clocks, they
+// continue from the saved values.
 void zg_os_before_filter(void);
 // Returns true if the filters allow this call (with arguments 0).
 bool zg_os_may_call(long number);
@@ -206,7 +213,7 @@ bool zg_os_is_own_process(void);
 bool zg_os_has_thread(int tid);
 // Returns true if the kernel says that no process has this id.
 bool zg_os_is_gone(int pid);
-// Lets a process trace this one even if the kernel allows only ancestors (Yama).
+// Lets a process trace the calling process even if the kernel allows only ancestors (Yama).
 void zg_os_let_trace(int pid);
 // Raises RLIMIT_FSIZE to the hard limit. `*before` receives the former limit.
 bool zg_os_lift_file_limit(uint64_t before[2]);
@@ -217,18 +224,18 @@ void zg_os_limit_files(const uint64_t limit[2]);
 void zg_os_grow_stack(void);
 // Returns the end of libc's own heap (brk); 0 if unknown.
 uint64_t zg_os_break(void);
-// Like sigaltstack (stack_t), for the runtime's own use.
+// Like sigaltstack, with stack_t arguments; for the runtime's own use.
 int zg_os_alternate_stack(const void *stack, void *old);
 
 // Returns true if the real, effective, or saved user is root, or unknown.
 bool zg_os_may_become_root(void);
 int zg_os_pid(void);
 int zg_os_tid(void);
-// Returns true if the id is the kernel's, from now or before a filter. False if the runtime made it up because a filter
+// Returns true if the kernel returned the id, now or before a filter. False if the runtime made it up because a filter
 // hides it.
 bool zg_os_tid_is_from_kernel(int tid);
 void zg_os_thread_name(char name[16]);
-// Records the identity of the process according to /proc, for when a filter hides it. Start-up.
+// Records the identity of the process according to /proc, for use when a filter hides it. Start-up.
 void zg_os_note_identity(int pid, const char *name);
 void zg_os_after_fork_in_child(void);
 void zg_os_set_thread_name(const char *name);
@@ -240,13 +247,13 @@ void zg_os_raise_again(int signal, const void *info);
 bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before);
 // Returns the signals pending for this thread or the process. False if the kernel does not answer.
 bool zg_os_pending_signals(uint64_t *pending);
-// Restores the mask. Retries if refused, because no program can run with a wrong mask.
+// Restores the mask. Retries if a call fails, because the program must not continue with a wrong mask.
 void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));
 uint64_t zg_os_clock_ns(int clock);
 uint64_t zg_os_limit(int resource);
-// Returns how much address space the process may have: its limit, or all that the kernel lays out if that is little (39
-// or 42 bits instead of 47 and more). RLIM_INFINITY: more than the runtime needs.
+// Returns how much address space the process may have: RLIMIT_AS, or the size of the whole address space if that is
+// small (39 or 42 bits instead of 47 and more). RLIM_INFINITY: more than the runtime needs.
 uint64_t zg_os_address_space(void);
 // Returns true if the kernel's page size is ZG_PAGE_BYTES.
 bool zg_os_has_expected_pages(void);

@@ -40,7 +40,7 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
     system_call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-// The call ends the process anyway, so no filter is checked.
+// No filter is checked: the call ends the process in any case.
 #define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
@@ -88,13 +88,13 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
-// Sizes of the runtime's own address space, which limits of the program must allow for: reservations, and other
+// Sizes of the runtime's own address space, by which limits of the program must be corrected: reservations, and other
 // mappings.
 static uint64_t reserved_bytes, mapped_bytes;
 
 // RLIMIT_DATA counts private writable memory unless it may grow downwards like a stack. Reservations have that flag, so
-// the whole limit is left to the program (limits/allowance.h applies it to blocks). They never grow, because a page
-// without the flag lies below each. 0 if the kernel refuses the flag.
+// the whole limit is left to the program (limits/allowance.h applies it to blocks). Reservations never grow, because a
+// page without the flag lies below each of them. 0 if the kernel refuses the flag.
 static int uncounted = MAP_GROWSDOWN;
 // The one part of a reservation that holds shared mappings, which cannot have the flag.
 static uint64_t shared_start, shared_bytes;
@@ -155,7 +155,7 @@ static bool map_where_free(void *start, uint64_t bytes) {
     return at == start;
 }
 
-// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. Anything else mapped there now may be
+// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. Whatever else gets mapped there may be
 // unmapped later.
 static char *map_above_hole(uint64_t bytes) {
     enum { APART = 2 << 20 }; // alignment that the kernel gives large mappings
@@ -173,8 +173,8 @@ static char *map_above_hole(uint64_t bytes) {
     return NULL;
 }
 
-// Address space reserved before mlockall(MCL_FUTURE) and handed out once. A new mapping of the runtime would be backed
-// at once, and would count against the program's RLIMIT_MEMLOCK.
+// Address space reserved before mlockall(MCL_FUTURE) and handed out once. Otherwise the kernel would back each new
+// mapping of the runtime at once, and count it against the program's RLIMIT_MEMLOCK.
 #define POOL_BYTES ((uint64_t)64 << 30)
 static uint64_t pool_at, pool_end;
 static bool locks_later, locks_blocks_later;
@@ -219,7 +219,7 @@ void *zg_os_reserve(uint64_t bytes) {
     if (start) return start;
     start = map_above_hole(bytes);
     if (!start && uncounted && zg_load(&reserved_bytes) == 0) {
-        uncounted = 0; // an emulator, or a filter that allows fewer flags
+        uncounted = 0; // an emulator, or a filter that allows fewer flags, refuses the flag
         start = map_above_hole(bytes);
         if (!start) uncounted = MAP_GROWSDOWN;
     }
@@ -229,7 +229,7 @@ void *zg_os_reserve(uint64_t bytes) {
     return start;
 }
 
-// The one range whose memory has tags. New mappings there must have them, too.
+// The one range whose memory has tags. New mappings in this range must have tags, too.
 static uint64_t tagged_start, tagged_bytes;
 static int tags_at(const void *start) {
     return ZG_ARCH_TAGS && (uint64_t)start - tagged_start < tagged_bytes ? PROT_MTE : 0;
@@ -251,7 +251,7 @@ bool zg_os_tag_range(void *start, uint64_t bytes) {
 static bool is_cut(const void *start);
 
 void zg_os_release(void *start, uint64_t bytes) {
-    // A hole would let the reservation above it grow.
+    // Do not unmap: a hole would let the reservation above it grow.
     if (is_cut(start)) {
         zg_os_discard(start, bytes);
         return;
@@ -285,8 +285,8 @@ int zg_os_discard(void *start, uint64_t bytes) {
 }
 
 int zg_os_blank(void *start, uint64_t bytes) {
-    // Map a fresh reservation over the old mapping. It merges with inaccessible neighbors once the advice is the same
-    // (advise_reserved).
+    // Map a fresh reservation over the old mapping. The new mapping merges with inaccessible neighbors after
+    // advise_reserved has given it the same advice.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(start), -1, 0);
     if (is_error(result)) return (int)result;
@@ -340,7 +340,7 @@ static void *map_unnoted(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
     if (start) return start;
     start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    // Under a limit of the program, use a reservation, which already counts.
+    // Under a memory limit of the program, use a reservation, which the limit already counts.
     if (!start) return zg_os_map_for_good(bytes);
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return start;
@@ -352,10 +352,11 @@ void *zg_os_map(uint64_t bytes) {
     return start;
 }
 
-// Memory of zg_os_map_for_good is cut from shared reservations, because each reservation costs half a dozen calls and
-// two mappings. If another thread, or the interrupted code, is cutting, the caller gets a reservation of its own.
+// Memory of zg_os_map_for_good is cut from shared reservations, because each reservation costs half a dozen system
+// calls and two mappings. If another thread or interrupted code is cutting at this moment, the caller gets a
+// reservation of its own.
 static uint64_t carve_at, cut_end;
-static uint64_t first_carve_start, first_cut_end; // of the first such reservation
+static uint64_t first_carve_start, first_cut_end; // start of the first shared reservation
 static bool is_cutting;
 
 static bool is_cut(const void *start) {
@@ -408,8 +409,9 @@ bool zg_os_would_give(uint64_t bytes) {
     return true;
 }
 
-// Returns true if the range is one mapping: mremap then does not fail with EFAULT. It never grows the mapping, because
-// there is no room. Since Linux 6.17, mremap moves several mappings together, each with the program's changes.
+// Returns true if the range is one mapping: mremap then does not fail with EFAULT. mremap never grows the mapping here,
+// because there is no room. Since Linux 6.17, mremap moves several mappings together, each with the protection and
+// advice that the program gave it.
 static bool is_one_mapping(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_mremap, start, bytes, bytes + ZG_PAGE_BYTES, 0, 0, 0) != -EFAULT;
 }
@@ -458,7 +460,7 @@ bool zg_os_is_private(void *start, uint64_t bytes) {
            ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0) == 0;
 }
 
-// Uses advice that has no effect here: memory excluded from fork does not exist in a child.
+// Tests with advice that has no effect here: memory that is excluded from fork does not exist in a child.
 bool zg_os_is_mapped(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0) == 0;
 }
@@ -485,8 +487,8 @@ int zg_os_close_constants(void *start, uint64_t bytes) {
 }
 
 // Returns the thread's own id as the target of process_vm_readv. The process id is that of the main thread, which has
-// no memory once it has exited. A saved id could be another process's in the child of a fork. Returns 0, which is no
-// process, if the kernel does not tell.
+// no memory once it has exited. In the child of a fork, a saved id could belong to another process. Returns 0, which no
+// process has, if the kernel refuses to tell the id.
 static int self_as_target(void) {
     long thread = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     if (thread <= 0) thread = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -578,8 +580,9 @@ bool zg_os_can_read_memory(void) {
     return zg_os_read_memory(&copy, (uint64_t)&word, sizeof word) == sizeof word && copy == word;
 }
 
-// A write to a pipe without a reader, or beyond RLIMIT_FSIZE, raises a signal that ends programs. It is blocked during
-// the write and consumed afterwards, unless the program blocks it: a pending signal may then be the program's own.
+// A write to a pipe without a reader, or beyond RLIMIT_FSIZE, raises a signal that ends programs. Such a signal is
+// blocked during the write and consumed afterwards. If the program itself blocks the signal, it is not consumed,
+// because a pending signal may be the program's own.
 struct held_signals {
     uint64_t before;
     bool are_held;
@@ -633,7 +636,7 @@ static bool look_at(int descriptor, struct stat *status) {
 static bool is_trusted_owner(uid_t owner) {
     if (owner == 0) return true;
     long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-    if (is_error(user)) user = (long)getauxval(AT_EUID); // if a filter hides it: as of the start
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // if a filter hides the user id: the id as of the start
     return owner == (uid_t)user;
 }
 
@@ -768,12 +771,12 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
 void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
 
 // Hidden descriptors begin at 1000 if the limit allows it, because shells and daemons use low numbers. With a limit of
-// up to 256, all are left to the program. Limits over 4096 are never used up and not raised: the kernel would copy a
-// table of that size at each fork.
+// up to 256, all descriptors are left to the program. Limits over 4096 are not raised: programs never use them up, and
+// the kernel would copy a descriptor table of that size at each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
     uint32_t busy; // a thread is changing the limit
-    // The limit is raised, or is about to be: a child that is forked meanwhile restores it.
+    // The limit is raised, or is about to be: a child that is forked meanwhile restores the limit.
     bool is_lifted;
     uint64_t from; // the first number that the program cannot get
     uint64_t before[2], lifted[2];
@@ -797,7 +800,7 @@ static bool lift_descriptor_limit(void) {
 }
 
 void zg_os_lift_descriptor_limit(void) {
-    if (descriptors.is_lifted) return; // raised by another thread when this process was forked
+    if (descriptors.is_lifted) return; // another thread had raised the limit when this process was forked
     descriptors.busy = 0;
     lift_descriptor_limit();
 }
@@ -806,7 +809,7 @@ void zg_os_restore_descriptor_limit(void) {
     if (!descriptors.is_lifted) return;
     uint64_t found[2] = {descriptors.lifted[0], descriptors.lifted[1]};
     ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, descriptors.before, found, 0, 0);
-    // Another thread has set a limit of the program meanwhile: set it again.
+    // Another thread of the program has set a limit meanwhile: set that limit again.
     if (found[0] != descriptors.lifted[0] || found[1] != descriptors.lifted[1])
         ZG_CALL(SYS_prlimit64, 0, RLIMIT_NOFILE, found, NULL, 0, 0);
     __atomic_store_n(&descriptors.is_lifted, false, __ATOMIC_SEQ_CST);
@@ -843,7 +846,7 @@ int zg_os_hide_descriptor(int descriptor) {
 #endif
 
 bool zg_os_leave_descriptors(const int *kept, int count) {
-    // The first call copies the descriptor table without the call's range (CLOSE_RANGE_UNSHARE).
+    // The first call copies all of the descriptor table but the call's range (CLOSE_RANGE_UNSHARE).
     unsigned from = 0, flags = 2;
     for (int i = 0; i <= count; i++) {
         unsigned to = i < count ? (unsigned)kept[i] : ~0u;
@@ -887,7 +890,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
     int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return descriptor;
     struct stat status;
-    // If a filter forbids the question, trust the file, because it lies in the directory of the run.
+    // If a filter forbids fstat, trust the file, because it lies in the directory of the run.
     long seals = zg_os_may_call(SYS_fcntl) ? ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0) : F_SEAL_SHRINK;
     if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
         seals & F_SEAL_SHRINK)
@@ -908,7 +911,7 @@ void *zg_os_map_common(uint64_t bytes) {
     if (!start) return NULL;
     ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // fails in kernels without huge pages
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
-    // Further mappings of it inherit both kinds of advice.
+    // Further mappings of this memory inherit both kinds of advice.
     if (zg_os_share_with_children(start, bytes, false) == 0) return start;
     zg_os_release(start, bytes);
     return NULL;
@@ -940,14 +943,14 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
     return map(at, bytes, PROT_READ | PROT_WRITE | tags_at(at), MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 }
 
-// The kernel's last answers, used when a filter hides them later. In the child of a fork, all are the parent's at
+// The kernel's last answers, used when a filter hides the current ones. In the child of a fork, all are the parent's at
 // first.
 static int noted_pid;
 static __thread int noted_tid __attribute__((tls_model("initial-exec")));
 static uint64_t kept_limits[RLIM_NLIMITS], kept_memory;
 static bool limit_is_kept[RLIM_NLIMITS];
 
-static char noted_name[16]; // the main thread's
+static char noted_name[16]; // name of the main thread
 
 void zg_os_note_identity(int pid, const char *name) {
     noted_pid = pid;
@@ -959,7 +962,7 @@ int zg_os_pid(void) {
     return result > 0 ? (int)result : noted_pid;
 }
 
-// Returns the thread id that libc keeps, which it writes into a mutex that the thread locks. 0 if the program has no
+// Returns the thread id that libc keeps and writes into a mutex when the thread locks it. 0 if the program has no
 // thread library (before glibc 2.34).
 static int libcs_tid(void) {
     pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -968,7 +971,7 @@ static int libcs_tid(void) {
     pthread_mutex_unlock(&mutex);
     return tid;
 }
-// If the id was never known, a number that is unique to the thread and that no thread id can have.
+// If the id was never known: a number that is unique to the thread, and that no thread id can have.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -1008,7 +1011,8 @@ void zg_os_exit(int status) {
     for (;;) ZG_LAST_CALL(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-// Under a filter, clocks that it hides continue from their last reading by the processor's clock.
+// If a filter hides a clock, later readings are computed from the clock's last reading and the processor's tick
+// counter.
 enum { LAST_CLOCKS = CLOCK_MONOTONIC_COARSE + 1 };
 static struct { uint64_t ns, ticks; } last_clocks[LAST_CLOCKS];
 static uint64_t first_ns, first_ticks; // CLOCK_MONOTONIC
@@ -1020,7 +1024,7 @@ static uint64_t extrapolated_clock(int clock) {
     return last_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
 }
 
-// Reads a coarse clock through the vDSO, which makes no system call. libc does so if the vDSO is mapped.
+// Reads a coarse clock through libc's clock_gettime. If the vDSO is mapped, libc makes no system call.
 static bool read_mapped_clock(int clock, struct timespec *now) {
     int coarse = clock == CLOCK_REALTIME    ? CLOCK_REALTIME_COARSE
                  : clock == CLOCK_MONOTONIC ? CLOCK_MONOTONIC_COARSE
@@ -1107,7 +1111,7 @@ bool zg_os_may_all(void) {
 bool zg_os_is_own_process(void) { return zg_os_pid() == noted_pid; }
 bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, noted_pid, tid, 0, 0, 0, 0) != -ESRCH; }
 void zg_os_grow_stack(void) {
-    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // for arguments and environment
+    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // room for arguments and environment
     uint64_t end = (uint64_t)__libc_stack_end & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
     uint64_t bytes = zg_min(limit, STACK_MOST), mapped = 0, missing;
     for (bytes -= zg_min(bytes, ABOVE_END); bytes >= STACK_LEAST; bytes /= 2) {
@@ -1117,7 +1121,8 @@ void zg_os_grow_stack(void) {
             uint64_t middle = mapped + ((missing - mapped) / 2 & ~(ZG_PAGE_BYTES - 1));
             *(zg_os_is_mapped((char *)end - middle, middle) ? &mapped : &missing) = middle;
         }
-        // Let the kernel write there: it grows the stack as for an access of the program, or fails without a fault.
+        // Let the kernel write at the new lowest address: it grows the stack as for an access of the program, or fails
+        // without a fault.
         if (is_error(ZG_CALL(SYS_clock_gettime, CLOCK_MONOTONIC, end - bytes, 0, 0, 0, 0))) continue;
         if (bytes > mapped) __atomic_fetch_add(&mapped_bytes, bytes - mapped, __ATOMIC_RELAXED);
         return;

@@ -8,8 +8,8 @@
 
 #define ZG_RATIO_ONE (UINT64_C(1) << 32)
 
-// Returns value * by / over, rounded down, or the largest number if that is too large. `over` is not 0. A few hundred
-// cycles at most.
+// Returns value * by / over, rounded down, or the largest number if the quotient is too large. `over` is not 0. A few
+// hundred cycles at most.
 ZG_INLINE uint64_t zg_scaled(uint64_t value, uint64_t by, uint64_t over) {
     unsigned __int128 scaled = (unsigned __int128)value * by / over;
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;

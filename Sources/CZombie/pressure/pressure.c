@@ -9,8 +9,8 @@ uint64_t zg_pressure_failures, zg_pressure_taken;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Parses the number at `at` (too large: UINT64_MAX). Returns its end. NULL if there is no digit, or if the text ends
-// with the digits and may be cut off.
+// Parses the number at `at` (UINT64_MAX if too large). Returns its end. NULL if there is no digit, or if the text ends
+// with the digits, so that the number may be cut off.
 static const char *parse_digits(const char *at, const char *end, uint64_t *value) {
     const char *start = at;
     uint64_t number = 0;
@@ -40,7 +40,7 @@ static const char *line_end(const char *at, const char *end) {
     return at;
 }
 
-// Returns what follows the line's first word and its separators if that word is `name`; otherwise NULL.
+// If the line's first word is `name`, returns the text behind the word and its separators; otherwise NULL.
 static const char *after_name(const char *at, const char *end, const char *name) {
     while (at < end && *name && *at == *name) at++, name++;
     if (*name || at == end || (*at != ' ' && *at != ':' && *at != '\t')) return NULL;
@@ -63,7 +63,7 @@ bool zg_pressure_parse_field(const char *text, uint64_t bytes, const char *name,
     return false;
 }
 
-// Parses "NAME=12.34", in hundredths, or "NAME=12" in a line.
+// Parses "NAME=12.34", in hundredths, or "NAME=12", in a line.
 static bool parse_assignment(const char *at, const char *end, const char *name, bool hundredths, uint64_t *value) {
     for (; at < end; at++) {
         const char *in = at, *letter = name;
@@ -86,7 +86,7 @@ bool zg_pressure_parse_stall(const char *text, uint64_t bytes, struct zg_stall *
     *stall = (struct zg_stall){0};
     for (const char *line = text; line < end; line = line_end(line, end) + 1) {
         const char *next = line_end(line, end);
-        if (next == end) break; // cut off
+        if (next == end) break; // the number may be cut off
         if (after_name(line, end, "some"))
             some = parse_assignment(line, next + 1, "avg10", true, &stall->some_average) &&
                    parse_assignment(line, next + 1, "total", false, &stall->some_total);
@@ -95,7 +95,7 @@ bool zg_pressure_parse_stall(const char *text, uint64_t bytes, struct zg_stall *
     return some;
 }
 
-// Copies [from, to) and resolves octal escapes ("\040" is a space). False if it does not fit.
+// Copies [from, to) and resolves octal escapes ("\040" is a space). False if the result does not fit.
 static bool copy_path(const char *from, const char *to, char *path, uint64_t capacity) {
     uint64_t count = 0;
     while (from < to && count + 1 < capacity) {
@@ -126,7 +126,7 @@ bool zg_pressure_parse_group(const char *text, uint64_t bytes, int version, char
     const char *end = text + bytes;
     for (const char *line = text; line < end; line = line_end(line, end) + 1) {
         const char *next = line_end(line, end), *names = line, *at;
-        if (next == end) return false; // cut off
+        if (next == end) return false; // the number may be cut off
         while (names < next && *names != ':') names++;
         if (names == next) continue;
         for (at = ++names; at < next && *at != ':';) at++;
@@ -139,7 +139,7 @@ bool zg_pressure_parse_group(const char *text, uint64_t bytes, int version, char
 
 bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char *root, char *place,
                              uint64_t capacity) {
-    // 36 35 98:0 ROOT PLACE options [fields]… - TYPE source super-options
+    // Format of a line: 36 35 98:0 ROOT PLACE options [fields]… - TYPE source super-options
     const char *end = line + bytes, *starts[5] = {0}, *ends[5] = {0}, *at = line;
     for (int i = 0; i < 5; i++) {
         starts[i] = at;
@@ -154,7 +154,7 @@ bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char
     bool wanted = at - type == (version == 2 ? 7 : 6) && after_name(type, end, version == 2 ? "cgroup2" : "cgroup");
     if (!wanted) return false;
     if (version == 1) {
-        for (at++; at < end && *at != ' ';) at++; // the source
+        for (at++; at < end && *at != ' ';) at++; // skips the source
         if (at >= end || !has_word(at + 1, end, "memory")) return false;
     }
     return copy_path(starts[3], ends[3], root, capacity) && copy_path(starts[4], ends[4], place, capacity);
@@ -162,7 +162,7 @@ bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char
 
 // --- the level -------------------------------------------------------------------------------------------------------
 
-// used / limit in thousandths, 0 if there is no limit.
+// Returns used / limit in thousandths; 0 if there is no limit.
 static uint64_t share(struct zg_bound bound) {
     if (!bound.limit) return 0;
     uint64_t thousandfold;
@@ -180,13 +180,14 @@ enum {
     LOW_AVAILABLE = 100,
     SHORT_AVAILABLE = 40, // available part of the system's memory, in thousandths
     LOW_STALL = 1000,     // part of the last ten seconds, in hundredths of a percent
-    // Parts of the time since the last reading, in thousandths. LOW: some tasks waited for memory. SHORT: all did.
+    // Parts of the time since the last reading, in thousandths. LOW: some tasks waited for memory. SHORT: all tasks
+    // waited.
     LOW_STALL_NOW = 100,
     SHORT_STALL_NOW = 20,
     // Used part of a group's limit. A heap in windows grows by up to half under churn (Tests/Robustness/groups.py), and
     // 600 * 3 / 2 < SHORT_PERMILLE.
     NARROW_PERMILLE = 600,
-    STRIDE_SHIFT = 4, // sixteen processes that grow at the same time do not use up what is left
+    STRIDE_SHIFT = 4, // sixteen processes that grow at the same time do not use up the memory that is left
 };
 // New memory between two readings. A reading takes up to 0.15 ms. The kernel hands out STRIDE_LEAST in about 0.1 ms (64
 // faults): more frequent readings do not pay. It hands out STRIDE_MOST in about 20 ms: less frequent readings save
@@ -224,7 +225,8 @@ uint64_t zg_pressure_stride(const struct zg_readings *readings) {
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// A step is repeated once this much can be given back: a quarter of what is left, which is four strides.
+// A step is repeated once this much memory can be given back: a quarter of the memory that is left, which is four
+// strides.
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 
@@ -247,7 +249,7 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const 
     }
     uint64_t least = is_short ? 0 : cap / 8;
     if (course->cap > least) {
-        // Halve what is held: halving a cap that is far above that would have no effect many times.
+        // Halve the bytes held, not the cap: halving a cap far above the bytes held would have no effect many times.
         uint64_t half = zg_min(course->cap, zg_max(state->quarantined, cap / 8)) / 2;
         course->cap = zg_max(half < cap / 32 ? 0 : half, least);
         course->changed_ns = now_ns;

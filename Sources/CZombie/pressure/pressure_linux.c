@@ -3,9 +3,10 @@
 //
 // System calls are restricted. A seccomp filter that the program installs may kill it for a call that it does not make
 // itself. So /proc/self/status is opened at the start, kept, and read again (pread64) before anything else: while it
-// shows the filters of the start, all calls that worked then are allowed. And opening a file could take the lowest free
-// descriptor from a thread that relies on it. So files are opened only if the process has one thread, or in a
-// descriptor table of the thread's own (zg_os_leave_descriptors). Otherwise only the kept files are read.
+// shows the filters of the start, all calls that worked at the start are allowed. Also, opening a file could take the
+// lowest free descriptor number from a thread that relies on it. So files are opened only if the process has one
+// thread, or in a descriptor table of the thread's own (zg_os_leave_descriptors). Otherwise only the kept files are
+// read.
 
 #define _GNU_SOURCE
 #include "pressure/pressure.h"
@@ -22,7 +23,8 @@
 enum { kept_status, kept_system, kept_usage, kept_parts, kept_most, kept_high };
 enum { TEXT_BYTES = 8192, PATH_BYTES = 1024, LINE_BYTES = 2048 };
 
-// Open files and their identities: the program may have closed one, and its number may be another file's.
+// Open files and their identities: the program may have closed one of the descriptors and opened another file under its
+// number.
 static struct kept {
     bool open;
     int descriptor;
@@ -40,13 +42,13 @@ struct group {
 
 static struct group groups[2]; // index: version - 1; an empty path: none
 static bool prepared, groups_known;
-// Limit of memory plus swap (version 1), which kept_usage is compared with as well.
+// Limit of memory plus swap (version 1). The usage in kept_usage is compared with this limit, too.
 static uint64_t kept_swap_limit;
 static struct zg_stall system_stall;
 static bool system_stall_known;
 static uint64_t failures_seen, read_ns;
 static bool filter_known;
-static uint64_t filter_mode, filter_count; // at the start
+static uint64_t filter_mode, filter_count; // values at the start
 // Static buffers: the stack may be a coroutine's.
 static char text[TEXT_BYTES], whole[PATH_BYTES + 64];
 
@@ -85,7 +87,8 @@ static uint64_t read_path(const char *path) {
     return bytes;
 }
 
-// Makes the path of a file in a group's directory, or in an ancestor: the first `bytes` of the group's path.
+// Makes the path of a file in a group's directory, or in that of an ancestor: the first `bytes` bytes of the group's
+// path.
 static void file_path(struct zg_text *path, const struct group *group, uint64_t bytes, const char *name) {
     for (uint64_t i = 0; i < bytes; i++) zg_text_char(path, group->path[i]);
     zg_text_char(path, '/');
@@ -121,7 +124,8 @@ static void set_group(struct group *group, const char *inside, const char *root,
     zg_text_init(&path, group->path, sizeof group->path);
     zg_text_string(&path, place);
     group->mount_bytes = path.count;
-    // The group may be outside of the mounted part (in a container): then only the mounted part can be seen.
+    // In a container, the group may lie outside of the mounted part of the hierarchy. Then the directory of the mounted
+    // part is used.
     if (begins_with(inside, root)) {
         inside += zg_string_equal(root, "/") ? 0 : zg_string_length(root);
         if (!zg_string_equal(inside, "/")) zg_text_string(&path, inside);
@@ -169,7 +173,7 @@ static void find_groups(void) {
 
 // --- control groups --------------------------------------------------------------------------------------------------
 
-// Limits from here on mean none: version 1 reports the largest number of pages.
+// Larger limits mean that there is none: version 1 reports the largest number of pages.
 #define UNLIMITED (UINT64_C(1) << 60)
 
 static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
@@ -188,7 +192,7 @@ static uint64_t limit_at(const struct group *group, uint64_t bytes, int version)
     return version == 1 ? most : zg_min(most, read_group_number(group, bytes, "memory.high", UINT64_MAX));
 }
 
-// A limit of 0 is a limit: the group may use no memory.
+// A limit of 0 is valid: the group may use no memory.
 static struct zg_bound bound(uint64_t used, uint64_t limit) {
     return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
 }
@@ -213,7 +217,7 @@ static struct zg_bound read_bounds(const struct group *group, int version, uint6
         }
         if (bytes <= group->mount_bytes) return worst;
         while (bytes > group->mount_bytes && group->path[bytes - 1] != '/') bytes--;
-        if (bytes > group->mount_bytes) bytes--; // the slash
+        if (bytes > group->mount_bytes) bytes--; // removes the slash
     }
 }
 
@@ -227,7 +231,8 @@ static void add_stall(struct zg_readings *readings, struct zg_stall *before, boo
     *known = true;
 }
 
-// Not inlined: two adjacent calls would become a saturating vector subtraction, which sets a flag of the FPSR (arm64).
+// Not inlined: the compiler would merge two adjacent calls into a saturating vector subtraction, which sets a flag of
+// the FPSR (arm64).
 static ZG_NOINLINE uint64_t growth(uint64_t now, uint64_t before) { return now - zg_min(now, before); }
 
 static void read_events(struct group *group, struct zg_readings *readings) {
@@ -284,8 +289,8 @@ static void read_kept_group(struct zg_readings *readings) {
         if (zg_pressure_parse_number(text, read_kept(i), &value)) limit = zg_min(limit, value);
     if (limit >= UNLIMITED || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
     uint64_t parts = read_kept(kept_parts), cache;
-    // The names tell the version. Look for "total_" first: version 1 also has the other field, which excludes child
-    // groups.
+    // The names tell the version. Look for "total_" first: version 1 also has a field without this prefix, which
+    // excludes child groups.
     if (zg_pressure_parse_field(text, parts, cache_name[0], &cache) ||
         zg_pressure_parse_field(text, parts, cache_name[1], &cache))
         used -= zg_min(used, cache);
@@ -303,7 +308,7 @@ static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_a
         data_limit = zg_os_limit(RLIMIT_DATA);
     }
     uint64_t size, data;
-    // If the heap keeps to the limit itself (limits/allowance.h), only live blocks count.
+    // If the heap itself enforces the limit (limits/allowance.h), only live blocks count as used.
     bool keeps = space_limit < zg_os_reserved_bytes() || zg_os_uncounted_bytes();
     int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
     uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
@@ -329,7 +334,8 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
     // The lines are near the end of the text, and a search byte by byte would be the most expensive part of the start.
-    // So the search goes backwards and looks at every seventh byte: one of these is within "Seccomp", wherever that is.
+    // So the search goes backwards and looks at every seventh byte: one of these bytes lies within "Seccomp", wherever
+    // the word is.
     static const char word[] = "\nSeccomp:";
     enum { LENGTH = sizeof word - 1, STEP = 7 };
     uint64_t at = 0;
@@ -395,8 +401,9 @@ static void note_process_identity(uint64_t bytes) {
     zg_os_note_identity((int)pid, name);
 }
 
-// Returns the calls that the filters allow or merely refuse, as told by the process that has executed this program and
-// has read or tried the filters (entry/children.c, zguard run). 0 if not told, or if there are other filters by now.
+// Returns the calls that the filters allow or merely refuse, as described by the process that executed this program and
+// has read or tried the filters (entry/children.c, zguard run). 0 without a description, or if the filters have changed
+// since.
 static uint64_t told_passing(uint64_t count) {
     char scratch[64];
     const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
@@ -444,8 +451,8 @@ void zg_pressure_start(void) {
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
-    // The kept file still shows the parent's status, which tells whether the child may open its own. It describes the
-    // parent's main thread: a filter that another thread has installed for itself would not show.
+    // The kept file still shows the parent's status, which tells whether the child may open its own status. It
+    // describes the parent's main thread, so it does not show a filter that another thread installed for itself.
     struct zg_process_state parent;
     bool may_open = from_main_thread && zg_pressure_process(&parent) && parent.as_at_start;
     if (is_same(&kept[kept_status])) zg_os_close(kept[kept_status].descriptor);
@@ -473,7 +480,7 @@ void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC);
     readings->elapsed_us = read_ns ? (now - read_ns) / 1000 : 0;
     read_ns = now;
-    // Look now and then whether the process was moved to another group; that is rare.
+    // Check rarely whether the process was moved to another group.
     static uint32_t looked;
     if (!groups_known || looked++ % 16 == 0) find_groups();
     bool prepare = !prepared && reach == zg_pressure_all_files;

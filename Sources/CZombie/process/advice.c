@@ -1,10 +1,10 @@
 // Records madvise for fork per block, and repairs the child's heap after a fork. Cold; locks: see the header.
 //
 // The kernel keeps advice with a mapping. libc unmaps a large block at its free and so drops the advice; the guarded
-// heap reuses the pages. Each piece of advice is therefore recorded with the blocks it was given for and ends when the
-// last of them is freed, which is noticed at the next fork. The child then lacks only the memory that the program
-// withholds and what shares pages with it: freed blocks there are no longer verified, red zones of isolated blocks are
-// filled again, and free slots stay usable. Pages that hold only live blocks stay inaccessible.
+// heap reuses the pages. Advice is therefore recorded with the blocks in its range, and ends when the last of them is
+// freed, which is noticed at the next fork. The child lacks only the memory that the program withholds, and memory in
+// the same pages: freed blocks in those pages are no longer verified, red zones of isolated blocks are filled again,
+// and free slots stay usable. Pages that hold only live blocks stay inaccessible.
 
 #define _GNU_SOURCE
 #include "process/advice.h"
@@ -45,7 +45,7 @@ bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice) {
 
 // --- what was given --------------------------------------------------------------------------------------------------
 
-// Returns the end of the slot or span that contains `address`, or of its page if it lies in neither.
+// Returns the end of the slot or span that contains `address`. If neither does, returns the end of the address's page.
 static uint64_t end_of(uint64_t address) {
     uint64_t index, interior;
     if (zg_slab_contains(address)) {
@@ -85,7 +85,8 @@ static void drop_expired(void) {
     }
 }
 
-// Records advice. If all ADVICES entries are in force, the advice stays with the mapping only, as without the runtime.
+// Records advice. If all ADVICES entries are used, the kernel keeps the advice with the mapping alone, as without the
+// runtime.
 static void record_advice(uint64_t start, uint64_t end, bool is_wiped) {
     for (int try = 0; try < 2; try++) {
         for (uint32_t i = 0; i < ADVICES; i++) {

@@ -7,8 +7,8 @@
 
 #include "platform/base.h"
 
-// Returns whether `advice` sets or clears one of these two properties and the range begins or ends in the guarded heap.
-// The caller then calls zg_advice_apply instead of madvise.
+// Returns whether `advice` sets or clears one of these two kinds of advice and the range begins or ends in the guarded
+// heap. The caller then calls zg_advice_apply instead of madvise.
 bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
 // Calls `next`, libc's madvise, records the advice and returns the result of `next`.
 int zg_advice_apply(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));

@@ -23,8 +23,8 @@
 
 enum { CHOSEN_CHANGES = 32, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
 
-// All entry points that the Swift runtime and compiled code call. A function that only calls another one of the list is
-// observed there.
+// All entry points that the Swift runtime and compiled code call. A function that only calls another function of the
+// list is observed in that function.
 static const struct {
     const char *name;
     enum zg_count_event event;
@@ -75,7 +75,7 @@ static bool is_selected_name(const char *name) {
         while (*at == ',' || *at == ' ') at++;
         uint64_t length = 0;
         int depth = 0;
-        // Commas inside generic arguments do not separate names.
+        // Commas inside generic arguments are part of a name.
         for (; at[length] && (depth || at[length] != ','); length++) {
             if (at[length] == '<') depth++;
             if (at[length] == '>') depth--;
@@ -127,7 +127,7 @@ static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event 
     bool is_kept = wants_all || (zg_config.trace_class[0] && is_chosen(metadata));
     if (!is_kept && !zg_config.race_delay) return false;
     uint64_t counts = counts_of(object), strong = (counts >> 33 & 0x3fffffff) + 1;
-    if ((uint32_t)counts == UINT32_MAX) return false; // immortal
+    if ((uint32_t)counts == UINT32_MAX) return false; // the object is immortal
     if (event == zg_count_event_dealloc || !counts) strong = 0;
     struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_ISOLATE : 0,
                                      thread->number_in_records, (uint16_t)(event | zg_min(strong, ZG_COUNT_MOST) << 4)};

@@ -18,7 +18,7 @@ enum { ZG_MAX_DETOURS = 16 };
 // seccomp filter may forbid it.
 bool zg_detours_are_possible(void);
 // Installs at most ZG_MAX_DETOURS detours. All functions lie in one image; the first one exists. Returns false if a
-// needed function could not be detoured; others may have been then.
+// needed function could not be detoured; other functions may have been detoured by then.
 bool zg_detours_install(const struct zg_detour *detours, uint64_t count, zg_arch_observer *observe);
 
 #endif

@@ -1,6 +1,6 @@
-// Checks that slabs, spans, quarantine, retired runs and isolated blocks agree: every slot and span is in exactly the
-// one place that its state names, and counters match. For test builds (-DZG_CHECK_INVARIANTS); compiled out of the
-// library.
+// Checks that slabs, spans, quarantine, retired runs and isolated blocks agree: every slot and span is in exactly one
+// place, the one that belongs to its state, and counters match. For test builds (-DZG_CHECK_INVARIANTS); compiled out
+// of the library.
 // No other thread may be in the runtime: per-thread state is read without a lock.
 
 #ifndef ZG_INVARIANTS_H

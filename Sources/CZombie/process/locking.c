@@ -29,7 +29,7 @@
 #endif
 
 static bool locks_future;  // MCL_FUTURE is in force
-static bool is_all_locked; // by mlockall, including blocks: freed blocks are not unlocked
+static bool is_all_locked; // mlockall has locked all memory, including blocks: freed blocks are not unlocked
 
 // --- what is mapped --------------------------------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     struct pieces pieces = {.act = measure};
     if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
     if (pieces.bytes + zg_stats_get(zg_counter_live_bytes) > limit) return refuse(flags, error);
-    // Only this call decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
+    // This call alone decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
     if (locks_future && next.unlock_all() != 0) return refuse(flags, errno);
     if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);
     locks_future = flags & MCL_FUTURE;

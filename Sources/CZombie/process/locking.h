@@ -11,13 +11,13 @@ struct zg_locking {
     int (*unlock_all)(void);
 };
 
-// Records a range that the kernel has locked or unlocked (mlock, munlock, also by system call number). `frame` as for
+// Records that the kernel has locked or unlocked a range (mlock, munlock, also by system call number). `frame` as for
 // zg_thread_enter.
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame);
 // Unlocks a freed block of the bypass (settings/bypass.h).
 void zg_locking_block_bypassed(uint64_t start, uint64_t bytes, const uint64_t *frame);
-// Unlocks the pages of freed blocks that are still locked. Call if the kernel refuses mlock (RLIMIT_MEMLOCK), then
-// retry.
+// Unlocks the pages of freed blocks that are still locked. Call if the kernel refuses mlock (RLIMIT_MEMLOCK), then call
+// mlock again.
 void zg_locking_unlock_freed(const uint64_t *frame);
 // Records that the program has called mlockall or munlockall by system call number.
 void zg_locking_note_all(bool are_locked, const uint64_t *frame);

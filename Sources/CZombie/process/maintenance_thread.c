@@ -28,12 +28,12 @@
 extern void *__libc_stack_end;
 
 #define MS UINT64_C(1000000)
-#define WATCHED_NS (250 * MS)    // between two checks while there is memory to return
-#define QUIET_NS (2000 * MS)     // between two checks otherwise
+#define WATCHED_NS (250 * MS)    // time between two checks while there is memory to return
+#define QUIET_NS (2000 * MS)     // time between two checks otherwise
 #define IDLE_NS (2000 * MS)      // the process is idle after this time with at most IDLE_CALLS allocations and frees
-#define SHORT_IDLE_NS (400 * MS) // the same if memory was short within SHORT_AGO_NS
+#define SHORT_IDLE_NS (400 * MS) // IDLE_NS if memory was short within SHORT_AGO_NS
 #define SHORT_AGO_NS (60000 * MS)
-#define EXIT_AFTER_NS (30000 * MS) // the thread exits after this time without enough to return
+#define EXIT_AFTER_NS (30000 * MS) // the thread exits after this time without enough memory to return
 #define RETRY_NS (30000 * MS)      // no new attempt for this time after pthread_create failed
 #define STOP_WAIT_NS (200 * MS)    // zg_maintenance_thread_stop waits this long for the thread to exit
 enum { IDLE_CALLS = 128 };
@@ -51,7 +51,7 @@ extern int libcs_set_stack_size(pthread_attr_t *, size_t) ZG_SINCE_FIRST_GLIBC("
 typedef int set_mask_function(pthread_attr_t *, const sigset_t *);
 static int (*next_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static uint64_t create_failed_ns; // time of the last failed pthread_create, 0 if none
-static int watcher;               // tid of the runtime's thread that was started last, 0 if none was
+static int watcher;               // tid of the runtime's thread that was started last; 0 if none
 
 // --- the thread ------------------------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ static bool is_allowed(bool by_program) {
 
 void zg_maintenance_thread_before_new(void) {
     if (!zg_maintenance.on || zg_maintenance.stopped) return;
-    // Once the process has a second thread, the slow path must not open files. Open now the files that are kept open.
+    // Once the process has a second thread, the slow path must not open files. Open the kept files now.
     if (zg_is_single_threaded() && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
         struct zg_readings readings;
         zg_pressure_read(&readings, zg_pressure_all_files);
@@ -248,7 +248,7 @@ ZG_NOINLINE bool zg_maintenance_thread_stack_is_program_only(const uint64_t *fra
         bool described = zg_cfi_find_row(&module, pc, &row);
         if (described && row.signal_frame) return false;
         if (i == walk.count - 1) {
-            // _start or libc's thread start: their CFI marks the return address as undefined.
+            // The outermost frame is _start or libc's thread start: their CFI marks the return address as undefined.
             if (!described || row.registers[row.return_register].how != zg_cfi_undefined) return false;
             continue;
         }

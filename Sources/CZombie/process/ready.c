@@ -31,8 +31,8 @@
 enum { not_started, starting, ready, failed };
 static uint32_t heap_state;
 
-// Reserves regions as large as the address space allows. If it is limited (ulimit -v) or small, most of it is left to
-// the program.
+// Reserves regions as large as the address space allows. If the address space is limited (ulimit -v) or small, most of
+// it is left to the program.
 static bool reserve_heap(void) {
     uint64_t limit = zg_os_address_space();
     bool limited = limit != RLIM_INFINITY;
@@ -52,7 +52,7 @@ static bool reserve_heap(void) {
 }
 
 static void initialise(void) {
-    zg_pressure_find_filters(); // first, before any system call that a program's start does not make anyway
+    zg_pressure_find_filters(); // first, because its system calls are those that every program's start makes
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);

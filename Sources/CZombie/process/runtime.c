@@ -65,8 +65,8 @@ static uint64_t started_ns;
 typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
 // glibc's lock on the list of all streams. fork takes it after the last handler. A thread that flushes all streams
-// calls functions of the program (fopencookie) with the lock held, and these may allocate. It is therefore taken before
-// the runtime's locks, as fork takes it before those of libc's malloc.
+// calls functions of the program (fopencookie) with this lock held, and these may allocate. The runtime therefore takes
+// the lock before its own locks, as fork takes it before the locks of libc's malloc.
 extern void _IO_list_lock(void);
 extern void _IO_list_unlock(void);
 extern void _IO_list_resetlock(void);
@@ -77,14 +77,14 @@ static __thread struct {
 } forking __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(struct zg_thread *self, bool is_bare) {
-    // In a process with one thread nobody else holds a lock, as libc's fork assumes, too. Untouched locks need not be
-    // copied by both processes. A bare fork may come from a thread that libc does not know.
+    // In a process with one thread no other thread holds a lock (libc's fork assumes this, too), and pages of untouched
+    // locks need not be copied. A bare fork may come from a thread that libc does not know.
     forking.is_alone = zg_is_single_threaded() && !is_bare;
     // A process with one thread needs no stream lock either. A bare fork leaves the streams alone.
     forking.has_streams = !zg_is_single_threaded() && !is_bare;
     if (forking.has_streams) _IO_list_lock();
     if (self) {
-        self->frame = NULL; // not a call that could count as abandoned
+        self->frame = NULL; // the fork is no call that could count as abandoned
         ZG_SIGNAL_FENCE();
         self->in_runtime++;
     }
@@ -102,16 +102,17 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
-    // Last, after all locks that a faulting thread may hold: it waits for this one. A signal that ends the program
-    // becomes a finding, which takes these locks: block this thread's signals until they are released.
+    // Take this lock last, after all locks that a faulting thread may hold: that thread waits for this lock. A signal
+    // that ends the program becomes a finding, which takes these locks: block this thread's signals until the locks are
+    // released.
     zg_signals_fork_hold();
     zg_fault_fork_prepare();
     zg_report_lock();
     zg_signals_fork_prepare();
 }
 
-// Takes all locks in rank order, so that the child finds none held by a thread that it lacks. Fork handlers of others
-// may wait for threads that allocate; they run before this handler and after the two below (register_fork).
+// Takes all locks in rank order, so that the child finds no lock held by a thread that it lacks. Fork handlers of the
+// program may wait for threads that allocate. So they run before this handler, and after the two below (register_fork).
 static void prepare(bool is_bare) {
     forking.is_prepared = zg_ready();
     if (!forking.is_prepared) return;
@@ -119,7 +120,7 @@ static void prepare(bool is_bare) {
     // Register an unknown thread now, not while the locks are held.
     struct zg_thread *entered = zg_thread_enter(ZG_ARCH_FRAME());
     if (entered) {
-        zg_thread_flush_counters(entered); // otherwise they would count in both parent and child
+        zg_thread_flush_counters(entered); // otherwise the counts would be added in both parent and child
         zg_thread_leave(entered);
     }
     struct zg_thread *self = zg_thread_current_or_null();
@@ -160,7 +161,7 @@ static void after_fork(bool child) {
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->in_runtime--;
     if (!forking.has_streams) return;
-    if (child) _IO_list_resetlock(); // libc's fork has already done this if it saw several threads itself
+    if (child) _IO_list_resetlock(); // libc's fork has done this if libc knew of several threads
     else _IO_list_unlock();
 }
 
@@ -200,12 +201,12 @@ void zg_runtime_after_bare_fork(bool child) {
     else after_fork_in_parent();
 }
 
-// Registers the fork handlers first of all, so that they run last before a fork and first after it.
+// Registers the fork handlers before all others, so that they run last before a fork and first after it.
 static bool register_fork(void) {
     static struct zg_lock lock;
     static uint32_t state; // 0 not yet, 1 registered, 2 failed
     if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
-        zg_lock_take(&lock); // a second thread waits; otherwise its own handler would be registered first
+        zg_lock_take(&lock); // makes a second thread wait: its own handler would be registered first otherwise
         if (state == 0) {
             register_function next = (register_function)zg_loader_next("__register_atfork");
             bool done = next && next(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
@@ -296,7 +297,7 @@ static void start(void) {
     }
     if (!register_fork()) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
-        // a child's fault would look like that of a thread that shares another's TLS (bare clone)
+        // otherwise a fault of the child would be taken for one in a thread that shares another's TLS (bare clone)
         zg_protection_stop();
     }
     // Register the main thread even if it never allocates: its stack may overflow.
@@ -316,7 +317,8 @@ static void start(void) {
     zg_sample_start();
     if (!zg_config.fence_per_context && zg_bypass_mode != zg_bypass_sample)
         zg_coverage_declined(zg_coverage_reason_off);
-    if (zg_config.stats) zg_stats_publish(); // complete when published, because readers may look at once
+    // Publish the page only when it is complete, because readers may look at once.
+    if (zg_config.stats) zg_stats_publish();
     if (zg_config.children != zg_children_follow) forget_preload();
 }
 

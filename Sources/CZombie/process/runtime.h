@@ -9,7 +9,7 @@
 bool zg_runtime_is_started(void);
 // Called by the preload library's constructor. Sets up statistics, report, signals and fork handlers.
 void zg_runtime_start(void);
-// What the fork handlers do, for processes created without them (entry/forks.h).
+// Do the work of the fork handlers, for processes created without them (entry/forks.h).
 void zg_runtime_before_bare_fork(void);
 void zg_runtime_after_bare_fork(bool child);
 // Interposes __register_atfork, which pthread_atfork calls: registers the runtime's own handlers before any others.

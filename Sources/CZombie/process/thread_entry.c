@@ -75,8 +75,8 @@ static uint64_t alternate_stack_bytes(void) {
 static uint64_t state_bytes(void) { return zg_round_up(sizeof(struct zg_thread), ZG_PAGE_BYTES); }
 static uint64_t mapping_bytes(void) { return state_bytes() + ZG_PAGE_BYTES + alternate_stack_bytes(); }
 
-// Installs the guard page behind the state. With few threads two more mappings each do not matter. With many it uses
-// MADV_GUARD, which needs no mapping, or mappings while the mapping budget lasts.
+// Installs the guard page behind the state. With few threads, the two more mappings that each guard page needs do not
+// matter. With many threads, uses MADV_GUARD, which needs no mapping, or mappings while the mapping budget lasts.
 static void guard_state(struct zg_thread *thread, bool is_one_of_few) {
     char *page = (char *)thread + state_bytes();
     if (is_one_of_few) {
@@ -128,7 +128,7 @@ static struct zg_thread *make_states(void) {
     return (void *)start;
 }
 
-// Takes a state in constant time; no thread waits for another's system calls.
+// Takes a state in constant time. No thread waits for another thread's system calls.
 static struct zg_thread *take_state(void) {
     struct zg_thread *thread = take_recycled();
     if (!thread) thread = make_states();
@@ -139,7 +139,8 @@ static struct zg_thread *take_state(void) {
     thread->frame = NULL;
     thread->number = __atomic_fetch_add(&next_number, 1, __ATOMIC_RELAXED);
     thread->number_in_records = (uint16_t)zg_min(thread->number, UINT16_MAX);
-    thread->deferred_work = thread->deferred_free_count ? zg_deferred_frees : 0; // left by the previous owner
+    // The previous owner may have left deferred frees.
+    thread->deferred_work = thread->deferred_free_count ? zg_deferred_frees : 0;
     thread->destructor_rounds = 0;
     thread->faults_hidden = 0;
     thread->handled = NULL;
@@ -154,10 +155,10 @@ static struct zg_thread *take_state(void) {
     return thread;
 }
 
-// Returns the bounds of the calling thread's stack. glibc puts the thread control block at the top of the stack, also
-// of one that the program supplies; the main thread's stack ends at the arguments. pthread_getattr_np is not used: it
-// takes a lock that the allocating caller may already hold. The lower end is unknown: `low` follows the lowest stack
-// pointer seen, and the pages above it are probed once.
+// Returns the bounds of the calling thread's stack. The upper end is the thread control block, which glibc puts at the
+// top of the stack, also if the program supplies the stack; the main thread's stack ends at the arguments.
+// pthread_getattr_np is not used: it takes a lock that the allocating caller may already hold. The lower end is
+// unknown: `low` follows the lowest stack pointer seen, and the pages above it are probed once.
 static struct zg_stack_bounds own_stack_bounds(void) {
     uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
     if (zg_os_tid() == zg_os_pid()) {
@@ -190,9 +191,10 @@ static ZG_COLD struct zg_thread *register_thread(void) {
 }
 
 // Returns whether the call recorded in `thread` was abandoned by a jump (for example out of a handler for stack
-// overflow). The stack is shorter now than it was then. A signal handler that interrupts the call has a lower frame, or
-// runs on another stack, which may lie inside an older frame: an unwind from there meets the interrupted call. A
-// coroutine's stack may lie there, too: such an unwind ends before the thread's outermost frames.
+// overflow). After a jump, the stack is shorter than during the abandoned call. A signal handler that interrupts the
+// call has a lower frame, or runs on another stack. That stack may lie inside an older frame, but an unwind from it
+// reaches the interrupted call. A coroutine's stack may lie inside an older frame, too; an unwind from it ends before
+// the thread's outermost frames.
 static bool was_abandoned(const struct zg_thread *thread, const uint64_t *frame) {
     enum { BELOW_END = 256 };
     uint64_t here = (uint64_t)frame, then = (uint64_t)thread->frame;
@@ -215,7 +217,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     }
     if (thread == &zg_thread_bypassing) return NULL;
     if (thread != &zg_thread_ended) {
-        if (!was_abandoned(thread, frame)) return NULL; // in the runtime already
+        if (!was_abandoned(thread, frame)) return NULL; // the thread is in the runtime already
         thread->filling_end = 0;
         thread->frame = frame;
         return thread;
@@ -234,7 +236,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     shared_state->frame = frame;
     shared_state->tid = zg_os_tid();
     struct zg_stack_bounds bounds = own_stack_bounds();
-    if (bounds.high != shared_state->stack.high) { // the cached stacks are another thread's
+    if (bounds.high != shared_state->stack.high) { // the cached stacks belong to another thread
         zg_stack_cache_forget(&shared_state->stack_cache);
         shared_state->stack_diff.count = 0;
     }
@@ -302,7 +304,7 @@ static void run_periodic_checks(struct zg_thread *thread) {
     zg_signals_release_stack();
 }
 
-// A signal handler may push at any instruction: an entry is taken only once the count has been lowered by
+// A signal handler may push an entry at any instruction, so an entry is taken only after the count was lowered by
 // compare-and-swap.
 static void free_deferred(struct zg_thread *thread) {
     for (uint32_t count; (count = __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED)) != 0;) {
@@ -337,7 +339,7 @@ void zg_thread_leave_slow(struct zg_thread *thread) {
 static void end_thread(void *context) {
     struct zg_thread *thread = context;
     if (thread != zg_thread_self) return;
-    // Other destructors may free afterwards: re-arm this one as long as pthread repeats them
+    // Other destructors may free blocks afterwards: re-arm this destructor as long as pthread repeats them
     // (PTHREAD_DESTRUCTOR_ITERATIONS is 4).
     if (thread->destructor_rounds++ < DESTRUCTOR_ROUNDS && set_specific(exit_key, thread) == 0) return;
     thread->frame = NULL;
@@ -345,7 +347,7 @@ static void end_thread(void *context) {
     thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     zg_quarantine_flush(thread);
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
         struct zg_magazine *magazine = &thread->magazines[class];
         if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
         magazine->count = 0;
@@ -386,7 +388,7 @@ void zg_thread_fork_prepare(bool alone) {
         zg_lock_take(&list_lock);
         zg_lock_take(&shared_state_lock);
     }
-    // If an ended thread forks: its calls during the fork must not wait for `late_lock`, which it holds.
+    // For an ended thread that forks: its calls during the fork must not wait for `late_lock`, which it holds itself.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
 }
 

@@ -2,8 +2,8 @@
 // deferred work when the runtime is left.
 // While a thread is in the runtime, libc serves allocations of its signal handlers, and their frees of guarded blocks
 // are deferred.
-// Hot path; registration and thread end are slow paths. Locks: the thread list's, and that of the state shared by ended
-// threads.
+// Hot path; registration and thread end are slow paths. Locks: that of the thread list, and that of the state that
+// ended threads share.
 
 #ifndef ZG_THREAD_ENTRY_H
 #define ZG_THREAD_ENTRY_H
@@ -15,7 +15,7 @@
 // `frame` is the frame address of the published function.
 ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread);
-// Like zg_thread_enter, but returns NULL if more than a few instructions are needed.
+// Like zg_thread_enter, but returns NULL if entering takes more than a few instructions.
 ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame);
 
 // Starts the bypass: libc serves the calling thread's allocations until the matching end; calls nest. For the runtime's
@@ -35,8 +35,9 @@ void zg_thread_before_new(void);
 void zg_thread_fork_prepare(bool alone);
 void zg_thread_fork_done(bool child, bool alone);
 
-// Runs zg_deferred_thread_start, which has to enter the runtime itself (process/maintenance_thread.h). Called outside the runtime;
-// `frame` is that of the published function being left. NULL until set at start-up: the work is dropped.
+// Runs zg_deferred_thread_start, which has to enter the runtime itself (process/maintenance_thread.h). Called outside
+// the runtime; `frame` is the frame of the published function being left. NULL until start-up sets it; until then, the
+// deferred work is dropped.
 extern void (*zg_thread_start_watcher)(const uint64_t *frame);
 
 #ifdef ZG_CHECK_INVARIANTS

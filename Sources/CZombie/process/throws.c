@@ -17,8 +17,8 @@
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
-// libstdc++'s std::rethrow_exception, and the libc++abi function that libc++'s calls. They may rethrow in another
-// thread.
+// libstdc++'s std::rethrow_exception, and the function of libc++abi that libc++'s std::rethrow_exception calls. Both
+// may rethrow in another thread.
 enum { CXX_THROW, CXX_RETHROW, CXX_RETHROW_PRIMARY, CXX_GLOBALS, CXX_NAMES };
 static const char *const cxx_names[CXX_NAMES] = {"__cxa_throw",
                                                  "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
@@ -27,7 +27,7 @@ static const char *const cxx_names[CXX_NAMES] = {"__cxa_throw",
 static void *(*cxx_globals)(void);
 
 static void observe_exception(uint64_t exception, uint64_t number, const uint64_t *frame) {
-    uint64_t handled = (uint64_t)cxx_globals(); // __cxa_throw calls it, too; it may allocate
+    uint64_t handled = (uint64_t)cxx_globals(); // __cxa_throw calls this function, too; it may allocate
     struct zg_thread *thread = zg_thread_enter(frame);
     if (!thread) return;
     thread->cxx_handled = handled;
@@ -57,7 +57,8 @@ static const char *const swift_names[SWIFT_NAMES] = {"_swift_willThrow", "_swift
 
 typedef void error_hook(uint64_t error);
 typedef void typed_hook(uint64_t value, uint64_t type, uint64_t conformance);
-// The hook's previous values, which the observers call. A later owner, such as Swift Testing, calls the observer.
+// Previous values of the hook, which the observers call. If a later owner (such as Swift Testing) replaces the hook, it
+// calls the observer.
 static error_hook *next_hook;
 static typed_hook *next_typed_hook;
 
@@ -80,8 +81,8 @@ static ZG_NOINLINE void observe_typed_error(uint64_t value, uint64_t type, uint6
     if (next_typed_hook) next_typed_hook(value, type, conformance);
 }
 
-// Called when the program dies of an uncaught error; the observed function does not return. An error thrown typed has
-// been boxed since, at a new address: if it is the thread's last typed throw, its type identifies it.
+// Called when the program dies of an uncaught error; the observed function does not return. An error from a typed throw
+// has been boxed since, at a new address. If it is the thread's last typed throw, its type identifies it.
 static void observe_end(uint64_t error, uint64_t unused_1, const uint64_t *unused_2) {
     (void)unused_1, (void)unused_2;
     enum { TYPE_AT = 16 };

@@ -10,7 +10,7 @@ enum zg_bypass_mode {
     zg_bypass_none,
     zg_bypass_sample, // sample_rate chooses the blocks that are guarded
     zg_bypass_budget, // the option overhead limits how many are guarded
-    // Allocator functions loaded in front of the runtime receive its blocks, and may only know libc's.
+    // Allocator functions loaded in front of the runtime get blocks of this process, and may know libc's blocks only.
     zg_bypass_all,
     zg_bypass_undecided, // before the first block
 };

@@ -58,7 +58,7 @@ static void warn_option(const struct zg_option_error *error, void *context) {
 // Returns the environment from the initial stack, where the kernel placed it behind the arguments. Used if `environ` is
 // not yet set and there is no /proc.
 static char **environment_of_start(void) {
-    uint64_t *start = __libc_stack_end; // argc
+    uint64_t *start = __libc_stack_end; // points to argc
     return start ? (char **)(start + 1 + *start + 1) : NULL;
 }
 

@@ -1,6 +1,5 @@
-// Records what was watched, and why not more.
-// Sums are handed over by compare-and-swap: other threads may do the same, and so may processes that were cloned
-// without libc and share the statistics page.
+// Records what was watched, and why not more. Sums are updated by compare-and-swap, because other threads update them
+// too, and so do processes that were cloned without libc and share the statistics page.
 
 #include "settings/coverage.h"
 

@@ -11,17 +11,18 @@
 // NULL if the process belongs to no run, or the page cannot be mapped.
 extern struct zg_coverage_page *zg_coverage_run_page;
 
-// Notes that a block was not isolated for this reason, with the time if it is the first.
+// Notes that a block was not isolated for this reason. The first note of a reason also records the time.
 void zg_coverage_declined(enum zg_coverage_reason why);
 // Maps the run's page and adds what was counted so far. Closes the descriptor, which may be a negative errno value.
-// Returns false if it is not that page. Start-up only.
+// Returns false if the descriptor does not refer to the run's page. Start-up only.
 bool zg_coverage_open(int descriptor);
-// Starts the counts of the child at zero: the parent reports its own. Call after the child has its own statistics page.
+// Starts the counts of the child at zero: the parent reports its own counts. Call after the child has its own
+// statistics page.
 void zg_coverage_after_fork_in_child(void);
-// Counts a program that is executed and cannot find the page: it runs without the library, or is statically linked.
+// Counts an executed program that cannot find the page, because it runs without the library or is statically linked.
 // Signal-safe.
 void zg_coverage_note_unwatched_child(void);
-// Adds to the run's page what was counted since the last call.
+// Adds to the run's page everything counted since the last call.
 void zg_coverage_publish_run(void);
 ZG_INLINE void zg_coverage_publish(void) {
     if (ZG_UNLIKELY(zg_coverage_run_page != NULL)) zg_coverage_publish_run();

@@ -57,7 +57,7 @@ static bool next_choice(const char **list, char *choice, uint64_t capacity) {
     return true;
 }
 
-// Parses decimal digits. If `suffix`, one of k, m, g, t may follow (powers of 1024).
+// Parses decimal digits. If `suffix`, a letter k, m, g or t may follow (powers of 1024).
 static bool parse_number(const char *text, bool suffix, int64_t *value) {
     uint64_t number = 0;
     if (*text < '0' || *text > '9') return false;
@@ -191,7 +191,7 @@ static bool set_value(struct zg_options *options, int index, const char *value) 
     return true;
 }
 
-// Values of the profiles. Options not listed for a profile keep their default.
+// Option values of each profile. Options not listed for a profile keep their default.
 static const struct {
     int64_t profile;
     enum zg_option option;

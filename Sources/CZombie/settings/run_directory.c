@@ -1,7 +1,7 @@
-// Opens the files in the directory of a run.
-// A daemon that outlives a run keeps the directory's path, and another user may create a directory there. So the
-// directory is opened first. It is used only if this user or root owns it, and others can neither rename nor remove
-// files in it. Names inside, including links, are then the owner's choice. Cold and signal context; takes no lock.
+// Opens the files in the directory of a run. A daemon that outlives a run keeps the directory's path, at which another
+// user may create a directory later. So the directory is opened first, and used only if this user or root owns it and
+// others can neither rename nor remove files in it. Then only the owner can have chosen the names inside, including
+// links. Cold and signal context; takes no lock.
 
 #include "settings/run_directory.h"
 

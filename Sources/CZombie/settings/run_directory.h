@@ -7,20 +7,21 @@
 #include "include/zg_run_directory.h"
 #include "platform/base.h"
 
-// The option report_path leads into the directory of a run.
+// True if the option report_path points into the directory of a run.
 bool zg_run_is_named(void);
 // Opens the run's file of raw findings for appending. If this process may not open it (it runs as another user than
 // zguard), creates a file of its own and sets `*is_own`. -ENOENT after the run's end.
 int zg_run_open_findings(bool *is_own);
 // Opens the page of the run, a memfd of at least `bytes` that cannot shrink (settings/coverage.h).
 int zg_run_open_page(uint64_t bytes);
-// Counts a finding that no file took. / Counts a process that cannot map the page of the run.
+// zg_run_count_unwritten counts a finding that no file took; zg_run_count_unmapped counts a process that cannot map the
+// page of the run.
 void zg_run_count_unwritten(void);
 void zg_run_count_unmapped(void);
 // Sends a message to zguard.
 enum zg_run_sent {
     zg_run_delivered,
-    // The kernel refused it, or zguard's queue is full: the caller may try again.
+    // The kernel refused the message, or zguard's queue is full: the caller may try again.
     zg_run_refused,
     zg_run_is_over, // zguard has ended or was killed
 };

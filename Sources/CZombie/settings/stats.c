@@ -24,8 +24,8 @@ static union {
 
 struct zg_stats_page *zg_stats = &early.page;
 static bool is_published;
-static int stats_descriptor = -1;          // of the memfd; -1: closed
-static uint64_t stats_device, stats_inode; // identify the memfd
+static int stats_descriptor = -1;          // descriptor of the memfd; -1: closed
+static uint64_t stats_device, stats_inode; // device and inode number of the memfd
 
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value) {
     uint64_t seen = zg_stats_get(peak);
@@ -39,7 +39,7 @@ void zg_stats_degrade(enum zg_degradation degradation) {
     if (!(zg_load(&zg_stats->degradations) & bit)) __atomic_fetch_or(&zg_stats->degradations, bit, __ATOMIC_RELAXED);
 }
 
-// In the child of a fork, the parent's page; else NULL.
+// In the child of a fork, the parent's page; otherwise NULL.
 static struct zg_stats_page *parents;
 
 static void note_unguarded_child(struct zg_stats_page *page) {
@@ -78,7 +78,8 @@ static bool replace_page(const void *contents) {
     }
     is_published = true;
     // The descriptor stays open, outside the range that programs use, so that the owner can read the page from another
-    // process. If no such number is free, it is closed, and only a process that may ptrace this one can read the page.
+    // process. If no number outside that range is free, the descriptor is closed, and only a process that may ptrace
+    // the guarded process can read the page.
     stats_descriptor = zg_os_hide_descriptor(descriptor);
     if (!zg_os_identify(stats_descriptor, &stats_device, &stats_inode)) stats_inode = 0;
     return true;
@@ -98,8 +99,8 @@ static void begin_child(struct zg_stats_page *page) {
     page->counters[zg_counter_findings_lost] = 0;
 }
 
-// The program may have closed the inherited descriptor and opened its own file under the same number. Closes it only if
-// it still is the parent's page.
+// The program may have closed the inherited descriptor and opened its own file under the same number. Closes the
+// descriptor only if it still refers to the parent's page.
 static void close_inherited(void) {
     uint64_t device, inode;
     bool is_known = zg_os_identify(stats_descriptor, &device, &inode);
@@ -123,7 +124,7 @@ void zg_stats_after_fork_in_child(void) {
     static union {
         struct zg_stats_page page;
         char bytes[ZG_STATS_BYTES];
-    } child; // per process: a later child overwrites its own copy
+    } child; // separate in each process: a later child overwrites its own copy
     child.page = *zg_stats;
     if (parents) zg_os_release(parents, ZG_STATS_BYTES);
     parents = zg_os_map_again(zg_stats, ZG_STATS_BYTES);
@@ -131,8 +132,8 @@ void zg_stats_after_fork_in_child(void) {
     close_inherited();
     if (replace_page(&child)) return;
     is_published = false;
-    // There is no memfd for the child. Stop sharing the parent's page: count in private memory at the same address, or
-    // else in `child`.
+    // There is no memfd for the child. Stop sharing the parent's page: count in private memory mapped at the same
+    // address, or in `child` if that mapping fails.
     child.page.degradations |= UINT64_C(1) << zg_degradation_no_statistics;
     if (zg_os_map_private(ZG_STATS_BYTES, zg_stats)) *zg_stats = child.page;
     else zg_stats = &child.page;

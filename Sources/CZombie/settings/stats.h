@@ -15,14 +15,15 @@ ZG_INLINE void zg_stats_add(enum zg_counter counter, uint64_t by) {
 ZG_INLINE void zg_stats_set(enum zg_counter counter, uint64_t value) { zg_store(&zg_stats->counters[counter], value); }
 ZG_INLINE uint64_t zg_stats_get(enum zg_counter counter) { return zg_load(&zg_stats->counters[counter]); }
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value);
-// Counts a program that is executed without the library. In the child of a fork, also counts it in the parent's page,
-// because the child's page ends with exec. Signal-safe.
+// Counts a program that is executed without the library. In the child of a fork, also counts the program in the
+// parent's page, because the child's page disappears at exec. Signal-safe.
 void zg_stats_note_unguarded_child(void);
 void zg_stats_degrade(enum zg_degradation degradation);
 // Notes as degradations which system calls were refused so far. Slow path.
 void zg_stats_note_refusals(void);
 
-// Publishes the page as a memfd. / Gives the child of a fork a page of its own. Cold.
+// zg_stats_publish publishes the page as a memfd; zg_stats_after_fork_in_child gives the child of a fork a page of its
+// own. Cold.
 void zg_stats_publish(void);
 void zg_stats_after_fork_in_child(void);
 // Makes `user` the owner of the page. Call before a root process changes to that user: zguard accepts a page only if it

@@ -27,7 +27,7 @@ enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 _Static_assert(ZG_DEPOT_CONTEXT_DONE == NODE_MOST, "the flag lies above the node's number");
 #define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 #define PC_MASK ((UINT64_C(1) << 48) - 1)
-// Hash that stands for the missing outer frames of a shortened stack, and flag of all nodes of such a stack.
+// Hash that stands for the missing outer frames of a shortened stack, and flag that all nodes of such a stack have.
 #define LACKING UINT64_C(0x2545f4914f6cdd1d)
 #define SHORTENED (UINT64_C(1) << 63)
 
@@ -40,11 +40,12 @@ struct table {
     uint64_t *entries; // tag (high bits of the hash), ZG_DEPOT_CONTEXT_DONE, node; 0: empty
     uint64_t mask;
 };
-// Each table has twice the size of the one before.
+// Each table has twice the size of the previous one.
 static struct table sizes[NODE_BITS + 2 - FIRST_TABLE_BITS];
 static struct table *stacks = sizes;
 static uint64_t entry_count;
-// The tag and the node's half make up the whole hash. The node's half alone gives an entry's place in a table.
+// The tag and the half of the hash in the node make up the whole hash. The node's half alone gives an entry's place in
+// a table.
 _Static_assert(NODE_BITS + 1 <= 32, "no bit of the hash is in neither");
 _Static_assert(NODE_BITS + 2 + 3 <= 32, "a place that the hash names is made of its low half");
 
@@ -77,7 +78,8 @@ ZG_INLINE uint64_t *line_of(const struct table *table, uint64_t outer) {
 }
 
 // Returns an entry that is empty or matches `looked_for` in the bits of `mask`. The search in a family's line begins at
-// a place that depends on the stack's own hash. Stacks of one frame (`outer` 0) have no family: there may be many.
+// a place that depends on the stack's own hash. Stacks of one frame (`outer` 0) have no family, because there may be
+// many.
 ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t hash, uint64_t outer, uint64_t looked_for,
                              uint64_t mask) {
     uint64_t *line = line_of(table, outer);
@@ -115,10 +117,9 @@ static uint64_t bytes_with(uint64_t count, uint64_t more_entries) {
     return count * sizeof *nodes + (stacks->mask + 1 + more_entries) * sizeof *stacks->entries;
 }
 
-// Limits new nodes, so that new stacks take a bounded part of what the program has done. Every program may fill an
-// eighth of stack_bytes at once. From then on, one more node is allowed for every CAPTURES_PER_NODE captures. Whole
-// stacks take at most half of the bound, and shortened stacks the other half. If those do not repeat either, they are
-// shortened further.
+// Limits new nodes in proportion to the captures. Every program may fill an eighth of stack_bytes at once. From then
+// on, one more node is allowed for every CAPTURES_PER_NODE captures. Whole stacks take at most half of the bound, and
+// shortened stacks the other half. If shortened stacks do not repeat either, they are shortened further.
 bool zg_depot_is_scarce;
 enum { FREE_SHARE = 8, CAPTURES_PER_NODE = 64, BYTES_PER_NODE = 64, HYSTERESIS = 1 << 13 };
 
@@ -157,7 +158,7 @@ static bool grow_table(uint64_t more) {
     return true;
 }
 
-// Adds an entry, under the lock. There must be room. A stack that has an entry keeps it.
+// Adds an entry, under the lock. There must be room. Does nothing if the stack has an entry.
 static void insert(uint32_t node, uint64_t hash, uint64_t outer_hash) {
     uint64_t *entry = entry_with(stacks, hash, outer_hash);
     if (*entry) return;
@@ -174,15 +175,15 @@ static bool commit_nodes(uint64_t count) {
     return true;
 }
 
-// SHORTENED for the outermost frame of a shortened stack, otherwise 0.
+// Returns SHORTENED for the outermost frame of a shortened stack, otherwise 0.
 ZG_INLINE uint64_t flag_of(uint64_t outer_hash) { return outer_hash == LACKING ? SHORTENED : 0; }
 
-// Returns the hash that selects the family's line. Outermost frames have no family.
+// Returns the hash that selects the cache line of the stack's family. Outermost frames have no family.
 ZG_INLINE uint64_t home_of(uint32_t parent, uint64_t outer_hash) { return parent ? outer_hash : 0; }
 
 // Returns the node's child with this frame, 0 if there is none. Under the lock.
 ZG_INLINE uint32_t child_of(uint32_t parent, uint64_t pc, uint64_t hash, uint64_t outer_hash) {
-    // The node behind the last one is committed and all 0
+    // The node behind the last node is committed and zero.
     const struct zg_depot_node *next = &nodes[parent + 1];
     if (next->parent == parent && parent && !((next->pc_and_depth ^ pc) << 16)) return parent + 1;
     return node_of(*entry_with(stacks, hash, home_of(parent, outer_hash)));
@@ -205,7 +206,7 @@ ZG_INLINE void next_frame(struct zg_depot_frames *frames, bool knows_hashes) {
 }
 
 // Adds a run of nodes as descendants of `parent`, which has no child with the first frame. Returns the id of the last
-// one; 0 if the depot is full. Under the lock.
+// node; 0 if the depot is full. Under the lock.
 ZG_INLINE uint32_t append(uint32_t parent, uint64_t outer_hash, struct zg_depot_frames frames, bool knows_hashes) {
     uint64_t end = node_count + frames.count;
     // Beyond the limit only stacks of one frame are added.
@@ -245,7 +246,8 @@ ZG_INLINE uint32_t add(uint32_t outer, uint64_t outer_hash, struct zg_depot_fram
         }
         if (frames.ids) *frames.ids++ = child;
         if (!--frames.count) {
-            // All frames are known: make the last one a captured stack, unless another thread has done so meanwhile.
+            // All frames are known: mark the last node as a captured stack, unless another thread has done so
+            // meanwhile.
             uint64_t home = home_of(id, hash);
             id = grow_table(1) ? child : 0;
             if (id) insert(id, inner_hash, home);

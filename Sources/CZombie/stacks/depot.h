@@ -1,6 +1,7 @@
 // The stack depot: stores every distinct stack once, as a tree of frames. A stack is a 32-bit id, which is its
 // innermost node. A 64-bit hash over its frames, from the outermost inwards, identifies a stack: the hash of a longer
-// stack follows from a shorter one's. Hot path; lock-free if the stack is known, otherwise under the depot's lock.
+// stack is computed from that of the shorter stack. Hot path; lock-free if the stack is known, otherwise under the
+// depot's lock.
 //
 // Stacks that differ only in the innermost frame are a family and are stored side by side: the stacks in which a
 // function allocates and frees are in one or two cache lines.
@@ -36,7 +37,7 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
 // Returns the id of the stack with this hash, 0 if it was not captured before. `outer`: hash of all frames but the
 // innermost.
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
-// Prefetches what zg_depot_find reads for a stack with this outer hash.
+// Prefetches the memory that zg_depot_find reads for a stack with this outer hash.
 void zg_depot_expect(uint64_t outer);
 // Returns the id of a stack, innermost frame first. Adds a new stack. 0 if the depot is full or count is 0. Beyond its
 // limit the depot still accepts stacks of one frame, of which there are few.
@@ -48,7 +49,7 @@ bool zg_depot_is_shortened(uint32_t stack);
 // Frames, from the outermost inwards.
 struct zg_depot_frames {
     const uint64_t *pcs;
-    const uint64_t *hashes;     // of the stack up to each frame; NULL if not known yet
+    const uint64_t *hashes;     // hash of the stack up to each frame; NULL if not known yet
     uint32_t *ids;              // receives the id of the stack up to each frame; NULL if not wanted
     int64_t pc_step, hash_step; // distance from one frame's value to the next, in words
     uint32_t count;             // 1 or more

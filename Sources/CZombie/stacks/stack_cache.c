@@ -15,7 +15,8 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, places[way]);
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
         set->resistance = ZG_CACHE_RESISTANCE;
-        // The same caller is cached with other outer frames, too: the last hit is the most likely next one.
+        // The cache may have the same caller with other outer frames, too: the entry of the last hit is the most likely
+        // next one.
         uint32_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
         keys[0] = key, places[0] = place;
@@ -47,7 +48,7 @@ static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_
     uint32_t count = 0, single = 0, most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups);
     uint64_t paired[(ZG_WALK_WORDS + 63) / 64] = {0};
     for (uint32_t i = 0; i < walk->word_count; i++) {
-        // A saved frame pointer and the return address above it follow each other in the walk, in either order.
+        // In the words of a walk, a saved frame pointer and the return address above it are adjacent, in either order.
         uint64_t one = walk->words[i], other = i + 1 < walk->word_count ? walk->words[i + 1] : one;
         if (place_of(one) > place_of(other)) one = other, other = walk->words[i];
         if (place_of(one) + 1 != place_of(other)) continue;
@@ -77,8 +78,8 @@ static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_
     return true;
 }
 
-// Takes a new entry. A larger stack_depth means longer walks, larger entries, and so fewer of them. UINT32_MAX if none
-// is left.
+// Takes a new entry. A larger stack_depth means longer walks, and so larger and fewer entries. UINT32_MAX if there is
+// no room.
 static uint32_t take_entry(struct zg_stack_cache *cache, uint32_t bytes) {
     uint32_t place = cache->used;
     if (place + bytes > ZG_CACHE_BYTES) return UINT32_MAX;
@@ -120,6 +121,6 @@ void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller,
         if (set->keys[way] == key) zg_stack_cache_entry(cache, set->places[way])->stack &= ~bits;
 }
 
-// Advances by 16 times an odd number: no value returns, and the bits that select sets stay spread like those of stack
+// Advances by 16 times an odd number: no value repeats, and the bits that select sets stay spread like those of stack
 // pointers.
 void zg_stack_cache_forget(struct zg_stack_cache *cache) { cache->life += UINT64_C(0xd6e8feb86659fd90); }

@@ -3,9 +3,9 @@
 // A walk depends only on the caller's pc, stack pointer and (if a frame's CFA is computed from it) frame pointer, and
 // on the words that it reads: return addresses, and saved frame pointers from which a later CFA is computed. An entry
 // holds exactly these words. If all are unchanged, the walk would take the same path, so the entry's stack id is the
-// answer. Only the low 32 bits of each word are kept, because a hit costs what the entry occupies of the processor's
-// cache. Return addresses with equal low halves are a multiple of 4 GiB apart, and a stack is smaller than that. Hot
-// path; one cache per thread, no lock.
+// answer. Only the low 32 bits of each word are kept, because a hit costs the processor's cache lines that the entry
+// occupies. Two return addresses with equal low halves are a multiple of 4 GiB apart, and two frame pointers in one
+// stack cannot have equal low halves, because a stack is smaller than 4 GiB. Hot path; one cache per thread, no lock.
 
 #ifndef ZG_STACK_CACHE_H
 #define ZG_STACK_CACHE_H
@@ -39,7 +39,7 @@ enum {
 struct __attribute__((aligned(64))) zg_cached_stack {
     uint32_t stack;      // depot id, with flag bits of the caller of zg_stack_cache_add
     uint16_t word_bytes; // size of the groups of single words
-    // Both are 0 if no CFA is computed from a frame pointer.
+    // pair_groups and uses_fp are 0 if no CFA is computed from a frame pointer.
     uint8_t pair_groups, uses_fp; // uses_fp: compare the caller's frame pointer
     uint64_t fp;
     uint8_t groups[]; // struct zg_cached_pairs, then struct zg_cached_words
@@ -60,12 +60,13 @@ struct zg_stack_cache {
     uint8_t entries[ZG_CACHE_BYTES] __attribute__((aligned(64)));
 };
 
-// Returns the stack id; 0 if the stack is not known, and notes that for zg_stack_cache_was_looked_for. `key`:
-// zg_stack_cache_key of the caller. Inline fast paths compare the set's first entry before; it is compared again here.
+// Returns the stack id. 0 if the stack is not in the cache; records the miss for zg_stack_cache_was_looked_for. `key`:
+// zg_stack_cache_key of the caller. Inline fast paths compare the set's first entry before the call; it is compared
+// again here.
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key);
-// Whether the last zg_stack_cache_find missed this key. True once only.
+// Whether the last zg_stack_cache_find missed this key. True only at the first call after the miss.
 ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint64_t key);
-// Whether to add a stack that was just captured without the cache's help: it was captured recently, and the set's
+// Whether to add a stack that was just captured without the cache: yes if it was captured recently, and the set's
 // entries had no recent hits. Otherwise notes the capture.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Adds a walk, unless it cannot be compared later.
@@ -83,12 +84,12 @@ void zg_stack_cache_forget(struct zg_stack_cache *cache);
 enum { ZG_CACHE_RESISTANCE = 8 };
 
 // The key contains the epoch of the unwind rules, too: other rules invalidate every entry. All cached walks are of the
-// thread's own stack, so after a matching key the entry's words may be read.
+// thread's own stack. So if the key matches, the words at the entry's places are readable.
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
     uint64_t life = cache->life + __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
     return (caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ (caller.sp + life);
 }
-// Selects a set by bits in which callers differ, and also the stack pointers of recursive calls.
+// Selects a set by bits that differ between callers, and between the stack pointers of recursive calls.
 ZG_INLINE struct zg_cache_set *zg_stack_cache_set(struct zg_stack_cache *cache, uint64_t key) {
     return (struct zg_cache_set *)((char *)cache->sets + (key << 2 & (ZG_CACHE_SETS - 1) * sizeof cache->sets[0]));
 }

@@ -5,8 +5,8 @@
 
 #include "stacks/depot.h"
 
-// Returns the anchor of frame `at`: the outermost frame that is kept of its stack. Stacks of at least
-// `depth` + ZG_STACK_DIFF_STEP frames are cut there. ZG_STACK_DIFF_STEP successive frames have the same anchor, so that
+// Returns the anchor of frame `at`: the outermost frame that is kept of the frame's stack. A stack of at least `depth`
+// + ZG_STACK_DIFF_STEP frames is cut at its anchor. ZG_STACK_DIFF_STEP successive frames have the same anchor, so that
 // they share nodes of the depot.
 ZG_INLINE uint32_t anchor_of(uint32_t at, uint32_t depth) {
     return ZG_LIKELY(at < depth + ZG_STACK_DIFF_STEP) ? 0 : (at - depth) / ZG_STACK_DIFF_STEP * ZG_STACK_DIFF_STEP;
@@ -32,7 +32,7 @@ ZG_INLINE uint32_t uses_before(const struct zg_stack_diff_cache *stack_diff, uin
     return at ? stack_diff->use_counts[at - 1] : 0;
 }
 
-// Returns how many frames, from the outermost, have unchanged words. Called if some frame has not.
+// Returns how many frames, counted from the outermost, have unchanged words. Called if some frame has changed words.
 static ZG_NOINLINE uint32_t unchanged_count(const struct zg_stack_diff_cache *stack_diff, uint32_t first,
                                             uint32_t count) {
     uint32_t last = count - 1, use = uses_before(stack_diff, first);
@@ -46,7 +46,7 @@ static ZG_NOINLINE uint32_t unchanged_count(const struct zg_stack_diff_cache *st
 }
 
 // Whether all of the first `count` frames have unchanged words. Ignores frames before `first`, the innermost frame's
-// anchor, which are not part of its stack.
+// anchor: they are not part of that frame's stack.
 ZG_INLINE bool all_unchanged(const struct zg_stack_diff_cache *stack_diff, uint32_t first, uint32_t count) {
     enum { GROUP = 8 };
     const struct zg_stack_diff_word *at = &stack_diff->returns[first], *last = &stack_diff->returns[count - 1];
@@ -63,7 +63,8 @@ ZG_INLINE bool all_unchanged(const struct zg_stack_diff_cache *stack_diff, uint3
     return true;
 }
 
-// The innermost known frame was reached by another path: frame pointers that passed through it are saved elsewhere now.
+// The walk reached the innermost known frame by another path, so frame pointers that passed through this frame are now
+// saved elsewhere.
 static ZG_NOINLINE void move_fp(struct zg_stack_diff_cache *stack_diff, uint32_t count, uint64_t place) {
     uint64_t old = stack_diff->frames[count - 1].fp_place;
     for (uint32_t i = stack_diff->use_counts[count - 1]; i-- && stack_diff->uses[i].place == old;)
@@ -78,7 +79,7 @@ static ZG_NOINLINE uint64_t hash_between(const struct zg_stack_diff_cache *stack
     return hash;
 }
 
-// Returns the hash of a frame's stack, from its anchor, without the frame itself.
+// Returns the hash of a frame's stack, from the anchor inwards, without the frame itself.
 ZG_INLINE uint64_t outer_hash(const struct zg_stack_diff_cache *stack_diff, uint32_t at) {
     uint32_t anchor = anchor_of(at, stack_diff->depth);
     if (ZG_LIKELY(at > first_with(anchor, stack_diff->depth))) return stack_diff->frames[at - 1].hash;
@@ -128,7 +129,7 @@ static ZG_NOINLINE uint32_t put(struct zg_stack_diff_cache *stack_diff) {
                                      .hash_step = sizeof *stack_diff->frames / 8};
     if (first > begin) {
         outer = stack_diff->nodes[first - 1];
-    } else if (first > anchor) { // nodes and hashes of these frames are of an older anchor
+    } else if (first > anchor) { // nodes and hashes of these frames belong to an older anchor
         frames.pcs = &stack_diff->returns[anchor].word;
         frames.count = first - anchor;
         if (!(outer = zg_depot_add(0, 0, &frames))) return 0;
@@ -182,8 +183,8 @@ ZG_INLINE uint32_t stack_of(struct zg_stack_diff_cache *stack_diff, uint64_t out
 enum { NOT_JOINED = -1 };
 
 // The walk has reached the innermost of `count` known frames. `place` and `fp_place` are where it read pc and fp.
-// Returns the stack, as zg_stack_diff_capture does. NOT_JOINED if a word has changed that the frame's own stack depends
-// on: the walk may still join the frames that are left. Not inlined into the walk, which needs the registers.
+// Returns the stack, as zg_stack_diff_capture does. NOT_JOINED if a word has changed that this frame's stack depends
+// on; the walk may still join one of the outer known frames. Not inlined, because the walk needs the registers.
 static ZG_NOINLINE int64_t join(struct zg_stack_diff_cache *stack_diff, uint32_t count,
                                 const struct zg_rule_frame *first, uint64_t place, uint64_t fp_place, bool adds) {
     uint32_t depth = stack_diff->depth, anchor = anchor_of(count - 1, depth);
@@ -244,7 +245,7 @@ uint32_t zg_stack_diff_capture(struct zg_stack_diff_cache *stack_diff, struct zg
             end_place = frame.place;
             break;
         }
-        // A copy, because what has its address taken is not kept in registers
+        // A copy, because a compiler keeps no variable in registers whose address is taken
         struct zg_rule_frame next = frame;
         bool used_fp;
         enum zg_step_result result = zg_unwind_step(&next, high, &used_fp, &end_place);

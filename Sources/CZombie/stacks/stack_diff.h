@@ -20,30 +20,30 @@ struct zg_stack_diff_word {
 // inner frame had saved it; 0: it is still in the register. 3. hash is the depot's hash of the frames from this frame's
 // anchor (stack_diff.c) to this frame.
 struct zg_stack_diff_frame {
-    uint64_t sp, fp; // values in this frame
+    uint64_t sp, fp; // values of sp and fp in this frame
     uint64_t fp_place;
     uint64_t hash;
 };
 
-// The words that every capture compares are apart from the rest: 16 bytes per frame, and 16 more if its caller was
-// found from fp.
+// The words that every capture compares are stored apart from the other fields: 16 bytes per frame, and 16 more if the
+// frame's caller was found from fp.
 struct zg_stack_diff_cache {
-    uint64_t epoch; // of the unwind rules
+    uint64_t epoch; // epoch of the unwind rules
     uint32_t count;
     uint32_t depth;              // stack depth that the anchors are computed for
     uint32_t first_compared;     // current capture: frames from this one on were compared, and are unchanged
-    uint32_t use_count;          // number of `uses` while frames are appended
+    uint32_t use_count;          // number of elements of `uses` that are filled, while frames are appended
     uint32_t first_without_node; // frames from this one on have no node
-    // Stack word that shows that the first frame is the outermost; end_place 0 if no word does.
+    // Stack word whose value shows that the first frame is the outermost; end_place 0 if no word shows that.
     uint64_t end_place, end_word;
-    // Each frame's pc, and where it was read. The innermost frame's pc was not read.
+    // pc of each frame, and the address where the walk read it. The innermost frame's pc was not read from the stack.
     struct zg_stack_diff_word returns[ZG_STACK_DIFF_FRAMES];
-    // fp and fp_place of frames whose caller was found from fp.
+    // fp and fp_place of frames from whose fp the caller was found.
     struct zg_stack_diff_word uses[ZG_STACK_DIFF_FRAMES];
     struct zg_stack_diff_frame frames[ZG_STACK_DIFF_FRAMES];
     uint16_t use_counts[ZG_STACK_DIFF_FRAMES]; // number of `uses` of this frame and all outer ones
     uint32_t nodes[ZG_STACK_DIFF_FRAMES];      // depot node of the frames that `hash` covers; 0 if not known yet
-    // New frames of the current capture, filled from the end. Here because the program's stack may be small.
+    // New frames of the current capture, filled from the end. Kept here because the program's stack may be small.
     // Bit 0 of fp_place: the frame's caller was found from fp.
     struct zg_rule_frame new_frames[ZG_STACK_DIFF_NEW];
 };

@@ -5,22 +5,22 @@
 #include "platform/clock.h"
 
 #define START_NS INT64_C(10000000)  // free time before the share counts
-#define KEPT_NS INT64_C(64000000)   // unspent time that is kept, at most
+#define KEPT_NS INT64_C(64000000)   // maximum of unspent time that is kept
 #define PERIOD_NS INT64_C(4000000)  // processor time between two steps
-#define RETURN_NS INT64_C(10000000) // time that must be left over for a step back, the first time
+#define RETURN_NS INT64_C(10000000) // unspent time that the first step back requires
 #define WANTED_MOST_NS INT64_C(10000000000)
 #define TRY_NS INT64_C(256000000)      // a step back that lasts less than this has failed
-#define REFRESH_NS UINT64_C(1000000)   // between two reads of the process's clock
-#define CLOCK_NS UINT64_C(20)          // part of a measured time that reading the clock takes
+#define REFRESH_NS UINT64_C(1000000)   // time between two readings of the process's clock
+#define CLOCK_NS UINT64_C(20)          // estimate of the time that reading the clock takes, part of each measured time
 #define STACK_MOST_NS UINT64_C(10000)  // limit for one stack: a thread that was preempted did not spend the time
-#define LOOK_MOST_NS UINT64_C(1000000) // limit for one read of the process's clock
-// Reading the process's clock adds up the times of all threads, which may be thousands. It may take one part in
-// LOOKS_SHARE of the time.
+#define LOOK_MOST_NS UINT64_C(1000000) // limit for one reading of the process's clock
+// Reading the process's clock adds up the times of all threads, which may be thousands. These readings may take one
+// part in LOOKS_SHARE of the time.
 enum { LOOKS_SHARE = 256 };
 
 uint64_t zg_stack_time_step;
-// Cost of stacks, as a multiple of the share, above which each step is followed by the next. The last steps need more,
-// because a few frames say much more than one.
+// At each step, the multiple of the share that the cost of stacks must exceed to move to the next step. The last steps
+// need more, because a few frames say much more than one.
 static const uint8_t excess[ZG_STACK_TIME_STEPS] = {1, 1, 1, 2, 3, 4};
 static uint64_t spent_ns, refreshed_ticks, look_ticks;
 

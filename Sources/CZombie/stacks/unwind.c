@@ -12,8 +12,8 @@ static struct zg_unwind_rules tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS + 
 struct zg_unwind_rules *zg_unwind_rules = tables;
 static uint32_t misses_in_table;
 
-// Replaces the table by a larger one once it has had as many misses as entries. A thread that loses the race unmaps its
-// table.
+// Replaces the table by a larger one when the number of misses has reached the number of entries. A thread that loses
+// the race unmaps its table.
 static ZG_COLD void grow(void) {
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
@@ -50,13 +50,14 @@ static zg_rule compact(const struct zg_cfi_row *row) {
         fp_back >= 8 << ZG_RULE_FP_BITS)
         return zg_rule_complex;
     if ((uint64_t)back != zg_arch_return_place((uint64_t)fp_back)) return zg_rule_complex;
-    if (back > cfa || fp_back > cfa) return zg_rule_complex; // below the base register
+    if (back > cfa || fp_back > cfa) return zg_rule_complex; // the word lies below the base register
     return zg_rule_simple | (zg_rule)(row->cfa_register == ZG_ARCH_FP) << 2 | (zg_rule)(cfa / 8) << 3 |
            (zg_rule)(fp_back / 8) << (3 + ZG_RULE_CFA_BITS);
 }
 
 // A third of the functions in Swift's libraries have no unwind information. Most of them have a frame pointer: the CFA
-// is GUESSED_CFA (x86-64: two words) above the address in it. If it points to no frame record, the walk ends.
+// is then GUESSED_CFA (x86-64: two words) above the address in the frame pointer. If the frame pointer points to no
+// frame record, the walk ends.
 enum { rule_guess = zg_rule_end | 1 << 2, GUESSED_CFA = ZG_ARCH_GUESSED_CFA };
 static const zg_rule guessed_rule =
     zg_rule_simple | 1 << 2 | (GUESSED_CFA / 8) << 3 | (zg_rule)(GUESSED_CFA / 8) << (3 + ZG_RULE_CFA_BITS);
@@ -91,8 +92,8 @@ ZG_INLINE zg_rule rule_for(const struct zg_unwind_rules *table, uint64_t pc) {
     return find_rule(pc);
 }
 
-// Whether the frame pointer points to a frame: within [low, high), with a return address in an image. `*place`: where
-// that address was read; 0 if the frame pointer alone decided.
+// Whether the frame pointer points to a frame: within [low, high), with a return address in an image. `*place`: address
+// from which the return address was read; 0 if the value of the frame pointer alone decided.
 ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64_t low, uint64_t high,
                         uint64_t *place) {
     *place = 0;
@@ -102,15 +103,17 @@ ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64
     return pc && rule_for(table, pc - 1) != zg_rule_none; // every pc in an image has a rule
 }
 
-// Pages outside of the threads' own stacks that walks have read, 16 per entry: the address of the first, and a bit for
-// each. Otherwise a program with thousands of coroutines would probe the same pages at every call. A page may be
-// unmapped by now, so reads of these pages must be recoverable. Written without a lock; a lost bit costs one probe.
+// Cache of pages outside of the threads' own stacks that walks have read. An entry stands for 16 pages: the address of
+// the first page, and a bit for each. Without the cache, a program with thousands of coroutines would probe the same
+// pages at every call. A page may have been unmapped since, so reads of these pages must be recoverable. Written
+// without a lock; a lost bit costs one probe.
 enum { OTHER_BITS = 14, OTHER_PAGES = 16 };
 #define OTHER_BYTES (OTHER_PAGES * ZG_PAGE_BYTES)
 static uint64_t other_stacks[1 << OTHER_BITS];
 bool zg_unwind_recovers;
 
-// Finds the entry of an address. `*entry`: its value, without bits if it is for other pages. `*bit`: the page's bit.
+// Finds the entry of an address. `*entry`: the entry's value, with all bits 0 if the entry is for other pages. `*bit`:
+// the page's bit.
 ZG_INLINE uint64_t *other_stack(uint64_t address, uint64_t *entry, uint64_t *bit) {
     uint64_t first = address & ~(OTHER_BYTES - 1);
     uint64_t *place = &other_stacks[(first * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - OTHER_BITS)];
@@ -132,7 +135,7 @@ static void note_page(uint64_t address, bool readable) {
 }
 
 struct reader {
-    uint64_t low, high; // can be read directly
+    uint64_t low, high; // range that can be read directly
     bool other_stack;   // zg_unwind_fast is on a stack that is not the thread's own
 };
 
@@ -190,8 +193,8 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
     struct zg_module module;
     struct zg_cfi_row row;
     bool has_module = zg_module_find_unwind(pc, &module), has_row = has_module && zg_cfi_find_row(&module, pc, &row);
-    // The trampoline's instructions take precedence over its row: a kernel may describe it by a row that leads
-    // elsewhere.
+    // The trampoline's instructions take precedence over its CFI row: a kernel may describe the trampoline by a row
+    // that leads elsewhere.
     if ((!has_row || row.signal_frame) && !*exact && is_signal_return(registers->pc)) {
         *exact = true;
         return zg_arch_return_from_signal(registers, read_word, reader);
@@ -201,8 +204,8 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
     return zg_cfi_step(&row, registers, read_word, reader);
 }
 
-// Steps by the full rules. Known are only the stack and frame pointers and, in the function that a signal interrupted
-// (`*exact`), the link register unless it is 0. A rule that needs more ends the walk.
+// Steps by the full rules. Only the stack and frame pointers are known, and in a function that a signal interrupted
+// (`*exact`), also the link register unless it is 0. A rule that needs more ends the walk.
 static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, uint64_t *link, struct reader *reader,
                                      bool *exact) {
     struct zg_registers registers;
@@ -214,7 +217,7 @@ static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, u
     if (!step_full(&registers, *exact ? *pc : *pc - 1, reader, exact)) return false;
     *link = registers.known >> ZG_ARCH_RA & 1 ? registers.value[ZG_ARCH_RA] : 0;
     uint64_t next = registers.value[ZG_ARCH_SP];
-    // A signal frame may lead to another stack: back from an alternate one.
+    // A signal frame may lead to another stack: from an alternate stack back to the interrupted one.
     if (next < *sp || next >= reader->high) *reader = (struct reader){1, 1, false};
     *pc = registers.pc;
     *sp = next;
@@ -274,7 +277,7 @@ ZG_INLINE void depend_on(struct zg_walk *walk, uint64_t sp, uint64_t address, ui
 // The frame that a walk has reached.
 struct walked {
     uint64_t pc, sp, fp;
-    // Where fp was read from; 1: it is still the caller's; 0: the dependency is recorded already
+    // Address from which fp was read; 1: fp is still the caller's; 0: the dependency is recorded already
     uint64_t fp_place;
     bool exact; // pc is an instruction, not a return address
 };
@@ -286,7 +289,7 @@ ZG_INLINE void depend_on_fp(struct zg_walk *walk, uint64_t sp, struct walked *fr
     frame->fp_place = frame->fp_place == 1;
 }
 
-// Steps by a simple rule. False at the end of the stack. `*at`: where the return address was read.
+// Steps by a simple rule. False at the end of the stack. `*at`: address from which the return address was read.
 ZG_INLINE bool step_simple(zg_rule rule, struct walked *frame, struct reader *reader, struct zg_walk *walk,
                            uint64_t *at) {
     uint64_t base = zg_rule_uses_fp(rule, frame->sp) ? frame->fp : frame->sp;
@@ -344,7 +347,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
 }
 
 int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames, int depth) {
-    struct reader reader = {1, 1, false}; // every page is probed
+    struct reader reader = {1, 1, false}; // empty range: every page is probed
     int count = 0;
     while (count < depth && registers->pc) {
         uint64_t pc = registers->pc;
@@ -354,7 +357,8 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
     return count;
 }
 
-// Whether this is the outermost function of a program, a thread or a context: its rules say that nothing has called it.
+// Whether this is the outermost function of a program, a thread or a context: its CFI marks the return address as
+// undefined.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -371,7 +375,7 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
     registers.value[ZG_ARCH_FP] = caller.fp;
     bool exact = false, is_met = false;
     uint64_t inner = 0, pc = 0, context_when_met = 0;
-    // The innermost frame may have been larger when `wanted` was its stack pointer.
+    // The innermost frame may have been larger when the stack pointer was `wanted`.
     uint64_t from = caller.sp - PUSHED;
     *interruption = (struct zg_interruption){0};
     int i = 0;

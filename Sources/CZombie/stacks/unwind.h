@@ -38,12 +38,12 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
 // Result of zg_unwind_step.
 enum zg_step_result {
     zg_step_done,
-    zg_step_outermost, // there is no caller, or no known one
+    zg_step_outermost, // there is no caller, or none is known
     zg_step_lost,      // the full rules are needed, or the words lie outside the stack
 };
 // Steps to the caller's frame on the thread's own stack, if zg_rules_lookup has no simple rule for the pc. sp is a
 // multiple of 8. `used_fp`: the CFA was computed from fp. `end_place`: for the outermost frame, address of the word
-// that shows that it is outermost; 0 if the rules do.
+// that shows that it is outermost; 0 if its unwind rules show that.
 enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, bool *used_fp, uint64_t *end_place);
 
 // Stores the frames of a caller on the thread's own stack, as zg_unwind_fast does, but without the words. Returns their
@@ -61,26 +61,26 @@ struct zg_interruption {
     uint64_t context;
     uint64_t handler; // address in the function that the kernel has called
     uint64_t end;     // stack pointer of the outermost frame
-    bool is_complete; // that frame's unwind rules say that it has no caller
+    bool is_complete; // the outermost frame's unwind rules say that it has no caller
     // Place of the stack pointer `wanted`: on no frame, in a frame of the handler, or beyond it (further out).
     enum { zg_place_elsewhere, zg_place_within, zg_place_beyond } place;
 };
-// Finds the handler that has interrupted a stack pointer within [low, high); if there are several, the outermost one.
-// `wanted`: stack pointer whose place to find.
+// Finds the handler that has interrupted code with a stack pointer within [low, high); if there are several, the
+// outermost one. `wanted`: stack pointer for which to determine `place`.
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
                            struct zg_interruption *interruption);
 
-// Whether unwinding reaches the signal frame that will return to `context`. `registers`: complete, or only a caller's
-// stack and frame pointers. Lost: unwinding ended before a frame that is known to be the outermost.
+// Whether unwinding reaches the signal frame that will return to `context`. `registers`: all registers, or only a
+// caller's stack and frame pointers. Lost: unwinding ended before it reached a frame that is known to be the outermost.
 enum zg_unwind_met { zg_unwind_met, zg_unwind_not_met, zg_unwind_lost };
 enum zg_unwind_met zg_unwind_meets(struct zg_registers *registers, bool exact, uint64_t context);
 
 // Whether there is unwind information for the code at this address.
 bool zg_unwind_has_rules(uint64_t pc);
-// Whether a walk has read the address's page, outside of the running thread's own stack.
+// Whether a walk has read the page of the address, and the page is outside of the running thread's own stack.
 bool zg_unwind_has_read(uint64_t address);
-// Set once the fault handler recovers faults of zg_arch_try_read: pages that were readable are then read without
-// probing.
+// Set once the fault handler recovers from faults of zg_arch_try_read. Pages that were readable before are then read
+// without probing.
 extern bool zg_unwind_recovers;
 
 // Drops all cached rules; call after an image was unloaded. Any thread.

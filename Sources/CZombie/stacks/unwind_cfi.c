@@ -10,10 +10,10 @@ enum { // pointer encodings
 };
 // clang-format on
 
-enum { ZG_REMEMBERED_ROWS = 2 }; // compilers use one
+enum { ZG_REMEMBERED_ROWS = 2 }; // compilers use at most one
 
-// Reads a LEB128 number, signed or unsigned. `*bits`: how many bits it has. `*is_high_set`: whether the highest one is
-// set.
+// Reads a LEB128 number, signed or unsigned. `*bits`: the number of its bits. `*is_high_set`: whether the highest bit
+// is set.
 static uint64_t read_leb(const uint8_t **at, int *bits, bool *is_high_set) {
     uint64_t value = 0;
     uint8_t byte;
@@ -171,7 +171,7 @@ struct program {
     const struct cie *cie;
     const uint8_t *at, *end;
     uint64_t location;                // address from which the following rows apply
-    const struct zg_cfi_row *initial; // row after the CIE's program
+    const struct zg_cfi_row *initial; // row after the CIE's initial instructions
     struct zg_cfi_row *row;
     struct zg_cfi_row remembered[ZG_REMEMBERED_ROWS];
     int depth; // number of remembered rows
@@ -206,7 +206,7 @@ static bool define_cfa(struct program *program, uint8_t op) {
         row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at));
         return true;
     case 0x0d: row->cfa_register = (uint32_t)read_uleb(at); return true;
-    // A malformed program may redefine the offset of an expression; the rule becomes a register again.
+    // A malformed program may redefine the offset of a rule that is an expression; the rule becomes a register again.
     case 0x0e: row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at)); return true;
     case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, at)); return true;
     case 0x12: // def_cfa_sf
@@ -240,7 +240,7 @@ static bool define_register(struct program *program, uint8_t op) {
     return true;
 }
 
-// Runs the remaining operations. False for an unknown one: no frame is better than a wrong one.
+// Runs the remaining operations. False for an unknown operation: it is better to report no frame than a wrong one.
 static bool run_other(struct program *program, uint8_t op) {
     switch (op) {
     case 0x00: return true; // nop

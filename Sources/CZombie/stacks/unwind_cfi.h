@@ -21,7 +21,7 @@ enum zg_cfi_how {
 // Only 32 bits, because rows are computed on the program's stack, which may be small. 29 bits suffice: frames and
 // tables are smaller than 256 MiB.
 struct zg_cfi_rule {
-    // Offset or register. For an expression, its distance from the row's `table`; its ULEB128 length is there first.
+    // Offset or register. For an expression: distance of its ULEB128 length, which precedes it, from the row's `table`.
     int32_t value : 29;
     uint32_t how : 3;
 };

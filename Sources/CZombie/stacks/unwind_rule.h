@@ -23,13 +23,13 @@ ZG_INLINE uint64_t zg_rule_fp(zg_rule rule) {
 }
 
 // An entry is one word, so it needs no lock: the rule, and above it a tag. A bijection scrambles the low 48 bits of the
-// pc. The highest of these bits select the entry and all others are the tag, so an entry identifies its pc exactly. The
-// table grows with the program: a small program must not touch a large table's pages at random.
+// pc. The highest of the scrambled bits select the entry, the other bits are the tag, so an entry identifies its pc
+// exactly. The table grows with the program, because a small program would touch pages of a large table at random.
 enum { ZG_RULES_FIRST_BITS = 9, ZG_RULES_LAST_BITS = 16 };
 _Static_assert(ZG_RULE_PC_BITS - ZG_RULES_FIRST_BITS + ZG_RULE_BITS == 64, "rule and tag share a word");
 struct zg_unwind_rules {
     uint64_t *entries;
-    uint64_t shift; // 64 - the table's bits
+    uint64_t shift; // 64 minus the number of bits of an index in the table
 };
 // Current table. Older tables stay valid until the process ends.
 extern struct zg_unwind_rules *zg_unwind_rules;
@@ -38,7 +38,8 @@ ZG_INLINE uint64_t zg_rules_scramble(uint64_t pc) { return pc * UINT64_C(0x9e377
 ZG_INLINE uint64_t *zg_rules_entry(const struct zg_unwind_rules *table, uint64_t scrambled) {
     return &table->entries[scrambled << (64 - ZG_RULE_PC_BITS) >> table->shift];
 }
-// Returns the rule if the table has one for this pc. Otherwise bits above the rule are set, or it is zg_rule_none.
+// Returns the rule if the table has one for this pc. Otherwise returns a value with bits above those of a rule, or
+// zg_rule_none.
 ZG_INLINE uint64_t zg_rules_lookup(const struct zg_unwind_rules *table, uint64_t pc) {
     uint64_t scrambled = zg_rules_scramble(pc);
     return __atomic_load_n(zg_rules_entry(table, scrambled), __ATOMIC_RELAXED) ^ scrambled << ZG_RULE_BITS;
@@ -52,8 +53,8 @@ struct zg_rule_frame {
     uint64_t pc, sp, fp;
     uint64_t place, fp_place;
 };
-// Whether the step starts at the frame pointer. So does a step by a rule that starts at the stack pointer, if that is
-// only a bound (AArch64): the frame record is used instead.
+// Whether the step starts at the frame pointer. If the stack pointer is only a bound (AArch64), a step by a rule that
+// starts at the stack pointer starts at the frame pointer, too: the frame record is used instead.
 ZG_INLINE bool zg_rule_uses_fp(zg_rule rule, uint64_t sp) {
     return (rule & ZG_RULE_FROM_FP) || !zg_arch_is_sp_exact(sp);
 }
@@ -61,8 +62,8 @@ ZG_INLINE bool zg_rule_uses_fp(zg_rule rule, uint64_t sp) {
 ZG_INLINE uint64_t zg_rule_distance(zg_rule rule, uint64_t sp) {
     return (rule & ZG_RULE_FROM_FP) || zg_arch_is_sp_exact(sp) ? zg_rule_cfa(rule) : zg_rule_fp(rule);
 }
-// Steps to the caller's frame by a simple rule, on a stack that ends at `high` and is readable from sp on, which is a
-// multiple of 8. False if a word that the rule reads is elsewhere.
+// Steps to the caller's frame by a simple rule. The stack ends at `high` and is readable from sp on; sp is a multiple
+// of 8. False if the rule reads a word outside of this range.
 ZG_INLINE bool zg_rule_step(zg_rule rule, struct zg_rule_frame *frame, uint64_t high) {
     uint64_t base = frame->sp;
     if (ZG_UNLIKELY(zg_rule_uses_fp(rule, frame->sp))) {

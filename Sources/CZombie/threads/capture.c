@@ -18,7 +18,7 @@ enum {
     LIBRARY_FRAMES = 2
 };
 
-// True: contexts that have had all their isolated blocks are due some again.
+// True if contexts whose isolated blocks are used up get some again.
 static bool asks_again;
 
 // Adds ZG_STACK_ISOLATE to a stack id if fewer than fence_per_context blocks of the context have been isolated.
@@ -31,7 +31,7 @@ static uint32_t mark(uint32_t found) {
 }
 
 // While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture
-// tries while nearly all are found, otherwise one capture in SELDOM.
+// looks for the whole stack while nearly all are found, otherwise one capture in SELDOM.
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
@@ -59,7 +59,7 @@ enum answer { by_stack_diff, by_innermost, by_walk };
 
 // Number of frames to record of a new stack
 struct extent {
-    int most, frames; // `most`: limit for a whole stack; `frames`: for this one
+    int most, frames; // `most`: limit for a whole stack; `frames`: limit for this stack
     bool for_time;    // shortened because of stack_overhead
 };
 
@@ -75,9 +75,9 @@ static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
     return extent;
 }
 
-// Records only the innermost frames. Their hash is not the depot's: it can be computed in any order, and the table it
-// indexes is small and close together in memory. Two stacks collide as rarely as in the depot's tags. If captures take
-// too much time, the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded whole.
+// Records only the innermost frames. Their hash is not the depot's: it can be computed in any order, and the table that
+// it indexes is small and contiguous. Hashes of two stacks collide as rarely as the depot's tags. If captures take too
+// much time, the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded whole.
 static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
                                            enum answer *how) {
     uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;
@@ -101,7 +101,8 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     *how = by_innermost;
     thread->shortened += count == depth;
     uint32_t place = hash >> 40 & (ZG_SHORTENED_STACKS - 1);
-    // Only one capture in ASKED of a known context asks for an isolated block: asking each time would double the cost.
+    // Only one capture in ASKED of a known context asks for an isolated block: asking at each capture would double the
+    // cost.
     if (thread->shortened_stacks[place].hash == hash)
         return thread->shortened_stacks[place].id | (thread->slow_captures % ASKED ? ZG_DEPOT_CONTEXT_DONE : 0);
     uint32_t found = (count == depth ? zg_depot_put_shortened : zg_depot_put)(frames, count);
@@ -110,8 +111,8 @@ static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_c
     return found;
 }
 
-// Captures through the stack diff cache, or by an unwind if that fails (a stack other than the thread's own, signal
-// frames).
+// Captures through the stack diff cache, or by a full walk if the cache cannot be used (a stack other than the thread's
+// own, signal frames).
 static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller caller, bool own_stack, bool allocates) {
     enum answer how = by_walk;
     struct zg_walk *walk = &thread->walk;
@@ -145,8 +146,8 @@ static ZG_NOINLINE uint32_t record(struct zg_thread *thread, struct zg_caller ca
     return stack;
 }
 
-// Times one new stack in TIMED on average, at random distances: a program that repeats a pattern must not be in step
-// with it.
+// Times one new stack in TIMED on average, at random distances, so that the timed stacks are not in step with a pattern
+// that the program repeats.
 static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_caller caller, bool own_stack,
                                          bool allocates) {
     uint64_t since = zg_arch_ticks();
@@ -156,8 +157,8 @@ static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_cal
     uint64_t step = zg_load(&zg_stack_time_step);
     if (ZG_LIKELY(step == thread->stack_step)) return stack;
     if (!thread->stack_step) zg_stats_degrade(zg_degradation_stacks_shortened);
-    // Forget cached stacks, so that all captures of one stack give one id; stacks that repeat then displace those that
-    // do not.
+    // Forget cached stacks, so that all captures of a stack return one id. Stacks that repeat then displace other
+    // entries.
     zg_stack_cache_forget(&thread->stack_cache);
     thread->stack_step = step;
     return stack;
@@ -198,6 +199,6 @@ void zg_capture_clear_isolation(struct zg_thread *thread) {
 
 void zg_capture_renew_isolation(void) {
     __atomic_store_n(&asks_again, true, __ATOMIC_RELAXED);
-    // Invalidate the caches: their entries lack the bit.
+    // Invalidate the caches: the ids in their entries lack ZG_STACK_ISOLATE.
     __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
 }

@@ -1,5 +1,5 @@
-// Captures the caller's stack trace as an id in the stack depot. Hot path if the thread's stack cache has it; no lock
-// but the depot's.
+// Captures the caller's stack trace as an id in the stack depot. Hot path if the thread's stack cache has the stack; no
+// lock but the depot's.
 
 #ifndef ZG_CAPTURE_H
 #define ZG_CAPTURE_H
@@ -11,15 +11,16 @@
 // thread's stack cache, so that cached contexts cost nothing.
 #define ZG_STACK_ISOLATE UINT32_C(0x80000000)
 
-// Returns the depot id of the stack trace from the published function's frame. `allocates`: with ZG_STACK_ISOLATE if the
-// context is due an isolated block; otherwise that bit has no meaning.
+// Returns the depot id of the stack trace from the published function's frame. `allocates`: sets ZG_STACK_ISOLATE if an
+// isolated block is due for the context. Without `allocates`, this bit has no meaning.
 ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
 // Like zg_capture, but only looks in the thread's stack cache. Returns 0 on a miss. `frame` is thread->frame, which the
 // caller has at hand.
 ZG_INLINE uint32_t zg_capture_cached(struct zg_thread *thread, const uint64_t *frame);
 // Later captures of the caller's stack return no ZG_STACK_ISOLATE.
 void zg_capture_clear_isolation(struct zg_thread *thread);
-// The next capture of every stack returns ZG_STACK_ISOLATE again, even if its context has had all its isolated blocks.
+// The next capture of every stack returns ZG_STACK_ISOLATE again, even if its context has already had all its isolated
+// blocks.
 void zg_capture_renew_isolation(void);
 
 // -- inline part --
@@ -56,7 +57,7 @@ ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates) {
 }
 
 // Test builds (Tests/Runtime/Captures) route every capture of the rest of the runtime through an observer.
-// zg_observe_answer tells it how a capture that missed the cache was answered.
+// zg_observe_answer tells the observer which mechanism found the stack of a capture that missed the cache.
 enum zg_answer { zg_answer_cache, zg_answer_stack_diff, zg_answer_walk };
 #ifdef ZG_OBSERVE_CAPTURES
 void zg_observe_answer(enum zg_answer answer);

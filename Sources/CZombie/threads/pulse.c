@@ -21,7 +21,7 @@ struct zg_pulses *zg_pulses;
 static int pid;
 // Random number by which zguard recognizes the process; it reads the number from the process's memory
 static uint64_t nonce;
-// Dispatch's main queue, which other threads serve once the main thread has exited; 0 if there is none
+// Dispatch's main queue, which other threads serve after the main thread has exited; 0 if there is none
 static uint64_t main_queue;
 
 static bool is_named(const char *name) {
@@ -72,8 +72,8 @@ static struct zg_pulse *claim(int tid, uint32_t number, uint64_t queue, enum zg_
     return NULL;
 }
 
-// Decides at the first wait whether to watch a thread, and once more at wait SECOND: threads are often named after they
-// have started.
+// Decides at a thread's first wait whether to watch it, and decides again at wait SECOND, because threads are often
+// named after they have started.
 static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     enum { SECOND = 16 };
     thread->waits = zg_min(thread->waits + 1, SECOND + 1);
@@ -82,7 +82,7 @@ static ZG_NOINLINE struct zg_pulse *try_claim(struct zg_thread *thread) {
     return thread->pulse = claim(thread->tid, thread->number, 0, zg_pulse_beats);
 }
 
-// Waits until zguard has sampled the thread, at most 1 s: zguard may be gone.
+// Waits until zguard has sampled the thread, but at most 1 s, because zguard may be gone.
 static ZG_NOINLINE void let_sample(struct zg_pulse *pulse) {
     const int64_t longest = INT64_C(1000000000), step = 5000000;
     for (int64_t waited = 0; __atomic_load_n(&pulse->is_sampled, __ATOMIC_SEQ_CST) && waited < longest; waited += step)

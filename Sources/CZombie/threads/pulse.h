@@ -13,7 +13,7 @@ extern struct zg_pulses *zg_pulses; // NULL unless stalls are collected
 
 // Starts recording to the run's table. Call once, at start-up.
 void zg_pulse_start(struct zg_pulses *table);
-// What a thread waits for: a file descriptor, or one of these.
+// What a thread waits for: a file descriptor (0 and above), or one of these constants.
 enum zg_waits_for {
     zg_waits_for_nothing = -1, // a poll without waiting, or a sleep
     zg_waits_for_several = -2, // several descriptors

@@ -1,5 +1,4 @@
-// Tells whether the process has one thread: then what protects against other threads can be skipped.
-// Any context.
+// Tells whether the process has one thread, so that protection against other threads can be skipped. Any context.
 
 #ifndef ZG_SINGLE_H
 #define ZG_SINGLE_H
@@ -12,8 +11,8 @@ ZG_INLINE bool zg_is_single_threaded(void) { return *zg_single; }
 
 // Start-up.
 void zg_single_init(void);
-// Records that a thread is about to be created, or that an unannounced one was seen. Only has an effect if libc has no
-// such variable.
+// Records that a thread is about to be created, or that a thread was seen whose creation was not announced. Only has an
+// effect if libc has no such variable.
 void zg_single_end(void);
 
 #endif

@@ -12,8 +12,8 @@ __thread struct zg_thread *zg_thread_self;
 __thread struct zg_thread *zg_bypassing_state;
 struct zg_thread *zg_threads;
 
-// The placeholder states consist of `in_runtime` only, their first word, because nothing else of them is read. Three
-// full states would add 1.5 MB to the library's file and to what RLIMIT_DATA counts.
+// The placeholder states consist only of their first word, `in_runtime`, because no other field of them is read. Three
+// full states would add 1.5 MB to the library's file and to the memory that RLIMIT_DATA counts.
 struct in_runtime {
     uint32_t in_runtime;
     char rest[60];
@@ -54,7 +54,7 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_stats_add(zg_counter_frees, thread->frees);
     zg_stats_add(zg_counter_live_blocks, thread->allocations - thread->frees);
     zg_stats_add(zg_counter_live_bytes, thread->allocated_bytes - thread->freed_bytes);
-    zg_stats_add(zg_counter_stacks_captured, thread->allocations + thread->frees); // one stack per call
+    zg_stats_add(zg_counter_stacks_captured, thread->allocations + thread->frees); // every such call captures one stack
     if (thread->shortened) zg_stats_add(zg_counter_stacks_shortened, thread->shortened);
     if (thread->zombies) zg_stats_add(zg_counter_zombies, thread->zombies);
     if (thread->windowed) {

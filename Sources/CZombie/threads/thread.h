@@ -20,7 +20,7 @@ enum {
     ZG_KNOWN_CALLERS = 64
 };
 
-// Deferred work: noticed on a low layer, done by a higher one when the runtime is left.
+// Deferred work: a low layer requests it, and a higher layer does it when the thread leaves the runtime.
 enum zg_deferred_work {
     // Done before the runtime is left:
     zg_deferred_frees = 1,       // carry out deferred frees
@@ -45,7 +45,7 @@ struct zg_jump {
 struct zg_thread {
     uint32_t in_runtime;        // the thread executes runtime code
     uint32_t number;            // dense, from 1; 0 for the state that ended threads share
-    uint16_t number_in_records; // `number`, at most 65535
+    uint16_t number_in_records; // `number`, or 65535 if that is larger
     int tid;
     uint32_t destructor_rounds; // times that the thread-exit destructor has run
     struct zg_stack_bounds stack;
@@ -59,7 +59,7 @@ struct zg_thread {
     // The runtime's alternate signal stack; NULL if signals are not handled or the stacks are left to the program
     void *alternate_stack;
     uint64_t alternate_stack_bytes;
-    // The same stack; also set if the kernel has the program's alternate stack instead
+    // The same stack as above; also set if the kernel has the program's alternate stack instead
     void *reserve_stack;
     uint64_t reserve_stack_bytes;
     struct {
@@ -102,7 +102,8 @@ struct zg_thread {
     // Range being filled. If the program has protected a page in it, the fault handler makes the page accessible again.
     uint64_t filling_start, filling_end;
 
-    uint32_t pending_count, pending_counted; // `pending_counted` of them are in the counts above
+    // `pending_counted`: number of pending blocks that the counts above include.
+    uint32_t pending_count, pending_counted;
     uint32_t pending_contexts[ZG_PENDING_BLOCKS];
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not in a queue yet
     // evicted from the quarantine; kept here because the program's stack may be small
@@ -113,9 +114,10 @@ struct zg_thread {
 
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
-    // New stacks (capture.c): how many to record before the next is timed, and how many that one stands for
+    // New stacks (capture.c): number of stacks to record before the next one is timed, and number of stacks that the
+    // timed one stands for
     uint32_t untimed, timed_for;
-    uint64_t stack_step; // value of zg_stack_time_step at that time
+    uint64_t stack_step; // value of zg_stack_time_step when the last stack was timed
     struct zg_stack_diff_cache stack_diff;
     struct zg_walk walk; // the capture in progress; kept here because the program's stack may be small
     // While new stacks are shortened: score of how often the depot knew the whole stack
@@ -143,14 +145,15 @@ ZG_INLINE void zg_thread_request_deferred(struct zg_thread *thread, enum zg_defe
 
 // The calling thread's state; NULL before its first call, or one of the three below
 extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
-// Placeholders in zg_thread_self for a thread without a usable state: after its end; between two states, when signal
-// handlers' calls count as nested; during the bypass. `in_runtime` is always set in them, which leads to the slow path.
+// Placeholders in zg_thread_self for a thread without a usable state: after the thread's end; between two states (calls
+// of signal handlers then count as nested); during the bypass. `in_runtime` is always set in them, which leads to the
+// slow path.
 extern struct zg_thread zg_thread_ended, zg_thread_between, zg_thread_bypassing;
 // The state of a thread in the bypass, NULL otherwise
 extern __thread struct zg_thread *zg_bypassing_state __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 // All states ever created, newest first, linked by `next`; never unmapped. Adding needs the lock of thread_entry.c,
-// reading none.
+// reading needs no lock.
 extern struct zg_thread *zg_threads;
 
 // Returns the calling thread's state without entering, NULL if it has none. Any context.

@@ -18,13 +18,13 @@ enum { STRANGERS = 1024 };
 bool zg_classes_on;
 
 // Open-addressed hash table. An entry is the class pointer with its language in the low bits, and GONE if its library
-// may be unloaded. Entries are added and never removed. A class number is an index plus one.
+// may have been unloaded. Entries are added and never removed. A class number is an index plus one.
 uint64_t *zg_classes;
 // Hash of the type name of each C++ class, because another library at the same address may have another class there.
 static uint32_t *name_hashes;
 // Direct-mapped cache of pointers that are not classes.
 static uint64_t non_classes[STRANGERS];
-// A pointer was validated before. If not, there is nothing to forget.
+// Whether any pointer was validated. If not, there is no class to forget.
 static bool is_used;
 
 void zg_classes_init(bool on) {
@@ -114,9 +114,9 @@ bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     return is_printable(space, class.descriptor + 8 + (uint64_t)(int64_t)descriptor.name);
 }
 
-// Returns the type information of a C++ virtual table, or 0 if it is none. Itanium C++ ABI 2.5.2 and 2.9: offset to top
-// and type information are in front of the functions. Type information begins with a virtual table pointer and the
-// name. That virtual table belongs to a class in namespace __cxxabiv1.
+// Returns the type information of a C++ virtual table, or 0 if the address is not a virtual table. Itanium C++ ABI
+// 2.5.2 and 2.9: offset to top and type information are in front of the functions. Type information begins with a
+// virtual table pointer and the name; this virtual table belongs to a class in namespace __cxxabiv1.
 static uint64_t cxx_type(const struct zg_space *space, uint64_t table) {
     uint64_t head[2], type[2], meta[2], meta_type[2];
     char name[16];
@@ -146,10 +146,10 @@ bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name,
 
 static uint32_t swift_layout;
 
-// The pointer may be Swift metadata. In programs without Swift, most words that look like metadata point to the start
-// of a block: nodes of linked structures. Metadata allocated at run time also lies in a block, but its address point is
-// behind the block's first words. Decides without reading the block: the program may have protected its page, and the
-// thread may block signals.
+// Whether the pointer may be Swift metadata. In programs without Swift, most words that look like metadata point to the
+// start of a block: nodes of linked structures. Metadata allocated at run time also lies in a block, but its address
+// point is behind the block's first words. Does not read the block, because the program may have protected its page,
+// and the thread may block signals.
 static bool may_be_swift_metadata(uint64_t metadata) {
     uint64_t index, interior;
     if (!zg_slab_contains(metadata)) return true;
@@ -219,7 +219,7 @@ void zg_classes_forget_cxx(void) {
     for (uint64_t i = 0; i < STRANGERS; i++) zg_store(&non_classes[i], 0);
 }
 
-// Type information and offset to top are in front of the functions, the offsets of virtual bases in front of those.
+// Type information and offset to top are in front of the functions. Offsets of virtual bases are in front of these two.
 const char *zg_class_cxx_access(int64_t offset) {
     return offset >= 0 ? ZG_ACCESS(call) : offset >= -16 ? ZG_ACCESS(cast) : ZG_ACCESS(read);
 }

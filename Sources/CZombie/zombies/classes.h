@@ -5,7 +5,7 @@
 //
 // A pointer is validated once, by reading its target with system calls that cannot fault. After that, recognition is a
 // table lookup. Class numbers are indices into the table and stay valid.
-// zg_class_of_freed: hot path, no lock. The rest: cold.
+// zg_class_of_freed: hot path, no lock. All other functions: cold.
 
 #ifndef ZG_CLASSES_H
 #define ZG_CLASSES_H
@@ -40,10 +40,10 @@ struct zg_class zg_class_get(uint32_t number);
 uint32_t zg_class_find(uint64_t pointer);
 // Forgets all C++ classes, because a library, and its virtual tables, may have been unloaded.
 void zg_classes_forget_cxx(void);
-// The pointer is metadata of a Swift class or heap object. Does not use the table. Cold, any context.
+// Whether the pointer is metadata of a Swift class or heap object. Does not use the table. Cold, any context.
 bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata);
-// Writes the mangled name of a C++ class from its type information ("6Circle"). False if `table` is no virtual table.
-// Cold, any context.
+// Writes the mangled name of a C++ class from its type information ("6Circle"). False if `table` is not a virtual
+// table. Cold, any context.
 bool zg_class_cxx_name(const struct zg_space *space, uint64_t table, char *name, uint64_t capacity);
 
 // Returns what an access at this offset of a C++ virtual table does: "call", "cast", "read".
@@ -51,9 +51,9 @@ const char *zg_class_cxx_access(int64_t offset);
 
 // Whether the running Swift runtime lays out objects as expected (process/swift_check.h).
 enum zg_swift_layout {
-    // No Swift object was freed yet, or the check is pending. Treated as expected.
+    // No Swift object was freed yet, or the check is pending. The layout is treated as expected.
     zg_swift_unchecked,
-    // As expected. If the runtime is linked statically, only as far as its objects show.
+    // The layout is as expected. For a statically linked Swift runtime, the check covered only the objects' metadata.
     zg_swift_expected,
     // Swift support is off, and known Swift classes are forgotten.
     zg_swift_unexpected,

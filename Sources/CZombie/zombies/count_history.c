@@ -61,7 +61,7 @@ static struct zg_count_entry *find(uint64_t set, uint64_t object) {
     return NULL;
 }
 
-// Takes a free entry of the set, else evicts one in round-robin order.
+// Takes a free entry of the set. If there is none, evicts one in round-robin order.
 static struct zg_count_entry *take_entry(uint64_t set, uint64_t object, uint32_t *victim) {
     struct zg_count_entry *entry = find(set, 0);
     if (!entry) entry = entry_at(set, (*victim)++ % ZG_COUNT_WAYS);
@@ -76,8 +76,8 @@ static void begin(struct zg_count_entry *entry, uint64_t class, uint16_t maker) 
     entry->class = class;
 }
 
-// Tries to lock the set. A deallocation retries, because without it this object's changes would be attributed to the
-// next object at the address.
+// Tries to lock the set. A deallocation retries: if it were not recorded, this object's changes would be attributed to
+// the next object at the address.
 static uint32_t enter_set(uint64_t set, bool is_end) {
     enum { TRIES = 1000 };
     uint32_t word = __atomic_fetch_or(&sets[set], LOCKED, __ATOMIC_ACQUIRE);
@@ -104,7 +104,7 @@ bool zg_count_history_add(uint64_t object, uint64_t class, struct zg_count_chang
     bool is_new = !entry;
     if (is_new) entry = take_entry(set, object, &victim);
     if (is_new || (entry->is_over && begins_anew) || entry->class != class) begin(entry, class, maker);
-    // One deallocation function calls another: record the first event only.
+    // One deallocation function calls another: record only the first of the two events.
     bool is_reported = entry->is_over && is_end;
     if (entry->thread != change.thread) entry->is_shared = true;
     entry->thread = change.thread;

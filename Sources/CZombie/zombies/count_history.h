@@ -11,8 +11,9 @@
 
 // Allocates room for `changes` changes of each object. False if there is no memory.
 bool zg_count_history_init(uint32_t changes);
-// Notes that the history was requested but is impossible. Reports this as a degradation at once, or when the first
-// Swift object is seen. / The first Swift object was seen.
+// zg_count_history_miss notes that the history was requested but is impossible, and reports this as a degradation: at
+// once, or when the first Swift object is seen. zg_count_history_swift_is_seen: call when the first Swift object is
+// seen.
 void zg_count_history_miss(bool at_once);
 void zg_count_history_swift_is_seen(void);
 // Records a change. `begins_anew`: if the object at this address was deallocated, this is a new object. `maker`: number
@@ -21,10 +22,10 @@ void zg_count_history_swift_is_seen(void);
 bool zg_count_history_add(uint64_t object, uint64_t class, struct zg_count_change change, bool begins_anew,
                           uint16_t maker);
 void zg_count_history_after_fork_in_child(void);
-// Returns the entry of the object at this address, or NULL if there is none, or it is of another class. Other threads
-// may change the entry meanwhile.
+// Returns the entry of the object at this address. NULL if there is no entry, or it is for an object of another class.
+// Other threads may change the entry meanwhile.
 const struct zg_count_entry *zg_count_history_find(uint64_t object, uint64_t class);
-// Copies the `age`-th latest change, counted from 0. False if fewer are kept.
+// Copies the `age`-th latest change, counted from 0. False if fewer changes are kept.
 bool zg_count_history_get(const struct zg_count_entry *entry, uint32_t age, struct zg_count_change *change);
 
 #endif

@@ -10,7 +10,7 @@
 enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
 enum { STEPS_MOST = 400, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
-// Large enough that no count reaches zero or overflows, whatever the function subtracts or adds.
+// Count so large that it neither reaches zero nor overflows when the function subtracts or adds.
 #define MANY UINT64_C(0x100000)
 #define STRONG_SHIFT 33
 #define DEINITING (UINT64_C(1) << 32)
@@ -19,7 +19,7 @@ enum { STEPS_MOST = 400, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
 struct world {
     uint64_t side, object;
-    uint64_t counts, weak;                              // as last written
+    uint64_t counts, weak;                              // values last written by the emulated code
     uint64_t places[WRITTEN_MOST], words[WRITTEN_MOST]; // emulated writes to other memory
     int written;
     uint64_t line, line_words[LINE_WORDS]; // cache of the memory read last

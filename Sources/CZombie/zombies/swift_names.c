@@ -54,7 +54,7 @@ static uint64_t relative(const struct zg_space *space, uint64_t address) {
     int32_t distance = (int32_t)half(space, address);
     return distance ? address + (uint64_t)(int64_t)distance : 0;
 }
-// Reads a relative pointer whose low bit means that it points to a pointer to the target.
+// Reads a relative pointer. If its low bit is set, it points to a pointer to the target.
 static uint64_t relative_indirect(const struct zg_space *space, uint64_t address) {
     int32_t distance = (int32_t)half(space, address);
     if (!distance) return 0;
@@ -93,7 +93,7 @@ static uint32_t parameter_count(const struct zg_space *space, uint64_t context) 
     return header ? quarter(space, header) : 0;
 }
 
-// Returns the type that an extension extends, if a direct reference names it, else 0.
+// Returns the type that an extension extends, if a direct reference names the type, else 0.
 static uint64_t extended_type(const struct zg_space *space, uint64_t extension) {
     uint64_t name = relative(space, extension + 8);
     uint8_t first = 0;
@@ -151,8 +151,8 @@ static bool put_context(const struct zg_space *space, uint64_t context, uint64_t
     return true;
 }
 
-// Returns the address of the class's immediate members: those that it adds to its superclass's metadata. A class with a
-// resilient superclass learns their offset only when it is loaded.
+// Returns the address of the class's immediate members, which are the members that it adds to its superclass's
+// metadata. If the superclass is resilient, their offset is known only after the class is loaded.
 static uint64_t immediate_members(const struct zg_space *space, uint64_t metadata, uint64_t descriptor) {
     uint32_t flags = half(space, descriptor) >> 16;
     if (flags & 1u << 13) return metadata + word(space, relative(space, descriptor + 24));
@@ -242,7 +242,7 @@ bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct
     if (known) return true;
     text->count = before;
     text->bytes[before] = 0;
-    // An argument has no name: write the class alone.
+    // A generic argument has no name: write the class alone.
     uint64_t descriptor = word(space, metadata) == kind_class ? class_descriptor(space, metadata) : 0;
     return descriptor && put_name(space, text, relative(space, descriptor + 8));
 }
@@ -312,10 +312,10 @@ static uint64_t virtual_table(const struct zg_space *space, uint64_t descriptor)
     if (flags & 0x80) {
         uint32_t parameters = quarter(space, at + 8), requirements = quarter(space, at + 10),
                  more = quarter(space, at + 14);
-        // Value parameters and conditional conformances have a layout that is not known here.
+        // The layout of value parameters and conditional conformances is not implemented here.
         if (more & ~1u) return 0;
         at += 16 + zg_round_up(parameters, 4) + 12 * (uint64_t)requirements;
-        if (more & 1) at += 4 + 8 * (uint64_t)quarter(space, at); // type packs
+        if (more & 1) at += 4 + 8 * (uint64_t)quarter(space, at); // skips the header of type packs
     }
     if (type_flags & 1u << 13) at += 4;
     if ((type_flags & 3) == 1) at += 12;

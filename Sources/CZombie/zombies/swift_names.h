@@ -40,8 +40,8 @@ struct zg_swift_slot {
 };
 struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t metadata, int64_t offset);
 bool zg_swift_field_name(const struct zg_space *space, uint64_t metadata, uint32_t field, struct zg_text *text);
-// Returns the bytes of an instance without tail-allocated elements, 0 if unknown. / Returns the bytes of metadata from
-// the address point up.
+// zg_swift_instance_size returns the bytes of an instance without tail-allocated elements; zg_swift_metadata_size
+// returns the bytes of metadata from the address point up. 0 if unknown.
 uint32_t zg_swift_instance_size(const struct zg_space *space, uint64_t metadata);
 uint32_t zg_swift_metadata_size(const struct zg_space *space, uint64_t metadata);
 

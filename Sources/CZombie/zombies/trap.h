@@ -1,5 +1,5 @@
-// Trap regions: inaccessible address space. A fault address in it tells which freed object was used, and which part of
-// it.
+// Trap regions: inaccessible address space. A fault address in a trap region tells which freed object was used, and
+// which part of the object.
 //
 //   class pointer    one window for each slot; reads through it are reads of class metadata: the offset names a method
 //   reference count  one page for each slot; the count of a zombie (Swift) points to a side table in it
@@ -41,7 +41,7 @@ ZG_INLINE bool zg_trap_contains(uint64_t address) { return address - zg_traps.ba
 
 // Windows are sorted by slot number, so a slot's trap pointers are those of slot 0 of its class plus a distance.
 // Numbers and bytes beyond the size of a region wrap around.
-// Distance between the trap pointers of adjacent words.
+// This is the distance between the trap pointers of adjacent words.
 #define ZG_TRAP_WORD_STEP (UINT64_C(1) << ZG_TRAP_WORD_SHIFT)
 ZG_INLINE uint64_t zg_trap_number(uint64_t number) { return number & ((UINT64_C(1) << zg_traps.slots_shift) - 1); }
 ZG_INLINE uint64_t zg_trap_isa_distance(uint64_t number) { return zg_trap_number(number) << ZG_TRAP_ISA_SHIFT; }
@@ -53,7 +53,7 @@ ZG_INLINE uint64_t zg_trap_word_distance(uint64_t byte) {
     return (byte & ((UINT64_C(1) << zg_traps.words_shift) - 1)) >> 3 << ZG_TRAP_WORD_SHIFT;
 }
 
-// Trap pointers of slot 0 of a class. For the reference count, returns the word's value.
+// Returns a trap pointer of slot 0 of a class. For the reference count, returns the word's value.
 uint64_t zg_trap_first_isa(uint32_t class);
 uint64_t zg_trap_first_side(uint32_t class);
 uint64_t zg_trap_first_word(uint32_t class);

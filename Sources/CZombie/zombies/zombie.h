@@ -3,7 +3,7 @@
 //
 //   Swift  word 0   class pointer into the trap region: calls, casts, type names
 //          word 1   reference count that points to a trap page: retain, release, weak, unowned, uniqueness checks
-//          others   trap words: a stored reference that is followed
+//          others trap words: use of a stored reference
 //   C++    word 0   virtual table pointer into the trap region; the other words have the fill
 //
 // Filling and verifying: hot path. Finding: any context. No lock.
@@ -19,8 +19,8 @@
 #include "zombies/classes.h"
 #include "zombies/trap.h"
 
-// Reserves trap regions and tables. Turns recognition off if the address space has no room. `keep_contents`: save what
-// objects held, because the program goes on after a finding.
+// Reserves trap regions and tables. Turns recognition off if the address space has no room. `keep_contents`: save the
+// contents of freed objects, because the program goes on after a finding.
 void zg_zombie_init(bool on, bool keep_contents);
 
 // Saved contents of zombies, at the same offsets as in the slab heap. 0: contents are not saved.
@@ -40,12 +40,13 @@ ZG_INLINE struct zg_zombie_pattern zg_zombie_swift_pattern(const struct zg_slab 
 ZG_INLINE struct zg_zombie_pattern zg_zombie_cxx_pattern(const struct zg_slab *slab, uint64_t number) {
     return (struct zg_zombie_pattern){{slab->trap_isa + zg_trap_isa_distance(number), ZG_FILL_WORD}, ZG_FILL_WORD, 0};
 }
-// Pattern of a large block. Most are array storage, whose elements have no names, so only the header words are traps.
+// Pattern of a large block. Most large blocks are array storage, whose elements have no names, so only the header words
+// are traps.
 struct zg_zombie_pattern zg_zombie_span_pattern(uint32_t bits, uint32_t number);
 // Pattern of any zombie, by its address.
 struct zg_zombie_pattern zg_zombie_pattern_at(uint64_t start, uint32_t header);
 
-// `bytes` is a multiple of 16 and at least 16.
+// Fills the block with the pattern. `bytes` is a multiple of 16 and at least 16.
 ZG_INLINE void zg_zombie_write(void *start, uint64_t bytes, struct zg_zombie_pattern pattern) {
     zg_vector *at = start, *end = (void *)((char *)start + bytes);
     *at++ = (zg_vector){pattern.head[0], pattern.head[1]};
@@ -69,13 +70,14 @@ ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
     return (struct zg_death){class_number, (uint32_t)(zg_arch_ticks() >> ZG_TIME_SHIFT)};
 }
 
-// The view's offset lies in the words that identify the class: two words of a Swift object, one of a C++ object.
+// Whether the view's offset lies in the words that identify the class: two words of a Swift object, one word of a C++
+// object.
 bool zg_zombie_is_header(const struct zg_block_view *view);
-// Writes only these words. Their page must be accessible.
+// Writes only the words that identify the class. Their page must be accessible.
 void zg_zombie_write_header(const struct zg_block_view *view);
 
 // Writes the trap words of an object freed in this slot. Returns its header bits. Returns 0 and writes nothing if the
-// slot crosses the end of the trap region. `bytes` as above.
+// slot crosses the end of the trap region. `bytes` is a multiple of 16 and at least 16.
 ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, uint64_t start, uint64_t bytes,
                                   enum zg_language language) {
     uint64_t byte = start - slab->base;
@@ -99,7 +101,8 @@ struct zg_zombie_hit {
     // Distance from the trap pointer: offset in the metadata, in the side table, or behind the stored reference.
     int64_t offset;
 };
-// Finds the object for a trap address. `likely`: pointers that decide between objects that share a window.
+// Finds the object for a trap address. If several objects share the window, the pointers in `likely` decide between
+// them.
 struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count);
 
 // Reads the word that the trap word replaced. False if contents are not saved.

@@ -3,12 +3,12 @@
 import CZlib
 import Glibc
 
-/// The decompressed bytes of a gzip file. Damaged or truncated data ends the stream early, as does exceeding
-/// `mostBytes`; `problem` tells which.
+/// The decompressed bytes of a gzip file. Damaged data, truncated data, or more than `mostBytes` bytes end the stream
+/// early; `problem` tells the reason.
 final class GzipSource: ByteSource {
     /// Magic number of gzip files.
     static let magic: [UInt8] = [0x1f, 0x8b]
-    /// Limit of decompressed bytes: a small file may expand to very many.
+    /// Limit of decompressed bytes, because a small file may expand to very many bytes.
     static let mostBytes: UInt64 = 1 << 30
 
     private let file: Descriptor
@@ -49,7 +49,7 @@ final class GzipSource: ByteSource {
                 input = try file.read(upTo: 1 << 16)
                 position = 0
                 if input.isEmpty {
-                    // The end of the file is valid only at the end of a member.
+                    // The end of the file is valid only behind a complete gzip member.
                     if isBetweenMembers { isAtEnd = true } else { end("its compressed data is cut off") }
                     return []
                 }

@@ -35,7 +35,7 @@ enum GzipWriter {
         }
     }
 
-    /// Compresses the chunks that `next` returns, until an empty one.
+    /// Compresses the chunks that `next` returns, until it returns an empty chunk.
     private static func compress(
         _ next: () throws(SystemError) -> [UInt8], to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {
@@ -55,7 +55,7 @@ enum GzipWriter {
         }
     }
 
-    /// Compresses one chunk; an empty one finishes the stream.
+    /// Compresses one chunk; an empty chunk finishes the stream.
     private static func deflate(
         _ input: [UInt8], _ stream: Zlib.Stream, _ zlib: Zlib, to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {

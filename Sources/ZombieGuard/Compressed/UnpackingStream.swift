@@ -112,7 +112,8 @@ final class XZStream: UnpackingStream {
     private typealias End = @convention(c) (UnsafeMutableRawPointer) -> Void
 
     private static let concatenated: UInt32 = 8, mostMemory: UInt64 = 256 << 20
-    private let stream = UnsafeMutablePointer<Stream>.allocate(capacity: 1) // the library keeps its address
+    // The library stores the address of the stream.
+    private let stream = UnsafeMutablePointer<Stream>.allocate(capacity: 1)
     private let step: Step
     private let end: End
 
@@ -147,7 +148,7 @@ final class XZStream: UnpackingStream {
 
 /// Decompresses gzip files of a single member with zlib.
 final class InflatingStream: UnpackingStream {
-    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib keeps its address
+    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib stores the address of the stream
     private let zlib: Zlib
 
     init?() {

@@ -19,7 +19,7 @@ struct Zlib: Sendable {
     let endDeflating: Change
 
     static let name = "libz.so.1"
-    /// Version of zlib whose stream layout CZlib declares. zlib refuses a different major version.
+    /// Version of zlib for whose stream layout CZlib is written. zlib refuses a different major version.
     static let version = "1"
     static let streamSize = CInt(MemoryLayout<zg_zlib_stream>.size)
     static let shared = Zlib()

@@ -1,18 +1,20 @@
 // Defines what a finding records about a crash: signal, message, registers, and the stacks of all threads.
 
 extension Finding {
-    /// A crash, apart from its place. In JSON the keys of a crash are members of the finding's own object.
+    /// A crash, without its kind, address and stacks. In JSON the keys of a crash are members of the finding's own
+    /// object.
     public struct Crash: Hashable, Sendable {
         /// The name of the signal, such as `SIGABRT`.
         public var signal: String
-        /// The kernel's `si_code`: positive if the kernel or an instruction raised the signal rather than a process.
+        /// The kernel's `si_code`: positive if the kernel or an instruction raised the signal; otherwise a process sent
+        /// it.
         public var code: Int
         /// The message printed when the program was terminated, such as "Fatal error: Index out of range"; nil if there
         /// was none.
         public var message: String?
         /// Registers of the faulting thread, by the names that debuggers use.
         public var registers: [String: Address]
-        /// Annotations that the program set about itself, by key.
+        /// Annotations that the program has set (zg_annotate.h), by key.
         public var annotations: [String: String]
         /// All threads, the faulting one first; empty if the threads could not be stopped and unwound.
         public var threads: [ThreadStack]
@@ -33,7 +35,7 @@ extension Finding {
 
     /// One thread of a crashed program, or the lock holder of a stall.
     public struct ThreadStack: Hashable, Sendable {
-        /// The runtime's number, as in ``Thread``; nil if the runtime did not know the thread.
+        /// The runtime's number of the thread, as in ``Thread``; nil if the runtime did not know the thread.
         public var id: Int?
         /// The kernel's thread id (tid).
         public var threadID: Int

@@ -1,6 +1,7 @@
 // Defines a finding: one bug, as the runtime records it and as reports show it.
 
-/// One bug in a guarded program. Raw findings and findings of finished reports share this type; raw ones lack symbols.
+/// One bug in a guarded program. Raw findings and findings of finished reports share this type; raw findings lack
+/// symbols.
 public struct Finding: Hashable, Sendable {
     /// The JSON schema that this version reads and writes.
     public static let schema = "zguard.finding/1"
@@ -9,7 +10,7 @@ public struct Finding: Hashable, Sendable {
     public var kind: Kind
     /// The operation on the block, such as a read or a release.
     public var access: Access
-    /// Whether the block is certain or inferred.
+    /// Whether the block is known for certain or inferred.
     public var confidence: Confidence
     /// The address that was accessed, or that was passed to `free`.
     public var address: Address?
@@ -23,7 +24,7 @@ public struct Finding: Hashable, Sendable {
     public var history: [CountChange] = []
     /// The crash (`collect=crashes`); nil if the program did not crash or crashes are not collected.
     public var crash: Crash?
-    /// The stall of a thread that should wait for events (`collect=stalls`); nil for any other kind.
+    /// The stall of a thread that runs an event loop (`collect=stalls`); nil for any other kind.
     public var stall: Stall?
     /// Number of occurrences.
     public var count: Int
@@ -37,7 +38,7 @@ public struct Finding: Hashable, Sendable {
     public var firstSeen: String?
     /// Time of the last of ``count`` occurrences, if it differs from ``time``; ISO 8601, UTC.
     public var lastSeen: String?
-    /// Equal for equal bugs; nil in raw findings. See ``computeSignature()``.
+    /// The signature, which is equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
     /// Additional fields of this kind of finding, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
@@ -139,7 +140,7 @@ extension Finding: Codable {
 }
 
 extension Finding {
-    /// Whether the stack named "free" or "alloc" was recorded with its innermost frames only.
+    /// Whether the stack named "free" or "alloc" was recorded with only its innermost frames.
     package func hasShortened(_ stack: String) -> Bool {
         detail["shortened"]?.split(separator: ", ").contains(stack[...]) ?? false
     }

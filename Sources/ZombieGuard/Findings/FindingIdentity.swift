@@ -1,7 +1,7 @@
 // Identifies a finding in both its raw form, as the process wrote it, and its finished form, as zguard rewrote it.
 
-/// Equal for a raw finding and its finished form, no matter which frames were symbolicated or inlined. Two findings of
-/// one process compare different.
+/// Identity of a finding: equal for a raw finding and its finished form, even if frames were symbolicated or inlined in
+/// between. Two findings of one process have different identities.
 package struct FindingIdentity: Hashable {
     private let kind: Finding.Kind
     private let process: Int?
@@ -16,8 +16,8 @@ package struct FindingIdentity: Hashable {
         thread = finding.thread?.id
         time = finding.time
         address = finding.address
-        // Inlined frames share one address, so repeats are skipped. The access stack is ignored: for a crash zguard may
-        // have captured that stack itself.
+        // Inlined frames share one address, so repeated addresses are skipped. The access stack is ignored: for a
+        // crash, zguard may have captured that stack itself.
         var places: [Address] = []
         for frame in finding.stacks.free + finding.stacks.alloc where places.last != frame.pc {
             places.append(frame.pc)

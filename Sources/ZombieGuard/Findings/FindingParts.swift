@@ -22,8 +22,8 @@ extension Finding {
         /// The runtime's number of the thread that freed the block; nil if the block is live or the thread is unknown.
         public var freeingThread: Int?
 
-        // Present in raw findings only; symbolication turns both into `className` and `member`: the symbol of a C++
-        // class, and the first instruction of the method that the program was about to call.
+        // Present in raw findings only: the symbol of a C++ class, and the address of the first instruction of the
+        // method that the program was about to call. Symbolication turns these into `className` and `member`.
         package var classSymbol: String?
         package var memberFrame: Frame?
         // Also in raw findings only: the uses that follow the retain of an object, as predicted by the lookahead
@@ -106,7 +106,7 @@ extension Finding {
         }
     }
 
-    /// A thread of the guarded program: the runtime's number of it, and its name if it has one.
+    /// A thread of the guarded program: its number in the runtime, and its name if it has one.
     public struct Thread: Hashable, Codable, Sendable {
         /// The runtime's number; 1 is the main thread.
         public var id: Int
@@ -132,8 +132,8 @@ extension Finding {
         public var free: [Frame]
         /// Stack of the allocation.
         public var alloc: [Frame]
-        /// Of two overlapping accesses (exclusivity), the innermost frame at the start of the earlier one. Empty for
-        /// other kinds.
+        /// For a violation of exclusivity: stack of the start of the earlier access, of which only the innermost frame
+        /// is known. Empty for other kinds.
         public var previous: [Frame]
         /// Stack of the throw of an uncaught error. Empty if unknown, if `access` shows it, or for other kinds.
         public var thrown: [Frame]

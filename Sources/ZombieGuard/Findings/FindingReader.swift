@@ -17,7 +17,7 @@ public struct FindingReader {
         case finding(Finding, line: Int)
         /// Sizes of heap and quarantine at one moment; such lines are interleaved with findings.
         case timeline(TimelineSample, line: Int)
-        /// How the reported run ended; follows the findings of the run.
+        /// The end of the reported run; follows the findings of the run.
         case run(RunLine, line: Int)
         /// A line that cannot be parsed, its number, and the reason, which is safe to print.
         case skipped(line: Int, reason: String)
@@ -48,7 +48,8 @@ public struct FindingReader {
         self.author = author
     }
 
-    /// Why a compressed file ended early: corrupt, truncated, or too large when decompressed. nil if read to its end.
+    /// The reason why a compressed file ended early: corrupt, truncated, or too large when decompressed. nil if it was
+    /// read to its end.
     public var problem: String? { lines.problem }
 
     /// Returns the next complete line that is not blank. At the end of the data available so far it returns nil; call
@@ -88,7 +89,7 @@ public struct FindingReader {
             return skipped("not text")
         }
         if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
-        // Program paths need not be UTF-8; invalid bytes are replaced rather than refused.
+        // Program paths need not be UTF-8: replace invalid bytes rather than reject the line.
         var text = String(decoding: bytes, as: UTF8.self)
         if let finding = FindingScanner.finding(&text) {
             self.text = text
@@ -133,7 +134,7 @@ public struct FindingReader {
 
     private static let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
 
-    /// Index of the last finding in a line, other than one at the start. The start pattern cannot match inside a JSON
+    /// Index of the last finding in a line that does not start the line. The start pattern cannot match inside a JSON
     /// string, where its quotes are escaped.
     private static func lastFinding(in bytes: ArraySlice<UInt8>) -> Int? {
         guard bytes.count > start.count else { return nil }
@@ -146,7 +147,7 @@ public struct FindingReader {
         var schema: String?
     }
 
-    /// Why a line does not parse as a finding; nil if its schema says that it is another kind of line.
+    /// The reason why a line does not parse as a finding; nil if its schema says that it is a line of another kind.
     private func explain(_ error: any Error, _ data: Data, isCutOff: Bool) -> String? {
         guard let header = try? decoder.decode(Header.self, from: data) else {
             return isCutOff ? "cut off" : "not a finding"

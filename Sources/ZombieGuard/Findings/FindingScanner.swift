@@ -1,5 +1,5 @@
-// Parses findings in the form that the runtime and zguard write, many times faster than `JSONDecoder`. Any other line
-// is left to the decoder, which accepts all of JSON and explains errors.
+// Parses findings in the form that the runtime and zguard write, many times faster than `JSONDecoder`. The decoder,
+// which accepts all of JSON and explains errors, parses every other line.
 
 /// A single-pass scanner over one line.
 struct FindingScanner {

@@ -37,7 +37,7 @@ extension Finding {
         public static let exclusivity = Kind(zg_finding_exclusivity)
         /// A signal terminated the program, and no memory error explains it.
         public static let crash = Kind(zg_finding_crash)
-        /// An event loop's thread did not wait for events for too long.
+        /// The thread of an event loop was busy for too long between two waits for events.
         public static let stall = Kind(zg_finding_stall)
     }
 
@@ -81,7 +81,7 @@ extension Finding {
         }
     }
 
-    /// Whether the block is certain or only the most likely one.
+    /// Whether the block is known for certain or is only the most likely one.
     public struct Confidence: RawRepresentable, Hashable, Codable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -92,7 +92,7 @@ extension Finding {
             bytes.bindMemory(to: UnsafePointer<CChar>.self).map { Confidence(rawValue: String(cString: $0)) }
         }
 
-        /// The block is certain.
+        /// The block is known for certain.
         public static let exact = Confidence(zg_confidence_exact)
         /// The block was inferred, for example from a register that points into the block.
         public static let inferred = Confidence(zg_confidence_inferred)
@@ -100,8 +100,8 @@ extension Finding {
 }
 
 extension Finding.Block {
-    /// Block states, as in the runtime's table. Reports contain only states that are `isReported`; the others occur in
-    /// running processes.
+    /// Block states, as in the runtime's table. Reports contain only states with `isReported`; all other states occur
+    /// only in running processes.
     package enum State: String, CaseIterable {
         case unused, live, freeing, quarantined, retired, reusable
 
@@ -114,7 +114,7 @@ extension Finding.Block {
         case cxx = "c++"
     }
 
-    /// ``state`` and ``language`` parsed; nil if absent or from a later version.
+    /// ``state`` and ``language``, parsed; nil if absent or from a later version.
     package var knownState: State? { state.flatMap { State(rawValue: $0) } }
     package var knownLanguage: Language? { language.flatMap { Language(rawValue: $0) } }
 

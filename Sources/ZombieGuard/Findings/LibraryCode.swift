@@ -8,7 +8,7 @@ extension Finding.Frame {
         "lib_Testing", "lib_Internationalization",
     ]
 
-    // Function name prefixes of the same runtimes, which may be linked statically into the program.
+    // Function name prefixes of the C, C++ and Swift runtimes, which may be linked statically into the program.
     private static let functions = [
         "swift_", "_swift_", "swift::", "dispatch_", "_dispatch_", "std::", "__gnu_cxx::", "__cxxabiv1::",
         "operator new",
@@ -48,8 +48,9 @@ extension Finding.Frame {
         return module.count < name.count && SwiftName.libraryModules.contains(module)
     }
 
-    /// Whether the frame is a compiler-generated thunk between a call and its target. With ``holdsItsTarget`` the
-    /// target may be inlined into the thunk, and without debug information the two cannot be distinguished.
+    /// Whether the frame is a compiler-generated thunk between a call and its target. If ``holdsItsTarget``, the target
+    /// may be inlined into the thunk, and without debug information such a frame cannot be distinguished from a mere
+    /// thunk.
     var isThunk: Bool {
         guard let function else { return false }
         return holdsItsTarget || Self.thunks.contains { function.hasPrefix($0) }

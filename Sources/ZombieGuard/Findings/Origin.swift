@@ -3,7 +3,8 @@
 extension Finding {
     /// Data that the shipper adds to a finding: an id, the machine, the program version and the tenant.
     public struct Origin: Hashable, Codable, Sendable {
-        /// Thirty-two hexadecimal digits, the same no matter how often and by which process the finding is shipped.
+        /// Id of the finding, thirty-two hexadecimal digits. It does not depend on how often, and by which process, the
+        /// finding is shipped.
         public var id: String?
         /// The host name of the machine.
         public var host: String?
@@ -46,8 +47,8 @@ package func versionKey(_ version: String?) -> String {
             digits.unicodeScalars.append(scalar)
         } else {
             flush()
-            // Characters below "." (such as "+", which begins build metadata) become "-" and sort before the version's
-            // end.
+            // Characters whose byte is below "." (such as "+", which begins build metadata) become "-" and sort before
+            // the version's end.
             key.unicodeScalars.append(scalar.value < 0x2d ? "-" : scalar)
         }
     }

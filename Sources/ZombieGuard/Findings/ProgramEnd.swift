@@ -57,8 +57,8 @@ public struct ProgramEnd: Hashable, Sendable {
     /// Whether the program exited outside a signal handler.
     public var isOwn: Bool { signal == nil && cause != .handler }
 
-    /// Whether the report must mention the end even without findings: the program was terminated, and no finding
-    /// explains why.
+    /// Whether the report must mention the end even if it has no findings: the program was terminated, and no finding
+    /// explains the end.
     public var needsExplanation: Bool { !isOwn && !isExplained }
 
     /// Name of the signal, such as "SIGKILL"; nil if the program exited.

@@ -9,7 +9,7 @@ extension Finding {
         var operation: String?
     }
 
-    // If an entry point tail-calls its slow path, the stack shows the slow path only. The first match counts.
+    // If an entry point tail-calls its slow path, the stack shows only the slow path.
     private static let slowPaths: [RuntimeCall] = [
         RuntimeCall(prefix: "formWeakReference", access: .retain, operation: "weak reference"),
         RuntimeCall(prefix: "incrementUnowned", access: .retain, operation: "unowned reference"),
@@ -18,7 +18,7 @@ extension Finding {
         RuntimeCall(prefix: "doDecrement", access: .release), RuntimeCall(prefix: "decrement", access: .release),
     ]
 
-    // The first match counts. Names omit their prefix `swift_` or `_swift_`, and `nonatomic_`.
+    // Of several matching rows, the first counts. Names omit their prefix `swift_` or `_swift_`, and `nonatomic_`.
     private static let runtimeCalls: [RuntimeCall] = [
         RuntimeCall(prefix: "unownedRelease", access: .release, operation: "unowned reference"),
         RuntimeCall(prefix: "unowned", access: .retain, operation: "unowned reference"),

@@ -4,11 +4,12 @@ extension Finding {
     /// Number of significant frames of each stack that enter the signature.
     package static let framesPerStack = 3
 
-    /// Hashes the kind and the innermost functions of the program itself in each stack; a function without a name
-    /// counts as module and offset. Call it after symbolication.
+    /// Hashes the kind and, for each stack, the innermost functions of the program itself; for a function without a
+    /// name, module and offset are hashed. Call it after symbolication.
     ///
-    /// Inlined functions count like others, so the signature does not depend on inlining if debug information is
-    /// present. Lines, directories, addresses, the class, and everything that `withoutBuildMarks` strips do not count.
+    /// Inlined functions are hashed like others, so the signature does not depend on inlining if debug information is
+    /// present. Lines, directories, addresses, the class, and everything that `withoutBuildMarks` strips are not
+    /// hashed.
     ///
     /// - Returns: sixteen hexadecimal digits.
     public func computeSignature() -> String {
@@ -38,14 +39,15 @@ extension Finding {
     }
 }
 
-/// A stack as signatures and suppressions see it: one stable name per frame, and whether the frame is significant.
+/// The view of a stack that signatures and suppressions use: one stable name per frame, and whether the frame is
+/// significant.
 package struct StackNames {
     package struct Name: Hashable {
         package var text: String
         /// Index of the frame in the stack.
         package var frame: Int
-        /// Whether the frame counts. Frames of runtime libraries, compiler-generated functions and direct recursion are
-        /// skipped, unless the stack has no others.
+        /// Whether the frame is significant. Frames of runtime libraries, compiler-generated functions and direct
+        /// recursion are skipped, unless the stack has no other frames.
         package var isSignificant: Bool
     }
 

@@ -1,4 +1,4 @@
-// Strips from function names what changes between builds, for signatures and suppressions.
+// Strips those parts from function names that change between builds, for signatures and suppressions.
 
 /// Returns a function name without compiler marks: clones (`.constprop.0`, `[clone .cold]`), template and generic
 /// arguments (`Pool<int>` → `Pool<>`), private discriminators, and the numbers of closures and lambdas
@@ -12,8 +12,8 @@ func withoutBuildMarks(_ function: String) -> String {
 private enum Stabilizer {
     static let marks = Set("#.<[($'{:".utf8)
 
-    // Stripping a mark can expose another one. A name that does not reach a fixed point within this number of passes is
-    // not a real function name and stays unchanged, which keeps the stripping idempotent.
+    // Stripping a mark can expose another mark. A name that does not reach a fixed point within this number of passes
+    // is not a real function name and stays unchanged, which keeps the stripping idempotent.
     private static let turns = 4
 
     static func stable(_ name: String) -> String {

@@ -1,7 +1,7 @@
-// Defines a stall: a thread that should wait for events was busy for too long.
+// Defines a stall: a thread that runs an event loop was busy for too long.
 
 extension Finding {
-    /// A stall, apart from its place. In JSON the keys of a stall are members of the finding's own object.
+    /// A stall, without its kind and stacks. In JSON the keys of a stall are members of the finding's own object.
     public struct Stall: Hashable, Sendable {
         /// Longest time between two waits for events, in milliseconds.
         public var durationMs: Int

@@ -39,7 +39,7 @@ public struct TimelineSample: Hashable, Sendable {
     public var metadataBytes: UInt64 = 0
     /// Number of findings so far.
     public var findings: UInt64 = 0
-    /// Memory pressure level. 0: memory suffices, 1: it is getting short, 2: it is short.
+    /// Memory pressure level. 0: memory suffices, 1: memory is getting short, 2: memory is short.
     public var pressureLevel: UInt64 = 0
     /// Share of the processor time that guarding costs, in thousandths.
     public var overheadPermille: UInt64 = 0

@@ -8,7 +8,8 @@ public final class Collector {
     public struct Passed: Hashable, Sendable {
         /// Findings that were sent.
         public var sent = 0
-        /// Findings that the destination did not have before. Destinations that cannot tell count every finding as new.
+        /// Findings that the destination did not have before. If the destination does not detect duplicates, every
+        /// finding counts as new.
         public var new = 0
         /// Reports that were read.
         public var files = 0
@@ -33,7 +34,7 @@ public final class Collector {
     private var batch: [ShippedFinding] = []
     private var batchBytes = 0
     private var warned: Set<String> = []
-    /// Progress entries to record once the batch has arrived.
+    /// Progress entries to record after the destination has received the batch.
     private var marks: [(name: String, entry: ShippingProgress.Entry)] = []
 
     private static let mostInBatch = 1000
@@ -77,7 +78,8 @@ public final class Collector {
         var passed = Passed()
         var failure: FleetError?
         for path in directories {
-            // An unreadable directory must not keep the others from being shipped. The error is thrown at the end.
+            // An unreadable directory must not keep the findings of other directories from being shipped. The error is
+            // thrown at the end.
             let directory: StoreDirectory
             let files: [ReportFile]
             do throws(StoreError) {
@@ -90,7 +92,7 @@ public final class Collector {
             try ship(files, in: directory, &passed)
         }
         if let retention { try retrying { () throws(FleetError) in try self.destination.prune(retention) } }
-        // Close the connection: a server may have very many idle shippers.
+        // Close the connection, because a server may have very many idle shippers.
         destination.reset()
         if let failure { throw failure }
         return passed
@@ -105,7 +107,7 @@ public final class Collector {
         }
         return try store.files().filter { file in
             if file.remains.isEmpty { return true }
-            // The guarded process still runs and may add findings.
+            // The guarded process still runs and may add findings to the report.
             passed.pending += 1
             return false
         }
@@ -135,7 +137,7 @@ public final class Collector {
         save(&progress, directory)
     }
 
-    /// Opens a report that nobody is writing; nil if it is locked by its writer or was removed.
+    /// Opens a report that no process is writing; nil if its writer holds the lock, or if the report was removed.
     private func open(_ file: ReportFile, in directory: StoreDirectory, _ passed: inout Passed) throws(SystemError) -> (
         descriptor: Descriptor, status: stat
     )? {

@@ -7,7 +7,8 @@ struct Curl: Sendable {
     typealias Handle = OpaquePointer
     typealias Start = @convention(c) (Int) -> CInt
     typealias New = @convention(c) () -> Handle?
-    // curl_easy_setopt is variadic. x86-64 and arm64 Linux pass a pointer or integer there as in a declared parameter.
+    // curl_easy_setopt is variadic. x86-64 and arm64 Linux pass a variadic pointer or integer like one that is declared
+    // as a parameter.
     typealias Set = @convention(c) (Handle, CInt, Int) -> CInt
     typealias Get = @convention(c) (Handle, CInt, UnsafeMutablePointer<Int>) -> CInt
     typealias Perform = @convention(c) (Handle) -> CInt

@@ -38,12 +38,13 @@ enum SQLValue: Hashable, Sendable {
 protocol Database: AnyObject {
     /// Executes several statements without parameters or results.
     func execute(_ script: String) throws(FleetError)
-    /// Executes one statement. Its parameters are $1, $2 and so on; each occurs.
+    /// Executes one statement. Its parameters are $1, $2 and so on; each of them must occur.
     @discardableResult
     func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]]
     /// Creates missing tables.
     func prepare() throws(FleetError)
-    /// Inserts all findings or none, each once even if other processes insert the same. Returns how many were new.
+    /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
+    /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
     /// Removes findings of days before `day`.
     func removeFindings(before day: String) throws(FleetError)
@@ -60,9 +61,9 @@ enum FleetTables {
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]
 
-    /// The tables with counts, for overviews. zguard_totals has a group's counts over all days. Its time of first
-    /// occurrence and its oldest version stay when the findings themselves are removed. `form` is the dialect's clause
-    /// for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
+    /// The tables with counts, for overviews. zguard_totals has a group's counts over all days. The time of a group's
+    /// first occurrence and the oldest version with the bug stay when the findings themselves are removed. `form` is
+    /// the dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
     static func counting(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_hosts (
@@ -94,12 +95,13 @@ enum FleetTables {
     /// The suffix of the names of a day's tables or partition: "2026_11_21".
     static func suffix(of day: String) -> String { day.replacing("-", with: "_") }
 
-    /// Whether a text is such a suffix.
+    /// Whether a text has the form of such a suffix.
     static func isDay(_ suffix: String) -> Bool {
         suffix.utf8.count == 10 && suffix.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
     }
 
-    /// Whether a day gets its own table or partition. Other days share one, so that forged times cannot create tables.
+    /// Whether a day gets its own table or partition. All other days share one, so that forged times cannot create
+    /// tables.
     static func isOwn(_ day: String, oldest: Int64) -> Bool {
         let now = Timestamp.now
         return day >= now.earlier(bySeconds: oldest * 86400).day && day <= now.earlier(bySeconds: -86400).day

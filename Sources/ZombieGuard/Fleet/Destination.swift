@@ -1,12 +1,12 @@
-// Destinations of shipped findings: a database or a directory here, HTTP receivers elsewhere.
+// Destinations of shipped findings: databases and directories are in this file, HTTP receivers in others.
 
 import Glibc
 
 /// Receives findings in batches.
 protocol Destination: AnyObject {
-    /// Sends a batch, all or none of it, and returns once the destination has it durably. A finding that is sent again
-    /// is stored once if the destination detects duplicates. Returns how many were new, as far as the destination can
-    /// tell.
+    /// Sends a batch completely or not at all, and returns after the destination has stored it durably. A finding that
+    /// is sent again is stored once if the destination detects duplicates. Returns the number of new findings; without
+    /// detection of duplicates, every finding counts as new.
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int
     /// The number of stored findings with this signature; 0 if unknown.
     func count(of signature: String, tenant: String) throws(FleetError) -> Int64
@@ -57,7 +57,7 @@ final class DatabaseDestination: Destination {
 /// A directory of reports. Findings of each source report are appended to a file of their own.
 final class DirectoryDestination: Destination {
     private let store: ReportStore
-    /// Ids of the findings in each file, and the size of the file when they were read.
+    /// Ids of the findings in each file, and the size of the file when its ids were read.
     private var known: [String: (size: UInt64, ids: Set<String>)] = [:]
     /// Counts of stored findings by tenant and signature, loaded for a tenant on the first query.
     private var counts: [String: [String: Int64]] = [:]

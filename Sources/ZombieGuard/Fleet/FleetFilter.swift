@@ -2,7 +2,7 @@
 
 /// Conditions that findings must meet. A nil property is no condition.
 public struct FleetFilter: Hashable, Sendable {
-    /// Only findings since then. Databases count whole days.
+    /// Only findings since this time. Databases count whole days.
     public var since: Timestamp?
     /// Name of the kind, such as "use-after-free".
     public var kind: String?
@@ -12,11 +12,11 @@ public struct FleetFilter: Hashable, Sendable {
     public var host: String?
     /// Signature of the finding, 16 hexadecimal digits.
     public var signature: String?
-    /// Only bugs that were not seen in an older version or in findings without a version.
+    /// Only bugs that were seen neither in an older version nor in findings without a version.
     public var newSince: String?
     /// Name of the tenant.
     public var tenant: String?
-    /// Words that a finding must all contain. Only databases search for them.
+    /// Words, all of which a finding must contain. Only databases search for words.
     public var words: [String] = []
 
     /// Makes a filter that accepts every finding.
@@ -27,7 +27,7 @@ public struct FleetFilter: Hashable, Sendable {
     /// - Parameter finding: a raw or a symbolicated finding.
     /// - Returns: whether it is accepted.
     public func accepts(_ finding: Finding) -> Bool {
-        // Accept a finding without a time: it may be recent.
+        // Accept a finding without a time, because it may be recent.
         if let since, let time = (finding.lastSeen ?? finding.time).flatMap({ Timestamp($0) }), time < since {
             return false
         }

@@ -285,7 +285,7 @@ public final class FleetReader {
 }
 
 extension FleetReader.Group {
-    /// One finding of the group, with the counts and times of all; nil if its line cannot be decoded.
+    /// One finding of the group, with the count and the times of the whole group; nil if its line cannot be decoded.
     public var finding: Finding? {
         guard var finding = Finding(jsonLine: line) else { return nil }
         finding.count = Int(clamping: occurrences)

@@ -9,7 +9,7 @@ struct PathPattern: Sendable {
 
     private let pieces: [[UInt8]]
 
-    // Each piece has one bit in a position's 64-bit mask.
+    // Limit of pieces in a pattern: each piece has one bit in the 64-bit mask of a position.
     private static let mostPieces = UInt64.bitWidth
 
     init(_ pattern: String) throws(Malformed) {
@@ -20,8 +20,8 @@ struct PathPattern: Sendable {
         }
     }
 
-    /// Returns the text with every match replaced, left to right; nil if there is none. Asterisks are greedy, the first
-    /// one foremost: a shorter match would leave a part of a name behind.
+    /// Returns the text with every match replaced, left to right; nil if there is none. Asterisks are greedy, and the
+    /// first asterisk takes precedence, because a shorter match would leave a part of a name behind.
     func replacing(in text: [UInt8], with new: [UInt8]) -> [UInt8]? {
         text.withUnsafeBufferPointer { text in
             guard contains(pieces[0], text) else { return nil }
@@ -83,9 +83,9 @@ struct PathPattern: Sendable {
         return matches
     }
 
-    /// The end of the match that begins at a position. Each asterisk scans its component backward to the last match of
-    /// the following pieces. No such match begins behind that place, so that an asterisk reads each byte once over all
-    /// matches.
+    /// Returns the end of the match that begins at a position. Each asterisk scans its component backward from the end
+    /// for the last match of the following pieces. No such match begins behind the place found, so that an asterisk
+    /// reads each byte once over all matches.
     private func end(of start: Int, in text: UnsafeBufferPointer<UInt8>, _ matches: [UInt64]) -> Int {
         var end = start + pieces[0].count
         for number in 1..<max(1, pieces.count) {

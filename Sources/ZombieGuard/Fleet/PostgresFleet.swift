@@ -9,7 +9,8 @@ final class PostgresFleet: PostgresConnection, Database {
     /// Key of the advisory lock under which tables are created ("zguard" in ASCII).
     private static let lock = 0x7a67_7561_7264
 
-    /// Runs each query in a read-only transaction: a pooler (PgBouncer) may use another connection for the next one.
+    /// Runs each query in a read-only transaction of its own: a pooler (PgBouncer) may use another connection for the
+    /// next query.
     private var isReading = false
 
     /// Opens a database read-only.
@@ -72,7 +73,8 @@ final class PostgresFleet: PostgresConnection, Database {
                     """
                 }
             } catch {
-                // Findings of that day arrived when it was in the future. All of them stay in the default partition.
+                // Findings of this day arrived when the day was in the future. All of them stay in the default
+                // partition.
                 let checkViolation = "23514"
                 if state != checkViolation { throw error }
             }
@@ -93,7 +95,8 @@ final class PostgresFleet: PostgresConnection, Database {
             for (index, value) in values.enumerated() { columns[index].append(value) }
         }
         return try transaction { () throws(FleetError) in
-            // One row per group not counted before, and one row without a group that has the number of new findings.
+            // Returns one row for each group that was not counted before, and one row without a group that has the
+            // number of new findings.
             let rows = try query(Self.insertion, arrays: columns)
             let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
             var groups: [[String]: ShippedFinding] = [:]
@@ -132,8 +135,8 @@ final class PostgresFleet: PostgresConnection, Database {
         }
     }
 
-    /// One statement inserts findings and updates all counts from the rows that are new. It returns the number of new
-    /// findings and the groups that were not counted before. zguard_groups needs a second statement, whose newer
+    /// One statement inserts the findings and updates all counts from the newly inserted rows. It returns the number of
+    /// new findings and the groups that were not counted before. zguard_groups needs a second statement, whose newer
     /// snapshot shows which groups other transactions have removed. From then on, row locks in zguard_totals prevent
     /// removals.
     private static let insertion = """

@@ -15,7 +15,7 @@ public struct Redaction: Sendable {
     /// JSON keys whose entries are removed.
     private(set) var dropped: Set<String> = []
 
-    /// JSON keys that may be dropped. Keys without which a line is not a finding are missing here.
+    /// JSON keys that a rule may drop. Keys without which a line is not a finding are not in this list.
     static let keys = [
         "access", "address", "alloc_thread", "allocated_size", "block", "build_id", "class", "column", "confidence",
         "detail",
@@ -117,7 +117,7 @@ private indirect enum JSONValue: Decodable {
         }
     }
 
-    /// Encodes the schema first: after a torn line, the reader searches for it.
+    /// Encodes the schema first, because the reader searches for the schema after a torn line.
     var text: JSONText {
         switch self {
         case .null: .null

@@ -128,7 +128,8 @@ class SQLiteConnection {
     private func prepared(_ text: String) throws(FleetError) -> OpaquePointer {
         if let known = statements[text] { return known }
         var statement: OpaquePointer?
-        // SQLite's numbered parameters are ?1, ?2. Statements contain no other dollar signs.
+        // Statements number parameters as PostgreSQL does ($1, $2); SQLite writes ?1, ?2. Statements contain no other
+        // dollar signs.
         let status = library.prepare(handle, text.replacing("$", with: "?"), -1, &statement, nil)
         guard status == Self.ok, let statement else { throw failure(status) }
         statements[text] = statement

@@ -18,12 +18,14 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try prepare()
     }
 
-    /// Gives each day its own tables, like PostgreSQL's partitions, so that a day is dropped at once. Views join them.
+    /// Gives each day its own tables, like PostgreSQL's partitions, so that a day's findings are dropped at once. Views
+    /// join the tables.
     func prepare() throws(FleetError) {
         let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
         if try query(kinds + "'view'").count == Self.byDay.count { return }
         try transaction { () throws(FleetError) in
-            // Older versions had one table for all days, of counts even longer. It becomes the table of other days.
+            // In older versions, zguard_findings and zguard_days were tables for all days (zguard_days until more
+            // recently). Such a table becomes the table of other days.
             for name in try query(kinds + "'table'").compactMap({ $0.first?.text }) {
                 try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
             }
@@ -65,11 +67,12 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    /// The table suffix for a day; creates its tables. Call in a transaction, which excludes other writers.
+    /// The table suffix for a day. Creates the day's tables. Call in a transaction, which excludes other writers.
     private func suffix(of day: String) throws(FleetError) -> String {
         let suffix = FleetTables.suffix(of: day)
         if try suffixes().contains(suffix) { return suffix }
-        // Findings of this day may have arrived when it was in the future. Later ones join them, to detect duplicates.
+        // Findings of this day may have arrived when the day was in the future. Later findings go to the same table, to
+        // detect duplicates.
         guard FleetTables.isOwn(day, oldest: Self.oldestTable),
             try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
         else { return Self.otherDays }

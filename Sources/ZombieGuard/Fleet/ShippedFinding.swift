@@ -48,13 +48,13 @@ public struct ShippedFinding: Sendable {
     public internal(set) var line: String
     /// Name of the report, "HOST/FILE".
     let source: String
-    /// Id of the finding, 32 hexadecimal digits; the same however often, and by any machine, it is shipped.
+    /// Id of the finding, 32 hexadecimal digits; independent of the machine and of repeated shipping.
     public let id: String
     /// Signature, 16 hexadecimal digits, the same for findings of one bug.
     public let signature: String
     /// Time of the last occurrence, in milliseconds since 1970.
     let milliseconds: Int64
-    /// Day of that time, in UTC.
+    /// Day of the last occurrence, in UTC.
     let day: String
     let tenant: String
     let host: String
@@ -80,7 +80,8 @@ public struct ShippedFinding: Sendable {
             var digest = Digest()
             digest.add(sender.machine)
             digest.add(text)
-            // Without a time or a process id, two processes may write equal lines. Their places in reports differ.
+            // Without a time or a process id, two processes may write equal lines. Their positions in reports make them
+            // different.
             if finding.time == nil || finding.processID == nil { digest.add("\(source):\(number)") }
             origin.id = digest.digits(16)
         }
@@ -88,7 +89,7 @@ public struct ShippedFinding: Sendable {
         origin.version = origin.version ?? sender.version
         origin.tenant = origin.tenant ?? sender.tenant
         let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) }
-        // The time of the file may be unset too.
+        // The modification time of the file may be unset, too.
         let arrival = written.milliseconds > 0 ? written : .now
         let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
         let signature = Self.isDigits(finding.signature, count: 16) ? finding.signature! : finding.computeSignature()
@@ -102,7 +103,7 @@ public struct ShippedFinding: Sendable {
             shorter.origin = nil
             shorter.lastSeen = arrived ?? shorter.lastSeen
             self.finding = shorter
-            // Redaction removes signature and origin; append them again, also if the finding was shipped before.
+            // Redaction removes signature and origin; append both again, also if the finding was shipped before.
             self.line = Self.line(cut, arrived: arrived, signature: signature, origin: origin)
         } else {
             var dated = finding
@@ -143,7 +144,7 @@ public struct ShippedFinding: Sendable {
     /// Appends the given fields to a line of JSON.
     private static func line(_ text: String, arrived: String?, signature: String?, origin: Finding.Origin?) -> String {
         var line = String(text[..<(text.utf8.lastIndex(of: UInt8(ascii: "}")) ?? text.startIndex)])
-        // A collector further on finds the time of arrival in the line.
+        // A collector that ships this line onward finds the time of arrival in the line.
         if let arrived { line += ",\"last_seen\":\"\(arrived)\"" }
         if let signature { line += ",\"signature\":\"\(signature)\"" }
         if let origin { line += ",\"origin\":\(origin.json.line)" }
@@ -168,7 +169,7 @@ public struct ShippedFinding: Sendable {
     var kind: String { Self.short(finding.kind.rawValue) }
     var headline: String { Self.cut(visible(finding.sentence), to: 500) }
 
-    /// Text that searches look at.
+    /// Text in which the database searches for words.
     var words: String {
         var words = [headline, program, signature]
         if let name = finding.block?.className { words.append(name) }

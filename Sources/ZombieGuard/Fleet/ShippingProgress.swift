@@ -3,18 +3,20 @@
 import Glibc
 
 /// Shipping progress to one destination for the reports of a directory, in a file beside them with one entry per line.
-/// The last entry of a report is valid. New entries are appended; the file is rewritten when it has too many superseded
-/// ones.
+/// If a report has several entries, the last one is valid. New entries are appended; the file is rewritten when it has
+/// too many superseded ones.
 struct ShippingProgress {
     struct Entry: Hashable {
         var inode: UInt64
-        /// Bytes of a plain report that have arrived; 0 for a compressed one, which is shipped whole.
+        /// Number of bytes of an uncompressed report that have arrived; 0 for a compressed report, which is shipped as
+        /// a whole.
         var offset: UInt64
         var lines: Int
-        /// The file's modification time in nanoseconds, and its size, once all of it has arrived; until then 0.
+        /// The file's modification time in nanoseconds, and its size; both are 0 until the whole file has arrived.
         var written: Int64
         var size: UInt64
-        /// Digest of the bytes before the offset: the inode number of a removed file may be reused.
+        /// Digest of the bytes before the offset. It detects another file, because the inode number of a removed file
+        /// may be reused.
         var digest: String
 
         func line(_ name: String) -> String {
@@ -69,7 +71,7 @@ struct ShippingProgress {
         unsaved[name] = entry
     }
 
-    /// Throws if the file cannot be written: reports are then read again later.
+    /// Throws if the file cannot be written. Reports are then read again later.
     mutating func save(in directory: StoreDirectory) throws(SystemError) {
         if unsaved.isEmpty, entries.isEmpty { return }
         if let written, written + unsaved.count <= 2 * entries.count + Self.spareLines {

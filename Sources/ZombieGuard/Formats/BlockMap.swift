@@ -3,7 +3,7 @@
 /// The words in and around a block that a picture shows. All positions are byte offsets from the block's start.
 struct BlockMap: Hashable {
     static let wordBytes: Int64 = 8
-    /// Number of words that the picture shows at most; a block that fits is shown whole.
+    /// Maximum number of words in the picture. A block that fits is shown as a whole.
     static let windowWords: Int64 = 12
 
     let size: Int64
@@ -66,7 +66,7 @@ struct BlockMap: Hashable {
         case nil: break
         }
         guard let offset else { return nil }
-        // A fault on a value that was read from freed memory reveals no offset in the block.
+        // If a value that was read from freed memory caused the fault, the finding reveals no offset in the block.
         let size = length(of: block)
         if finding.confidence == .inferred, finding.detail["part"] == nil {
             let distance = finding.address?.distance(from: block.start)
@@ -79,7 +79,7 @@ struct BlockMap: Hashable {
         } else if [.writeAfterFree, .heapOverflow].contains(finding.kind) {
             length = number("length")
         }
-        // In a freed object the program read a trap word, which is pointer-sized.
+        // In a freed object, the program has read a trap word, which has the size of a pointer.
         if finding.detail["part"] != nil, offset % wordBytes == 0 { length = wordBytes }
         let bytes = min(max(1, length ?? 1), size + farthest)
         return (offset..<offset + bytes, length != nil)

@@ -49,7 +49,7 @@ struct BlockPicture {
         (Self.width - 2 * Self.left) / Double((map.window.upperBound - map.window.lowerBound) / BlockMap.wordBytes)
     }
 
-    // Limit the width of a word: few words do not fill the whole picture.
+    // Limit the width of a word, so that few words do not fill the whole picture.
     private var scale: Double { min(wordWidth, 64) / Double(BlockMap.wordBytes) }
 
     private func x(_ offset: Int64) -> Double { Self.left + Double(offset - map.window.lowerBound) * scale }
@@ -145,8 +145,8 @@ struct BlockPicture {
         return map.isLengthKnown ? "\(access) of \(sizeText(count))" : access
     }
 
-    // Offsets below the words. Labels that would overlap earlier ones are dropped; the order is the end, the access,
-    // then the others.
+    // Offsets below the words. A label that would overlap an earlier one is dropped. Order: the block's end, the
+    // access, all other offsets.
     private var ticks: String {
         let y = Self.rowTop + Self.rowHeight + 13
         let end = map.size

@@ -12,7 +12,7 @@ extension Finding {
         var frames: [Frame]
     }
 
-    /// The known events, newest first, in the order of text reports.
+    /// The events that are known, newest first, in the order of text reports.
     var events: [Event] {
         let thread = self.thread
         var name = thread.map { " by thread \($0.id)" } ?? ""

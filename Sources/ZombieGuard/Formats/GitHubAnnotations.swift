@@ -1,8 +1,8 @@
 // Writes findings as GitHub workflow commands, which GitHub shows as annotations of source lines.
 
-/// Writes findings as GitHub workflow commands, one line each, such as
-/// `::error file=Sources/Cart.swift,line=14,col=9,title=use-after-free (ZombieGuard)::message`. Findings that are
-/// `inferred`, or whose kind is less than an error, become `::warning`. Syntax and escapes:
+/// Writes findings as GitHub workflow commands, one line each, such as `::error
+/// file=Sources/Cart.swift,line=14,col=9,title=use-after-free (ZombieGuard)::message`. A finding becomes `::warning` if
+/// it is `inferred`, or if the level of its kind is below error. Syntax and escapes:
 /// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 public struct GitHubAnnotations: Sendable {
     private let files: FileURI
@@ -43,8 +43,8 @@ public struct GitHubAnnotations: Sendable {
         return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
     }
 
-    // The frame that a viewer should show first; if that is outside the workspace, the innermost frame of the same
-    // stack inside it.
+    // The frame that a viewer should show first. If it is outside the workspace: the innermost frame of the same stack
+    // that is inside.
     private func place(of finding: Finding) -> [String] {
         guard let primary = finding.primaryFrame else { return [] }
         let isOwn = { (frame: Finding.Frame) in

@@ -13,9 +13,10 @@ public struct HTMLReport {
         var count: Int { classes.reduce(0) { $0 + $1.findings.count } }
     }
 
-    /// A page with at most this many findings shows all of them expanded, a longer one only the first.
+    /// Maximum number of findings for which a page shows all findings expanded. A page with more findings shows only
+    /// the first one expanded.
     private static let openFindings = 3
-    /// Number of findings that get source excerpts; the limit keeps a page of thousands small.
+    /// Number of findings that get source excerpts. The limit keeps a page with thousands of findings small.
     private static let findingsWithSources = 200
     private static let mostTimelines = 6
 
@@ -30,7 +31,8 @@ public struct HTMLReport {
         sections = Self.sections(document.findings)
     }
 
-    // Kinds in the order of the runtime's table, then unknown ones; classes and findings in the order of the document.
+    // Kinds in the order of the runtime's table, followed by unknown kinds; classes and findings in the order of the
+    // document.
     private static func sections(_ findings: [Finding]) -> [Section] {
         var kinds = FindingKind.all.map(\.kind)
         var byKind: [Finding.Kind: [Finding]] = [:]

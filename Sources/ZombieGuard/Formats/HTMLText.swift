@@ -26,7 +26,8 @@ func points(_ value: Double) -> String {
     return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths < 0 ? "-" : "")\(abs(tenths) / 10).\(abs(tenths) % 10)"
 }
 
-/// Formats a size: "48 bytes", "1.5 KiB". The size is exact if that is short.
+/// Formats a size: "48 bytes", "12.5 KiB". Sizes below 4 KiB, and sizes below 10,000 bytes that are not a multiple of 1
+/// KiB, are exact.
 func sizeText(_ bytes: UInt64) -> String {
     if bytes < 10_000, bytes < 4096 || bytes % 1024 != 0 { return "\(bytes) byte\(bytes == 1 ? "" : "s")" }
     return binarySizeText(bytes)

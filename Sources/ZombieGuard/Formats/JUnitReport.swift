@@ -1,6 +1,6 @@
 // Writes reports as JUnit XML for continuous-integration servers: a test suite with a failed test for each finding.
 
-/// A report document as JUnit XML, in the form of Jenkins' `junit-10.xsd` and its relatives: one `testsuite` in
+/// A report document as JUnit XML, in the form of Jenkins' `junit-10.xsd` and similar schemas: one `testsuite` in
 /// `testsuites`. Each finding is a failed test. Without findings there is one passing test, since many servers reject a
 /// report without tests. Incomplete input becomes a test with an error.
 public struct JUnitReport: Sendable {
@@ -84,7 +84,7 @@ public struct JUnitReport: Sendable {
         test(name: name, of: suiteName, "      <error\(attribute("message", message)) type=\"\(type)\"/>\n")
     }
 
-    // Servers identify tests across runs by class and name. Both are therefore free of values that vary between runs;
+    // Servers identify tests across runs by class and name. So class and name contain no values that vary between runs;
     // the signature distinguishes two bugs in one function.
     private func test(_ finding: Finding, _ outcome: String) -> String {
         let signature = finding.signature ?? finding.computeSignature()

@@ -28,7 +28,7 @@ public struct ReportDocument: Sendable {
     public var suppressedCount: Int
     /// Samples of one or several processes, in any order.
     public var timeline: [TimelineSample]
-    /// The heading of the report; nil for the programs' names.
+    /// The heading of the report; nil to use the programs' names.
     public var title: String?
     /// Version of zguard that made the report.
     public var version: String
@@ -78,7 +78,7 @@ public struct ReportDocument: Sendable {
         return (findings.compactMap(\.program) + timeline.compactMap(\.program)).filter { seen.insert($0).inserted }
     }
 
-    /// Number of findings, equal ones included.
+    /// Number of findings, including equal ones.
     public var occurrences: Int { findings.reduce(0) { $0.addingSaturated($1.count) } }
 
     /// The command line, quoted for a shell.

@@ -12,7 +12,8 @@ public struct SARIFReport: Sendable {
     public init(_ document: ReportDocument) {
         self.document = document
         files = FileURI(root: document.sourceRoot)
-        // List all known kinds first, so that a rule has the same index in every report, then kinds of later versions.
+        // List all known kinds first, so that a rule has the same index in every report; append kinds of later
+        // versions.
         var kinds = FindingKind.all
         for finding in document.findings + document.suppressedFindings.map(\.finding)
         where !kinds.contains(where: { $0.kind == finding.kind }) {

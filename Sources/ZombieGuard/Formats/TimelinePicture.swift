@@ -19,17 +19,17 @@ struct TimelinePicture {
     private static let right = 988.0
     private static let top = 26.0
     private static let gap = 16.0
-    /// Limit on the points of a curve. With more samples, each group of adjacent ones is replaced by its maximum.
+    /// Limit on the points of a curve. With more samples, each group of adjacent samples is replaced by its maximum.
     private static let mostPoints = 500
     private static let mostMarks = 60
 
-    /// Nil without two samples of different times.
+    /// Nil unless there are two samples with different times.
     init?(_ samples: [TimelineSample], marks: [Mark]) {
         let sorted = samples.sorted { $0.time < $1.time }
         guard let first = sorted.first, let last = sorted.last, first.time < last.time else { return nil }
         let begin = min(first.time, marks.map(\.time).min() ?? first.time)
-        // Limit the axis to a quarter beyond the samples: a mark far outside, as after a clock change, would compress
-        // the curves.
+        // Limit the axis to a quarter beyond the samples: a mark far outside of the samples, as after a clock change,
+        // would compress the curves.
         let length = last.time.milliseconds - first.time.milliseconds
         let start = max(begin.milliseconds, first.time.milliseconds - length / 4)
         let latest = marks.map(\.time.milliseconds).max() ?? 0

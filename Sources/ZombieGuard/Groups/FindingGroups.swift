@@ -63,7 +63,7 @@ public struct FindingGroups: Sendable {
         } else if case .group(let index) = place, findings[index].stacks == Finding.Stacks(),
             finding.stacks != findings[index].stacks
         {
-            // The first finding of the group has no stacks: keep this one instead.
+            // The first finding of the group has no stacks: keep the new finding instead.
             sources.add(finding)
             finding.merge(findings[index])
             bytes += texts.share(&finding)
@@ -113,10 +113,10 @@ public struct FindingGroups: Sendable {
     /// Number of findings, including equal ones, without suppressed ones.
     public var occurrences: Int { findings.reduce(further) { $0.addingSaturated($1.count) } }
 
-    /// Number of distinct processes named by the findings; a lower bound if there are very many.
+    /// Number of distinct processes named by the findings; a lower bound if there are very many processes.
     public var processes: Int { sources.processes }
 
-    /// Number of distinct programs named by the findings; a lower bound if there are very many.
+    /// Number of distinct programs named by the findings; a lower bound if there are very many programs.
     public var programs: Int { sources.programs }
 
     /// "2 findings (1 double-free, 1 write-after-free)", "no findings (3 suppressed)".

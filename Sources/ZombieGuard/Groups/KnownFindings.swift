@@ -8,9 +8,9 @@ struct KnownFindings: Sendable {
         case further
     }
 
-    /// A hash of all parts of a finding that its names, signature and suppressions may depend on.
+    /// A hash of all parts of a finding on which its symbol names, signature and suppressions may depend.
     struct Identity: Hashable, Sendable {
-        // A 64-bit hash: in about one of 10^9 reports with 100,000 different findings, two of them collide.
+        // A 64-bit hash: with 100,000 different findings per report, a collision occurs in about one of 10^9 reports.
         private let hash: Int
 
         init(_ finding: Finding) {
@@ -43,7 +43,7 @@ struct KnownFindings: Sendable {
             hash = hasher.finalize()
         }
 
-        // The absolute address changes from run to run and is hashed only if the offset in the module is unknown.
+        // The absolute address changes between runs, so it is hashed only if the offset in the module is unknown.
         private static func combine(_ frame: Finding.Frame, _ hasher: inout Hasher) {
             var frame = frame
             if frame.offset != nil { frame.pc = Address(0) }
@@ -90,7 +90,8 @@ struct TextPool: Sendable {
     /// Replaces the finding's strings by pooled ones. Returns the approximate memory that the finding adds, in bytes.
     mutating func share(_ finding: inout Finding) -> Int {
         var bytes = MemoryLayout<Finding>.stride
-        // Short in every genuine report; counted because a hostile report may contain long ones.
+        // These strings are short in every genuine report. They are counted because a hostile report may contain long
+        // ones.
         let few = [
             finding.kind.rawValue, finding.access.rawValue, finding.confidence.rawValue, finding.thread?.name,
             finding.time,

@@ -1,6 +1,7 @@
-// Describes what is, or was, at an address of a guarded process.
+// Describes the current or former contents of an address of a guarded process.
 
-/// What is, or was, at an address of a guarded process: a block and its history, or the mapping of the address.
+/// Description of an address of a guarded process: the current or former block at the address and its history, or the
+/// mapping that contains it.
 public struct AddressHistory: Sendable {
     /// The schema of ``json``.
     public static let schema = "zguard.history/1"
@@ -11,7 +12,7 @@ public struct AddressHistory: Sendable {
         case block
         /// A trap word: the address stands for a part of a freed Swift or C++ object.
         case trap
-        /// In the guarded heap, where there was never a block, or its record is gone.
+        /// In the guarded heap, where no block ever was, or its record no longer exists.
         case unused
         /// Not an address, but a value at or near the runtime's fill pattern.
         case fill
@@ -33,11 +34,11 @@ public struct AddressHistory: Sendable {
             case classPointer = "class pointer"
             /// The object's second word.
             case referenceCount = "reference count"
-            /// Stored properties, in the words that follow.
+            /// Stored properties, in the words behind the first two.
             case contents
         }
 
-        /// The replaced part of the object.
+        /// The part of the object that the trap word replaced.
         public var part: Part
         /// Distance of the address from the trap word.
         public var offset: Int64
@@ -65,8 +66,9 @@ public struct AddressHistory: Sendable {
     public var address: Address
     /// The kind of the address.
     public var what: What
-    /// The block of ``What/block``, of ``What/trap`` if the object is known, and the empty slot of ``What/unused``.
-    /// `state` may also be `freeing`. `offset` is negative before the block, and may exceed its size.
+    /// For ``What/block``: the block. For ``What/trap``: the object if it is known. For ``What/unused``: the empty
+    /// slot. `state` may also be `freeing`. `offset` is negative in front of the block, and may exceed the block's
+    /// size.
     public var block: Finding.Block?
     /// Whether the block is isolated: has pages of its own, followed by a guard page.
     public var isFenced = false
@@ -84,7 +86,7 @@ public struct AddressHistory: Sendable {
     public var trap: Trap?
     /// The mapping of the address; nil if it is unmapped.
     public var place: Place?
-    /// The stacks of the block. `access` is the address itself if it is in a mapped file.
+    /// The stacks of the block. If the address is in a mapped file, `access` has one frame for the address itself.
     public var stacks = Finding.Stacks()
     /// The last retains and releases of a Swift object, newest first, if they are recorded.
     public var changes: [Finding.CountChange] = []
@@ -102,7 +104,7 @@ public struct AddressHistory: Sendable {
     ///
     /// - Parameter symbolicator: the source of symbols.
     public mutating func symbolicate(with symbolicator: Symbolicator) {
-        // The symbolicator takes findings only: a temporary one carries block, stacks and changes.
+        // The symbolicator accepts only findings, so a temporary finding carries block, stacks and changes.
         var carrier = Finding(kind: .useAfterFree, block: block, stacks: stacks)
         carrier.history = changes
         let named = symbolicator.symbolicate(carrier)

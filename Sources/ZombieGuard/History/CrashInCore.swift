@@ -1,4 +1,4 @@
-// Extracts a crash from a core file: signal, threads, and what was at the fault address.
+// Extracts a crash from a core file: signal, threads, and the block or mapping at the fault address.
 
 import CUnwind
 import CZombie
@@ -25,7 +25,8 @@ public struct CrashInCore {
     }
 
     /// The finding for the crash, not symbolicated. If the process was guarded and its heap explains the fault address,
-    /// it describes that block. Signals other than SIGSEGV and SIGBUS give the kind ``Finding/Kind/crash``.
+    /// the finding describes the block there. Signals other than SIGSEGV and SIGBUS give the kind
+    /// ``Finding/Kind/crash``.
     ///
     /// - Returns: a raw finding, and notes about what could not be read.
     public func finding() -> (finding: Finding, notes: [String]) {
@@ -69,9 +70,9 @@ public struct CrashInCore {
 
     private enum Context { case same, another }
 
-    // Whether the runtime's last finding explains this crash: same process, same signal. `same`: the access stack
-    // begins at the pc of the crashed thread. `another`: an earlier fault or misuse, after which its handler, the
-    // runtime or abort raised this signal.
+    // Relation of the runtime's last finding to this crash, if both have the same process and signal. `same`: the
+    // access stack begins at the pc of the crashed thread. `another`: an earlier fault or misuse, after which its
+    // handler, the runtime or abort raised this signal.
     private func isEnd(_ finding: Finding, _ source: HeapSource?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }
@@ -87,7 +88,7 @@ public struct CrashInCore {
         return isHere && finding.detail["signal"] == name ? .same : nil
     }
 
-    // A call of an invalid address: unwind from the caller. The invalid pc is the first frame, unless it is 0.
+    // A call of an invalid address: unwind from the caller. The invalid pc becomes the first frame, unless it is 0.
     private func stackOfFault(_ unwinder: StackUnwinder) -> [Finding.Frame] {
         var registers = core.threads[0].registers
         let pc = registers[Int(ZG_THREAD_PC)]

@@ -56,14 +56,14 @@ struct HeapLookup {
     /// Whether the process runs during the lookup.
     let isRunning: Bool
 
-    /// Rereads of a record that changes, and below the total number of pauses for all records.
+    /// Maximum number of times that a changing record is read. `patience` limits the pauses for all records together.
     private static let attempts = 8
     private let patience = Patience()
 
     private final class Patience {
         private var pauses = 1000
 
-        /// False if the pauses are used up.
+        /// Pauses briefly. Returns false if the allowed pauses are used up.
         func pause() -> Bool {
             guard pauses > 0 else { return false }
             pauses -= 1
@@ -129,7 +129,8 @@ struct HeapLookup {
         return .block(follower(of: record, before: address, entry) ?? record)
     }
 
-    // A guard page between isolated blocks belongs to the nearer one. Returns the block behind; nil: the one in front.
+    // A guard page between two isolated blocks belongs to the nearer block. Returns the block behind the page, or nil
+    // if the block in front is nearer.
     private func follower(of record: BlockRecord, before address: UInt64, _ entry: UInt64) -> BlockRecord? {
         let end = record.start &+ record.size
         guard record.isFenced, address >= record.start, address - record.start >= record.room, address >= end,
@@ -179,7 +180,7 @@ struct HeapLookup {
             guard let again = read() else { return nil }
             let isSame = again.isSame(as: record)
             record = again
-            // `freeing` is a brief state, unless the process was stopped in it.
+            // `freeing` is a short-lived state, unless the process was stopped in it.
             if isSame, record.state != zg_state_freeing { return record }
             if isSame, attempt == Self.attempts - 1 { return record }
             if !patience.pause() { break }
@@ -200,7 +201,8 @@ struct HeapLookup {
         return Trap(part: place.part, offset: place.offset, objects: objects(at: place))
     }
 
-    // With the largest trap regions, at most 256 slots of 16 bytes share a trap word; with smaller ones, more do.
+    // With the largest trap regions, at most 256 slots of 16 bytes share a trap word; with smaller regions, more slots
+    // share one.
     private static let mostObjects = 256
     private static let mostLooks = 1 << 16
 

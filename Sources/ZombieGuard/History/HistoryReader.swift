@@ -3,7 +3,7 @@
 import CZombie
 import Glibc
 
-/// Looks up what is, or was, at addresses of a guarded process. Not thread-safe.
+/// Looks up addresses of a guarded process, and describes their current and former contents. Not thread-safe.
 public struct HistoryReader {
     private let source: HeapSource
     private let lookup: HeapLookup
@@ -57,7 +57,8 @@ public struct HistoryReader {
 
     private mutating func describe(_ record: BlockRecord, offset: Int64, in history: inout AddressHistory) {
         let block = record.block
-        // The process runs meanwhile. Accept the names of a live object only if its record is unchanged afterwards.
+        // The process may run during the lookup. Accept the names of a live object only if its record is unchanged
+        // afterwards.
         var found: Finding.Block?
         for _ in 0..<3 where found == nil {
             let seen = named(record, offset: offset)
@@ -118,7 +119,8 @@ public struct HistoryReader {
     // Death records hold bits 20 to 51 of the processor's clock.
     private func timeOfDeath(_ death: zg_death) -> UInt64? {
         let first = lookup.layout.firstTime
-        // A core file has only the clock's last recorded reading; the block may have been freed after it.
+        // A core file has only the last recorded reading of the clock; the block may have been freed after that
+        // reading.
         let last = source.isRunning ? zg_layout_time_now() : lookup.layout.lastTime
         guard death.time != 0, last.ns > first.ns, last.ticks > first.ticks else { return nil }
         let shift = UInt64(ZG_TIME_SHIFT)
@@ -127,7 +129,7 @@ public struct HistoryReader {
         let nanoseconds =
             units * Double(UInt64(1) << shift) * Double(last.ns - first.ns) / Double(last.ticks - first.ticks)
         let time = Double(last.ns - first.ns) + nanoseconds
-        // Tolerate 1 s before the start of the process: the clock rate is only an estimate.
+        // Tolerate a time up to 1 s before the start of the process: the clock rate is only an estimate.
         return time < -1e9 || time > 1e18 ? nil : first.ns &+ UInt64(max(0, time))
     }
 
@@ -177,7 +179,7 @@ public struct HistoryReader {
         }
     }
 
-    // A fill pattern read as a pointer, plus an offset of less than 64 KiB.
+    // Whether the address is a fill pattern read as a pointer, plus an offset of less than 64 KiB.
     private static func isFill(_ address: UInt64) -> Bool {
         let near: UInt64 = 1 << 16
         return [ZG_FILL_FREED, ZG_FILL_NEW].contains { byte in

@@ -34,7 +34,8 @@ final class FindingWatcher: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isAdded = state.withLock { state in
-                    // Check again under the lock: a finding or cancellation since the caller's check woke nobody.
+                    // Check again under the lock: a finding or cancellation since the caller's check did not wake this
+                    // task.
                     if Task.isCancelled || count() > number { return false }
                     if !state.hasThread {
                         guard startThread() else { return false }
@@ -74,7 +75,7 @@ final class FindingWatcher: Sendable {
             }
             for continuation in ready { continuation.resume() }
             if isEnd { return }
-            // Time out after 500 ms: a cancellation does not change the word, so that its wake-up may be lost.
+            // Time out after 500 ms: a cancellation does not change the futex word, so its wake-up may be lost.
             zg_system_futex_wait_private(word, seen, 500)
         }
     }

@@ -2,8 +2,8 @@
 
 /// The findings of this process, as they are made. See ``ZombieGuard/findings``.
 ///
-/// Several tasks may iterate; each sees every finding. The runtime keeps the last 256 KiB of findings: a slow task
-/// misses older ones.
+/// Several tasks may iterate; each task sees every finding. The runtime keeps the last 256 KiB of findings: a slow task
+/// misses older findings.
 public struct Findings: AsyncSequence, Sendable {
     /// The first finding of the sequence.
     public enum Start: Hashable, Sendable {

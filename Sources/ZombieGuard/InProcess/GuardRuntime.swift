@@ -59,7 +59,7 @@ package final class GuardRuntime: @unchecked Sendable {
         return try work()
     }
 
-    /// The same for processes that may not be guarded.
+    /// Like the instance method of the same name, for processes that may not be guarded.
     package static func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
         guard let current else { return try work() }
         return try current.aside(work)
@@ -152,7 +152,7 @@ package final class GuardRuntime: @unchecked Sendable {
         return starts
     }
 
-    /// The block that is, or was, at an address; nil if the guarded heap has no record of one.
+    /// The current or former block at an address; nil if the guarded heap has no record of one.
     func record(at address: Address) -> ZombieRecord? { aside { recordOfBlock(at: address) } }
 
     private func recordOfBlock(at address: Address) -> ZombieRecord? {
@@ -221,7 +221,7 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// Calls a runtime function that writes a text; nil if it has none. Grows the buffer as needed.
+    /// Calls a runtime function that writes a text; nil if there is no text. Grows the buffer as needed.
     private func text(_ write: (UnsafeMutablePointer<CChar>?, UInt64) -> UInt64) -> Data? {
         var capacity = 16 << 10
         while true {

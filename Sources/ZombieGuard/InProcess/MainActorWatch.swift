@@ -70,7 +70,7 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// Blocking variant of `begin`. Useless on the main thread, which then cannot answer.
+    /// Blocking variant of `begin`. Useless on the main thread, which cannot answer while it is blocked.
     package func beginNow() {
         for _ in 0..<Self.firstMilliseconds where state.withLock({ !$0.isServed }) { usleep(1000) }
     }
@@ -132,14 +132,16 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// Sleeps. Returns the excess over the expected time, in which the whole process did not run (SIGSTOP, overload).
+    /// Sleeps. Returns the time that the sleep took longer than expected: the whole process did not run (SIGSTOP,
+    /// overload).
     private func rest(_ milliseconds: UInt64) -> UInt64 {
         let before = MonotonicTime.milliseconds
         _ = news.wait(timeout: .now() + .milliseconds(Int(milliseconds)))
         return (MonotonicTime.milliseconds - before).subtractingClamped(3 * milliseconds + 10)
     }
 
-    /// Waits for the answer to a ping. Returns the stall until then; nil if it was shorter than the limit.
+    /// Waits for the answer to a ping. Returns the stall that ended with the answer; nil if it was shorter than the
+    /// limit.
     private func wait(for question: Int) -> StallEvent? {
         let asked = MonotonicTime.milliseconds
         var time = BusyTime(now: asked)

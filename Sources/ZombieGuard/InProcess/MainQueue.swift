@@ -4,9 +4,10 @@ import CSystem
 import Glibc
 
 /// Tracks the thread that serves the main queue. After `dispatchMain()`, as in every program with an asynchronous main,
-/// workers take turns. The queue's state holds the kernel's id of its owner in the low 30 bits of a word
-/// (DLOCK_OWNER_MASK in libdispatch's shims/lock.h, Swift 5.5 to 6.3). The offset of that word is learned on the
-/// serving thread. If it is not found, the thread that served the queue last counts.
+/// several threads of Dispatch's pool take turns. The queue's state holds the kernel's id of its owner in the low 30
+/// bits of a word (DLOCK_OWNER_MASK in libdispatch's shims/lock.h, Swift 5.5 to 6.3). The offset of that word is
+/// learned on the serving thread. If the offset is not found, the thread that last served the queue is assumed to be
+/// the owner.
 struct MainQueue {
     /// nil until the queue has been served.
     private(set) var lastServer: Int32?
@@ -24,14 +25,15 @@ struct MainQueue {
         return Int32(bitPattern: zg_system_load(word + place) & ownerBits)
     }
 
-    /// Records the calling thread. Call on the thread that serves the queue, or that keeps it from being served.
+    /// Records the calling thread. Call on the thread that serves the queue, or on the thread that prevents the queue
+    /// from being served.
     mutating func isServed() {
         let thread = zg_system_thread_id()
         lastServer = thread
         for place in 0..<Self.words where Self.owner(at: place) != thread { places &= ~(1 << UInt32(place)) }
     }
 
-    /// The thread that serves the queue now; nil if there is none, or was never one.
+    /// The thread that serves the queue now; nil if no thread serves it, or none ever did.
     var server: Int32? {
         guard lastServer != nil, let place = (0..<Self.words).first(where: { places >> UInt32($0) & 1 != 0 }) else {
             return lastServer

@@ -19,9 +19,9 @@
 ///
 /// Time in which the thread waits for a processor does not count.
 public struct StallMonitor: AsyncSequence, Sendable {
-    /// What counts as a stall.
+    /// Conditions that make a delay a stall.
     public struct Rule: Hashable, Sendable {
-        /// The main queue does not answer for longer than this.
+        /// Duration for which the main queue must have failed to answer.
         public var over: Duration
         /// Number of such delays within ten seconds.
         public var times: Int

@@ -37,7 +37,7 @@ public enum ZombieGuard {
         GuardRuntime.current?.annotate(name, value?.description)
     }
 
-    /// How many blocks and allocation stacks of this process were watched so far, and why not more.
+    /// The coverage of this process so far: how many blocks and allocation stacks were watched, and why not more.
     ///
     /// - Throws: ``ZombieGuardError/inactive`` if the process is not guarded.
     public static var coverage: Coverage {
@@ -123,7 +123,7 @@ public enum ZombieGuard {
         Findings(runtime: GuardRuntime.current, since: start)
     }
 
-    /// Checks now, and not only before reuse, whether freed memory was written.
+    /// Checks now whether freed memory was written; otherwise it is checked before its reuse.
     ///
     /// - Returns: The number of new findings.
     /// - Throws: ``ZombieGuardError/inactive`` if the process is not guarded.

@@ -1,6 +1,6 @@
 // Records of freed blocks, and of blocks that refer to a block.
 
-/// A freed block: what it was, and where it was freed and allocated.
+/// A freed block: the object that it held, and where it was freed and allocated.
 public struct ZombieRecord: Hashable, Sendable {
     /// The class of the object, such as `Shop.Cart` or `Shop.Box<Swift.Int>`; nil if the block was not an object of a
     /// known class.

@@ -26,7 +26,7 @@ enum CxxName {
             name.owner = String(path[..<separator])
             name.member = String(text[path.index(separator, offsetBy: 2)...])
         }
-        // Functions of the Swift runtime have long template arguments that do not help a reader.
+        // Functions of the Swift runtime have long template arguments, which do not help a reader.
         if path.hasPrefix("swift::") { name.readable = withoutTemplateArguments(path) }
         return name
     }
@@ -38,7 +38,7 @@ enum CxxName {
         while let first = scanner.rest.first {
             if first == "<", !isOpen {
                 if scanner.takeBracket() != nil { continue }
-                // An unbalanced bracket: do not search for the end of later ones, either.
+                // An unbalanced bracket: do not search for the end of later brackets, either.
                 isOpen = true
             }
             text.append(first)

@@ -4,7 +4,7 @@
 /// Computes the bound without a full parser: each back reference counts as the longest part completed so far, and a
 /// letter with several meanings counts as the longest one.
 struct DemangledSize {
-    /// Length of the longest text that a demangler writes for any other letter.
+    /// Maximum length of the text that a demangler writes for any other letter.
     private static let word = 64
     private static let mostTimes = 4096
 
@@ -66,7 +66,7 @@ struct DemangledSize {
                 at += 2
                 while "ORPKV".utf8.contains(next) { at += 1 }
                 if next == UInt8(ascii: "T") {
-                    // A whole pack is no longer than the arguments that it consists of.
+                    // A whole pack is no longer than its arguments together.
                     add(longest.addingSaturated(name.count), times: times)
                     at += 1
                 } else {
@@ -89,8 +89,9 @@ struct DemangledSize {
 
     // MARK: Swift
 
-    // Source: Mangling.rst of the Swift compiler. Identifiers are skipped while their bounds are certain. They are not
-    // after a thunk, whose arguments are letters and digits, nor after an "A" that may be part of another operator.
+    // Source: Mangling.rst of the Swift compiler. Identifiers are skipped while it is certain where they end. That is
+    // uncertain after a thunk, whose arguments are letters and digits, and after an "A" that may be part of another
+    // operator.
     private mutating func swift() -> Int {
         let longestWord = name.split(whereSeparator: Self.isDigit).map(\.count).max() ?? 0
         var isCertain = true
@@ -118,7 +119,7 @@ struct DemangledSize {
         return total
     }
 
-    // "AbC": several back references, each with an optional repeat count. The last one is a capital letter.
+    // "AbC": several back references, each with an optional repeat count. A capital letter is the last back reference.
     private mutating func references() {
         while at < name.count {
             let times = number()

@@ -3,12 +3,13 @@
 import CSystem
 import Glibc
 
-// Limits: no real symbol is longer, and the demanglers' use of stack and memory grows with the length.
+// Limits of input and output: no real symbol is longer, and the demanglers' use of stack and memory grows with the
+// length.
 private let longestMangledName = 8192
 private let longestDemangledName = 4 << 20
 
 /// The source form of a mangled C++ or Swift name; `name` itself if it is not mangled, or if its source form could
-/// exceed 4 MiB, as symbols of untrusted files and reports can.
+/// exceed 4 MiB, which symbols of untrusted files and reports may do.
 ///
 /// - Parameter name: a symbol.
 /// - Returns: the name as in source code.

@@ -11,7 +11,7 @@ func rustName(_ symbol: String) -> String? {
 
 private struct RustPath {
     static let longest = 4096
-    // Limits, because back references can make a name of any length.
+    // Limits, because back references can produce a name of any length.
     private static let deepest = 64, mostSteps = 4096
 
     private let bytes: [UInt8]
@@ -22,7 +22,7 @@ private struct RustPath {
 
     mutating func name() -> String? {
         let name = path()
-        // The path may be followed by the instantiating crate, and by suffixes of other tools.
+        // The name of the instantiating crate, and suffixes of other tools, may follow the path.
         let isWhole = at == bytes.count || "CB.$".utf8.contains(next)
         return hasFailed || !isWhole || name.isEmpty ? nil : name
     }

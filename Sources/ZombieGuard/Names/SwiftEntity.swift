@@ -16,7 +16,7 @@ struct SwiftEntity {
     /// Argument labels, such as `(_:to:)`; empty for variables.
     private var arguments = ""
     private var accessor: Substring?
-    /// Readable name of the function to which the entity, or its enclosing type, is local.
+    /// If the entity or its enclosing type is local to a function: readable name of that function.
     private var context: String?
     /// Unparsed text of the enclosing function or type; nil if the entity is not local.
     private var outer: Substring?
@@ -30,7 +30,7 @@ struct SwiftEntity {
         if let outer { adopt(outer, depth) }
     }
 
-    // Parses all but the context, which does not affect whether the entity is a local type.
+    // Parses everything but the context, which does not affect whether the entity is a local type.
     private init?(withoutContext text: Substring) {
         var scanner = NameScanner(text)
         isStatic = scanner.skip("static ")

@@ -2,7 +2,8 @@
 // entity.
 
 enum SwiftName {
-    /// Modules of the toolchain. Stack traces keep their module names, to tell their code from the program's.
+    /// Modules of the toolchain. Stack traces keep these module names, to distinguish the toolchain's code from the
+    /// program's.
     static let libraryModules: Set<Substring> = [
         "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Observation", "Distributed",
         "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
@@ -26,7 +27,7 @@ enum SwiftName {
             if let inside = wrapper(text) { return parse(inside, depth: next) }
         }
         if text.hasPrefix("merged ") {
-            // One body was merged from several similar functions, so the member is unknown.
+            // The linker merged several similar functions into one body, so the member is unknown.
             var name = parse(text.dropFirst("merged ".count), depth: next)
             name.readable = "merged " + name.readable
             name.role = .helper

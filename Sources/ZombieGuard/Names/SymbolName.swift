@@ -28,7 +28,7 @@ struct SymbolName: Hashable {
         self.role = role
     }
 
-    // Longer names are not parsed: no one reads them.
+    // Longer names are not parsed: nobody reads them.
     private static let longest = 1 << 16
 
     /// Parses a symbol, mangled or not.

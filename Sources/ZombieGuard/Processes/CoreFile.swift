@@ -20,7 +20,7 @@ public final class CoreFile: MemoryReader {
     /// Path of the program's executable; nil if the notes do not tell.
     let program: String?
     let processID: Int
-    /// Author of the file's contents. Files that the core file names are opened with the rights of this user at most.
+    /// User who wrote the file. Files that the core file names are opened with no more rights than this user has.
     package let author: Author
 
     private static let headerSize = 64
@@ -66,8 +66,8 @@ public final class CoreFile: MemoryReader {
         segments = headers.filter { $0.type == ELFImage.SegmentType.load && $0.end > $0.address }
             .sorted { $0.address < $1.address }
         mappings = notes.mappings(of: segments)
-        // With a pipe in core_pattern, root may own the core file of any user's process: limit its rights to that
-        // user's.
+        // With a pipe in core_pattern, root may own the core file of any user's process: use only the rights of that
+        // process's user.
         author = Author(of: stored).limited(by: notes.user.map { Author(user: $0) } ?? .own)
         files = MappedFiles(mappings: notes.files, coreTime: status.st_mtim, author: author, program: program)
     }
@@ -177,8 +177,8 @@ public final class CoreFile: MemoryReader {
         throw .notGuarded(path, isCutOff: isCutOff)
     }
 
-    // Find the page by the name of its mapping. Without names in the core file, search the starts of pages for the
-    // magic number.
+    // Find the page by the name of its mapping. If the core file has no names, search the starts of pages for the magic
+    // number.
     private func pageCandidates() -> [UInt64] {
         let named = mappings.filter { $0.path.hasPrefix(StatisticsPageFile.name) }.map(\.start)
         if !named.isEmpty { return named }

@@ -123,7 +123,7 @@ struct CoreNotes {
         files.sort { $0.start < $1.start }
     }
 
-    /// Replaces the path of the executable, the file mapped at the entry point, for one that has moved.
+    /// If the executable (the file mapped at the entry point) has moved, replaces its path by the new path.
     mutating func replaceProgram(by path: String) {
         guard let old = program else { return }
         for index in files.indices where files[index].path == old { files[index].path = path }

@@ -21,7 +21,7 @@ package final class CrashRequests {
         var words: String?
     }
 
-    /// Why only the stack of the dying thread can be shown; nil if all stacks can.
+    /// The reason why only the stack of the dying thread can be shown; nil if all stacks can be.
     package static var obstacle: String? {
         SystemCallFilters.forbidsTracing ? "a filter of system calls (seccomp) forbids ptrace" : StackUnwinder.obstacle
     }
@@ -35,7 +35,8 @@ package final class CrashRequests {
         self.page.contents.pointee.collector.pid = UInt32(getpid())
     }
 
-    /// Stops answering. Processes that wait for an answer, and later ones, continue without it.
+    /// Stops answering. Processes that wait for an answer continue without an answer, and so do processes that ask
+    /// later.
     package func close() { zg_system_store(page.place(of: \.collector.pid), 0) }
 
     /// Answers the request of the message's sender, about the sender itself. A process resends its message until the
@@ -118,7 +119,7 @@ package final class CrashRequests {
         result.threads = threads(of: process, dying, registers, stopped, memory)
     }
 
-    /// Registers of the dying thread; nil if only those of a frame are known.
+    /// Registers of the dying thread; nil if only those of a published function's caller are known.
     private static func registers(_ dying: zg_dying_process) -> [UInt64]? {
         if dying.has_few_registers != 0 { return nil }
         var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
@@ -166,8 +167,8 @@ extension Finding {
         if let own = threads.firstIndex(where: \.hasFaulted) {
             threads[own].id = thread?.id ?? threads[own].id
             threads[own].name = threads[own].name ?? thread?.name
-            // Keep the longer stack: libunwind follows frame pointers through JIT code, the runtime recovers from calls
-            // to invalid addresses.
+            // Keep the longer stack: libunwind follows frame pointers through JIT code, and the runtime recovers from
+            // calls to invalid addresses.
             if threads[own].stack.count >= stacks.access.count {
                 stacks.access = threads[own].stack
             } else {

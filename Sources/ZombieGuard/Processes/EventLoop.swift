@@ -1,5 +1,5 @@
 // Decides whether a thread runs an event loop, on which others depend, or executes a sequence of steps. A compiler
-// driver, for example, waits for its children now and then, but holds up nobody while it compiles.
+// driver, for example, waits for its children from time to time, but no client waits while it compiles.
 
 import CZombie
 import Glibc
@@ -15,7 +15,7 @@ struct EventLoop {
     enum Evidence {
         /// The process has a listening socket.
         case listens
-        /// The thread waits for timers, or for input from pipes, terminals and the like, not for its children.
+        /// The thread waits for timers, or for input from pipes, terminals and similar files, and not for its children.
         case timers, comings
     }
 
@@ -24,7 +24,8 @@ struct EventLoop {
     /// Clients may wait for this thread, even if the program then exits by itself.
     var listens: Bool { evidence == .listens }
 
-    /// Records that the thread waits, now and at the previous look. Reads nothing more once ``idleEnough`` is reached.
+    /// Records that the thread waits now and waited at the previous look. Reads nothing more once ``idleEnough`` is
+    /// reached.
     mutating func waits(_ thread: UInt32, of process: Int, now: UInt64) {
         guard idleMilliseconds < Self.idleEnough, Self.children(of: thread, in: process).isEmpty else { return }
         // After a longer pause between looks, the time in between is unknown: count at most `longestIdle`.

@@ -6,7 +6,7 @@ import CZombie
 struct FreedContents {
     /// Words 0 and 1 of a zombie; nil: the block holds the fill only.
     private var head: (UInt64, UInt64)?
-    /// Word 2 of a zombie, and the difference between successive words from there on.
+    /// Word 2 of a zombie, and the difference between successive words behind it.
     private var word = FreedContents.fill
     private var step: UInt64 = 0
 
@@ -71,7 +71,7 @@ struct FreedContents {
     /// First and last differing byte, relative to the slice; nil if all bytes match. `offset` is the slice's distance
     /// from the block's start.
     func changes(in contents: ArraySlice<UInt8>, from offset: UInt64 = 0) -> ClosedRange<Int>? {
-        // Most blocks hold the fill only: compare with one byte.
+        // Most blocks hold only the fill: compare with one byte.
         if head == nil || (offset >= 16 && step == 0) {
             guard let first = contents.withUnsafeBytes({ $0.firstIndex { $0 != usual } }),
                 let last = contents.lastIndex(where: { $0 != usual })

@@ -18,8 +18,8 @@ struct GoPanic {
     private static let kindOffset: UInt64 = 23
     private static let kindBits: UInt8 = 31, longest = 2048
 
-    /// `registers` are those of the fatal signal, by DWARF number. Nil if the thread runs no goroutine, or has no panic
-    /// with a printable value.
+    /// `registers` are the registers at the fatal signal, by DWARF number. Nil if the thread runs no goroutine, or has
+    /// no panic with a printable value.
     init?(registers: [UInt64], in memory: any MemoryReader) {
         func word(_ address: UInt64) -> UInt64? { memory.record(UInt64.self, at: address) }
         let goroutine = registers[Int(ZG_THREAD_GOROUTINE)]
@@ -34,7 +34,7 @@ struct GoPanic {
         message = "panic: " + text
     }
 
-    /// Formats strings and integers, by the numbers of reflect.Kind. For other values Go itself prints an address only.
+    /// Formats strings and integers, by the numbers of reflect.Kind. For other values Go itself prints only an address.
     private static func text(ofKind kind: UInt8, at place: UInt64, in memory: any MemoryReader) -> String? {
         func value<Value: BitwiseCopyable & CustomStringConvertible>(_ type: Value.Type) -> String? {
             memory.record(type, at: place)?.description

@@ -56,8 +56,8 @@ public struct GuardedProcess: Sendable {
             throw found.hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
         }
         self.page = page
-        // Between vfork and exec a child shares its parent's memory, statistics page included, and is not a guarded
-        // process.
+        // Between vfork and exec, a child shares its parent's memory, including the statistics page. Such a child is
+        // not a guarded process.
         guard try readPage(in: folder).pid == folder.innermostID else { throw .notGuarded(processID) }
     }
 
@@ -100,8 +100,8 @@ public struct GuardedProcess: Sendable {
         return folder
     }
 
-    /// Author of the process's statements. The process names its modules' files, and their debug information names
-    /// sources.
+    /// The user whose rights limit what the process's data can name: its modules' files, and source files named by
+    /// their debug information.
     package var author: Author { Author(of: try? folder()) }
 
     private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {

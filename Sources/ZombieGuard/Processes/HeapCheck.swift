@@ -36,8 +36,8 @@ public struct HeapCheck {
     /// call.
     private static let longestGap: UInt64 = 4096
     private static let suspectsAtOnce = 256
-    // Limit of findings. Late writes come from a few places in a program; a corrupt heap may show any number of
-    // changes.
+    // Limit of findings. Writes to freed memory come from a few places in a program, but a corrupt heap may show any
+    // number of changes.
     private static let mostFindings = 500
 
     /// Opens the heap of a process.
@@ -57,7 +57,7 @@ public struct HeapCheck {
         filledAtMost = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
     }
 
-    /// What the check left out, one line each, with control characters escaped.
+    /// Parts of the heap that the check left out, one line each, with control characters escaped.
     public var notes: [String] {
         source.notes
             + (isFull ? ["the heap has more changed blocks than the \(Self.mostFindings) that are shown here"] : [])
@@ -90,7 +90,7 @@ public struct HeapCheck {
         }
     }
 
-    // One call reads adjacent slots.
+    // Reads adjacent slots with one call.
     private mutating func verify(
         _ blocks: [zg_block], first: UInt64, of sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void
     ) {
@@ -166,8 +166,8 @@ public struct HeapCheck {
     ) -> (offset: UInt64, length: UInt64)? {
         let filled = filledLength(span.size)
         var offset: UInt64 = 0
-        // If the block claims to be larger than the memory of the process, the memory reader ends the loop: it returns
-        // nothing once its budget is spent.
+        // If the block claims to be larger than the memory of the process, the loop ends when the memory reader's
+        // budget is spent: it then returns nothing.
         while offset < filled {
             let length = min(Self.bytesAtOnce, filled - offset)
             let contents = memory.read(at: span.start &+ offset, upTo: Int(length))
@@ -242,8 +242,8 @@ public struct HeapCheck {
 
     // MARK: Red zones of live blocks
 
-    // The red zone behind the block extends to the end of its pages. In front, the runtime fills at most ZG_LEAD_MOST
-    // bytes.
+    // The red zone behind the block extends to the end of its pages. In front of the block, the runtime fills at most
+    // ZG_LEAD_MOST bytes.
     private mutating func verifyGaps(of span: zg_span, _ record: UInt64, _ report: (Finding) -> Void) {
         let page = layout.fenced.pageSize
         let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page

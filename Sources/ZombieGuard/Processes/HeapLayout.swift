@@ -43,7 +43,7 @@ struct HeapLayout: Sendable {
         func contains(_ address: UInt64) -> Bool { address &- start < size }
     }
 
-    /// Address space of the windows, in which each page has its own record: of the block that is there, or was last.
+    /// Address space of the windows, in which each page has its own record of its current or last block.
     struct Windows: Sendable {
         var start: UInt64
         var size: UInt64
@@ -75,7 +75,7 @@ struct HeapLayout: Sendable {
     /// Table of classes. Each word is a metadata pointer with the language in its low bits.
     var classTable: UInt64
     var classTableCount: UInt64
-    /// Pairs of processor ticks and time of day: at the start, and at the last finding or look at memory.
+    /// Pairs of processor ticks and time of day: at the start, and at the last finding or check of memory pressure.
     var firstTime: zg_layout_time
     var lastTime: zg_layout_time
     /// Trap regions, as input of the runtime's own decoder; nil if there are none or their shifts are out of range.
@@ -134,8 +134,8 @@ struct HeapLayout: Sendable {
 
 extension zg_block {
     var state: UInt32 { header & 0xff }
-    /// Quarantined, and its contents are still the fill. False for zombies whose contents were restored after a finding
-    /// (on_finding=continue), and for blocks with pages that were never touched.
+    /// Whether the block is quarantined and its contents are still the fill. False for zombies whose contents were
+    /// restored after a finding (on_finding=continue), and for blocks with pages that were never touched.
     var isQuarantined: Bool {
         state == zg_state_quarantined.rawValue && header & (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_SPARSE) == 0
     }

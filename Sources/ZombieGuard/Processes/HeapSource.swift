@@ -11,8 +11,8 @@ public struct HeapSource {
 
     let memory: any MemoryReader
     let mappings: [Mapping]
-    /// What could not be read: mapped files that have changed since, or blocks beyond the read budget. One line each,
-    /// with control characters escaped.
+    /// Data that could not be read: mapped files that have changed since, or blocks beyond the read budget. One line
+    /// each, with control characters escaped.
     public var notes: [String] {
         if !hasMore {
             return [
@@ -22,7 +22,7 @@ public struct HeapSource {
         return (memory as? CoreFile)?.notes ?? []
     }
 
-    /// False once the read budget is spent: then reads return nothing.
+    /// False once the read budget is spent: reads then return nothing.
     var hasMore: Bool { !((memory as? ProcessMemory)?.isExhausted ?? false) }
 
     init(statistics: Statistics, memory: any MemoryReader, mappings: [Mapping], isRunning: Bool) {

@@ -2,7 +2,7 @@
 
 import CZombie
 
-/// The last finding of a guarded program, what its threads wrote to standard error, and its annotations.
+/// The last finding of a guarded program, the text that its threads wrote to standard error, and its annotations.
 struct KeptText {
     private let places: zg_layout_kept
     private let memory: any MemoryReader

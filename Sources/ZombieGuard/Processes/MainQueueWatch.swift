@@ -67,7 +67,7 @@ struct MainQueueWatch {
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
 
     /// Milliseconds until the next look; nil if the regular interval is enough. The interval is short while an item may
-    /// hold up the queue: at a longer one, a series of short items looks like one long item.
+    /// hold up the queue: with a longer interval, a series of short items would look like one long item.
     func pause(now: UInt64) -> UInt64? {
         if isOfMain { return nil }
         guard let holdUp, !holdUp.isSaid, now - holdUp.since >= Self.suspectMilliseconds else { return 10 }
@@ -94,7 +94,8 @@ struct MainQueueWatch {
         return State(server: Int32(word(Place.state) & serverBits), next: word(Place.next))
     }
 
-    /// False for the main thread, which serves the queue until `dispatchMain()` and has a heartbeat of its own.
+    /// Whether a thread of the pool serves the queue. The main thread, which serves the queue until `dispatchMain()`,
+    /// has its own heartbeat.
     private func isServed(in state: State) -> Bool {
         state.server != 0 && Int(state.server) != process
     }

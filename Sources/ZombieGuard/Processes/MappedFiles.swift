@@ -4,7 +4,7 @@ import Glibc
 
 /// The mapped files that a core file names. Each file is opened once, and used only if it is still the same file.
 final class MappedFiles {
-    /// Why files could not be used, one line each, with control characters escaped.
+    /// Reasons why files could not be used, one line each, with control characters escaped.
     private(set) var notes: [String] = []
 
     private let mappings: [Mapping]

@@ -21,8 +21,8 @@ struct PoolWatch {
         var sample: StallSample?
         var isLookedAt = false
 
-        /// Whether the thread is still blocked in the same call. It may have run for less than a millisecond because
-        /// the sample stopped it.
+        /// Whether the thread is still blocked in the same call. The sample may have stopped it and made it run for
+        /// less than a millisecond.
         func isStill(in times: ThreadTimes, _ now: @autoclosure () -> SystemCall?) -> Bool {
             if times.isStopped { return false }
             if ran == times.ran { return true }
@@ -87,12 +87,12 @@ struct PoolWatch {
         return over
     }
 
-    /// Calls at least `limit` long that still block their threads.
+    /// Calls that have lasted at least `limit` and still block their threads.
     func blocked(now: UInt64, limit: UInt64) -> [(thread: Int32, name: String?, event: StallEvent)] {
         threads.compactMap { thread, parked in parked.event(until: now, limit).map { (thread, parked.name, $0) } }
     }
 
-    /// Whether the stack runs a task of the pool, and not on a serial queue, whose items may block.
+    /// Whether the stack runs a task of the pool, and does not run it on a serial queue, whose items may block.
     private mutating func isOfPool(_ stack: [Finding.Frame], _ name: (Finding.Frame) -> String?) -> Bool {
         if isJob.count > Self.mostAddresses { isJob = [:] }
         var hasJob = false

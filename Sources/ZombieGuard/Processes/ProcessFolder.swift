@@ -87,7 +87,7 @@ final class ProcessFolder: Sendable {
 
     // MARK: Thread folders
 
-    /// Empty, or the folder of the first live thread if the main thread has ended.
+    /// Empty, or if the main thread has ended, the folder of the first live thread.
     private var part: String {
         if isThere("") { return "" }
         guard let tasks = try? Descriptor(opening: "task", in: folder, flags: O_RDONLY | O_DIRECTORY) else { return "" }

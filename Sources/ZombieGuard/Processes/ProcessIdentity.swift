@@ -1,4 +1,4 @@
-// Identifies a process beyond the reuse of its ID.
+// Identifies a process even if the kernel reuses its ID.
 
 /// A process ID and the start time of the process, which exec does not change.
 package struct ProcessIdentity: Hashable {
@@ -14,7 +14,8 @@ package struct ProcessIdentity: Hashable {
     /// The process of this folder; nil if it has ended.
     init?(_ folder: ProcessFolder) {
         guard let bytes = folder.stat, let end = bytes.lastIndex(of: UInt8(ascii: ")")) else { return nil }
-        // The start time is field 22 of proc(5), counted from 1. The first field behind the name is field 3.
+        // The start time is field 22 of proc(5), counted from 1. The first field behind the name is field 3, so it has
+        // index 19 here.
         let fields = bytes[end...].dropFirst(2).split(separator: UInt8(ascii: " "))
         guard fields.count > 19 else { return nil }
         number = folder.number

@@ -49,7 +49,7 @@ struct ProcessModules {
         return image(of: mapping) != nil
     }
 
-    /// Frame of a return address: of the call instruction, whose last byte precedes the address.
+    /// Frame of a return address. Its address is in the call instruction, whose last byte precedes the return address.
     mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) }
 
     /// Frame of the exact address of an instruction.

@@ -21,7 +21,7 @@ public enum ProcessObstacle: Hashable, Sendable {
 
     private static let ptraceRight = UInt64(1) << 19 // CAP_SYS_PTRACE
 
-    /// What the checks compare in both processes.
+    /// Properties of both processes that the checks compare.
     struct Facts {
         var ownUser: UInt32
         /// Effective capabilities, a bit for each.
@@ -60,7 +60,7 @@ public enum ProcessObstacle: Hashable, Sendable {
             Facts(
                 ownUser: geteuid(), ownCapabilities: Self.mask(own["CapEff"]) ?? (geteuid() == 0 ? .max : 0),
                 hasAllUsers: users.isEmpty || users == ["0", "0", "4294967295"],
-                // The effective user: second field, behind the real one.
+                // The effective user is the second field, behind the real user.
                 user: other["Uid"].flatMap { $0.split { $0 == "\t" || $0 == " " }.dropFirst().first }.flatMap {
                     UInt32(digits: $0)
                 },

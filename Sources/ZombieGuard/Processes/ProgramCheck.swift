@@ -141,7 +141,7 @@ public struct ProgramCheck: Sendable {
             throw ProgramRefusal(.cannotRun, "cannot run '\(name)': Exec format error")
         }
         if let ownMachine, image.machine != ownMachine { throw foreign(name, "for another architecture") }
-        // Guarded processes use the same function to decide whether a program that they execute gets the runtime.
+        // A guarded process calls the same function to decide whether a program that it executes gets the runtime.
         switch zg_program_classify(AT_FDCWD, path) {
         case zg_program_sanitized:
             throw ProgramRefusal(
@@ -156,7 +156,8 @@ public struct ProgramCheck: Sendable {
         default: break
         }
         guard let loader = image.interpreter(read: file.reader) else {
-            // The dynamic loader has no interpreter of its own. It preloads into the program that it is given.
+            // The program is a dynamic loader, which has no interpreter of its own. It preloads the runtime into the
+            // program that it is given.
             let isLoader = path.split(separator: "/").last?.hasPrefix("ld-") ?? false
             if isLoader, image.segments.contains(where: { $0.type == ELFImage.SegmentType.dynamic }) { return }
             throw ProgramRefusal(

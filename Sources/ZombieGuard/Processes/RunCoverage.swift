@@ -29,8 +29,8 @@ package struct RunCoverage {
         start = UInt64(max(0, Timestamp.now.rawValue))
     }
 
-    /// Publishes the number of raw findings that zguard has reported. A process that dies of a finding waits until it
-    /// is reported before it writes more output.
+    /// Publishes the number of raw findings that zguard has reported. A process that dies of a finding waits until
+    /// zguard has reported the finding before it writes more output.
     package func tell(shown: Int) {
         guard let offset = MemoryLayout<zg_coverage_page>.offset(of: \.shown) else { return }
         withUnsafeBytes(of: UInt64(shown)) { _ = pwrite(page.number, $0.baseAddress, $0.count, off_t(offset)) }

@@ -47,7 +47,7 @@ package struct RunDirectory {
         }
     }
 
-    /// Opens the directory of a run whose zguard was killed; nil if this user does not own it. Meanwhile any user may
+    /// Opens the directory of a run whose zguard was killed; nil if this user does not own it: since then, any user may
     /// have created a directory of that name.
     package init?(remaining path: String) {
         guard let slash = path.lastIndex(of: "/") else { return nil }

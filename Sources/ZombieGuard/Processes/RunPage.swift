@@ -8,7 +8,7 @@ import Glibc
 final class RunPage {
     let contents: UnsafeMutablePointer<zg_coverage_page>
 
-    /// `descriptor` is the memfd that the run's processes map, too.
+    /// `descriptor` is the memfd that the processes of the run map as well.
     init(_ descriptor: Descriptor) throws(SystemError) {
         let mapped = mmap(nil, Self.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw .last }

@@ -21,7 +21,7 @@ package struct RunMessage {
     package let sender: ProcessIdentity
 
     /// nil if the message is of unknown kind or the sender has ended. `process` is 0 if the sender is in a PID
-    /// namespace outside of this one.
+    /// namespace outside of zguard's.
     init?(_ message: zg_run_message, from process: pid_t) {
         guard process > 0, let sender = ProcessIdentity(Int(process)) else { return nil }
         self.sender = sender
@@ -48,9 +48,9 @@ package final class RunSocket {
         let sender: pid_t
     }
 
-    /// Messages taken per call, so that a sender without pauses cannot starve the rest of zguard.
+    /// Number of messages taken per call. The limit keeps a sender without pauses from starving the rest of zguard.
     private static let mostAtOnce = 256
-    /// Connections kept open without a packet. A further one replaces the oldest.
+    /// Maximum number of connections kept open without a packet. A further connection replaces the oldest.
     private static let mostConnections = 256
 
     package init(at path: String, mode: mode_t) throws(SystemError) {

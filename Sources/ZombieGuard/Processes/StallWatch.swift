@@ -30,7 +30,8 @@ package final class StallWatch {
     private var lastLook: UInt64, lastQueueLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
-    /// Multiples of `stall_ms` at which a single stall is reported, and at which it is a freeze.
+    /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second:
+    /// duration at which a stall is a freeze.
     private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
     private static let rowMilliseconds: UInt64 = 10_000
     private static let stopMicroseconds = 20_000
@@ -82,7 +83,7 @@ package final class StallWatch {
         var findings = lookAtQueues()
         let now = MonotonicTime.milliseconds
         guard now - lastLook >= tick else { return findings }
-        // Discount time without looks: zguard itself did not run, so the threads may have been suspended, too.
+        // Discount the time in which zguard itself did not run: the threads may have been suspended, too.
         let unseen = (now - lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
@@ -161,7 +162,7 @@ package final class StallWatch {
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
             tracks[index]!.time.discount = min(unseen, age)
-            // Baseline for the time that the thread waits for a processor until the next look.
+            // Baseline for measuring the time that the thread waits for a processor until the next look.
             if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
                 tracks[index]!.time.count(times, now: now, unseen: 0)
             }
@@ -204,7 +205,8 @@ package final class StallWatch {
 
     private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
-    /// A single wait is no sign of an event loop, except in a server: some handle many requests before they wait again.
+    /// A single wait does not show that the thread runs an event loop. Servers are an exception: some handle many
+    /// requests before they wait again.
     private func hasWaited(_ track: Track, _ index: Int) -> Bool {
         pulse(index).pointee.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: track.process)
     }
@@ -300,7 +302,7 @@ package final class StallWatch {
         return findings
     }
 
-    /// Whether the event ran a job of a Swift task; true if it has no samples.
+    /// Whether the event ran a job of a Swift task; true if the event has no samples.
     private func isOfTask(_ event: StallEvent) -> Bool {
         let frames = event.samples.flatMap(\.stack)
         return frames.isEmpty
@@ -315,7 +317,7 @@ package final class StallWatch {
     }
 
     private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
-        // The task of an asynchronous main runs step by step and holds up nobody else.
+        // The task of an asynchronous main runs step by step, and nothing else waits for it.
         if isCautious, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
         let process = queues[index]!.process
         let server = report.events.last?.thread ?? 0
@@ -376,8 +378,8 @@ package final class StallWatch {
         }
         let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
         let computing = computing(wanted, of: track.process)
-        // While `is_sampled` is set, the thread does not begin a wait, which the stop would end early
-        // (threads/pulse.c).
+        // While `is_sampled` is set, the thread does not begin a wait (threads/pulse.c): the stop would end the wait
+        // early.
         _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
         defer {
             zg_system_store(&pulse.pointee.is_sampled, 0)
@@ -453,14 +455,14 @@ package final class StallWatch {
             track.isLoop ?? (!isCautious && hasWaited(track, index))
         else { return [] }
         var track = track
-        // Count the time that the thread waited for a processor since the last look.
+        // Count the time since the last look in which the thread waited for a processor.
         if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
             track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
         }
         var busy = track.busy
         let pulse = pulse(index)
         let until = zg_system_load_long(&pulse.pointee.busy_until)
-        // The thread may have ended its busy time and then exited, both between two looks.
+        // The thread may have ended its busy time and exited between two looks.
         let isOver =
             !hasEnded
             || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
@@ -499,8 +501,8 @@ package final class StallWatch {
 
     private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
         var finding = raw
-        // As root, limit rights to the process's user: the process chooses its mappings, and their debug information
-        // names files to open.
+        // As root, use only the rights of the process's user: the process chooses its mappings, and their debug
+        // information names files to open.
         if geteuid() == 0 { finding.author = Author(of: try? ProcessFolder(of: thread.process)) }
         var key = Known.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
@@ -544,7 +546,7 @@ extension StallWatch {
         var busy: UInt64 = 0
         var time = BusyTime(now: 0)
         var loop = EventLoop()
-        /// Whether this busy time counts as one of an event loop; nil: not determined yet.
+        /// Whether this busy time is that of an event loop; nil: not determined yet.
         var isLoop: Bool?
         var lastAlive: UInt64 = 0
         var samples = StallSamples()
@@ -571,7 +573,7 @@ extension StallWatch {
 
         mutating func restMore() { rest.more() }
 
-        /// No sample caught the thread running although samples were due: neither the thread nor zguard ran.
+        /// No sample caught the thread running, although samples were due: neither the thread nor zguard was running.
         var wasNeverSeen: Bool { samples.kept.isEmpty && samples.next != .max && obstacle == nil }
 
         func event(lasting busy: UInt64) -> StallEvent {
@@ -581,7 +583,7 @@ extension StallWatch {
         }
     }
 
-    /// A reported finding and the count of its repeats since.
+    /// A reported finding, and the number of its repeats since then.
     private struct Known {
         struct Thread: Hashable {
             var process, number: Int

@@ -5,11 +5,12 @@ import CSystem
 import CZombie
 import Glibc
 
-/// An open, checked statistics page: a memfd with sealed size, which the process has mapped and its user owns. The
-/// contents are not trusted.
+/// An open, checked statistics page: a memfd of sealed size that the process has mapped, and that the process's user
+/// owns. The contents are not trusted.
 struct StatisticsPageFile {
     enum Refusal: Error {
-        /// No path to the file: the program has closed the descriptor, and following the mapping needs more rights.
+        /// There is no path to the file: the program has closed the descriptor, and following the mapping's link needs
+        /// more rights.
         case unreachable
         /// The file is not a statistics page.
         case foreign
@@ -70,8 +71,8 @@ struct StatisticsPageFile {
         guard seals >= 0, seals & zg_system_seals_of_size == zg_system_seals_of_size else { throw .foreign }
     }
 
-    /// O_PATH descriptor of the file that a name leads to; nil if another file is mapped. A descriptor inherited from
-    /// the parent, for example, leads to the parent's page.
+    /// O_PATH descriptor of the file to which a name leads; nil if the process has mapped another file. For example, a
+    /// descriptor inherited from the parent leads to the parent's page.
     private static func handle(_ name: String, of mapping: Mapping, in process: ProcessFolder) -> Descriptor? {
         guard let handle = try? process.open(name, flags: zg_system_open_path), let status = handle.status,
             UInt64(status.st_ino) == mapping.inode, UInt64(status.st_dev) == mapping.device

@@ -22,7 +22,7 @@ struct StoppedThreads {
     private(set) var threads: [Thread] = []
     /// Threads that did not stop in time because they are in an uninterruptible call.
     private(set) var unstopped: [(id: Int32, name: String?)] = []
-    /// Threads that have not stopped yet. The caller must resume them once they have.
+    /// Threads that have not stopped yet. After they have stopped, the caller must resume them.
     private(set) var late: [Int32] = []
     /// Threads that ended while traced. The kernel keeps them until the tracer waits for them.
     private(set) var ended: [Int32] = []
@@ -39,7 +39,7 @@ struct StoppedThreads {
     init(of processID: Int, except own: Int32, memory: ProcessMemory) throws(Refusal) {
         var seized: [Int32] = []
         var isComplete = false
-        // A running thread may create another one: repeat until no new thread appears.
+        // A running thread may create another thread: repeat until no new thread appears.
         while !isComplete {
             isComplete = true
             for thread in Self.threadIDs(of: processID) where thread != own && !seized.contains(thread) {
@@ -70,9 +70,9 @@ struct StoppedThreads {
 
     /// Stops only these threads, and waits at most `microseconds` for them. Threads that have not stopped by then are
     /// in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not change
-    /// anyway, and of its registers the stack pointer and program counter are known. A running thread is stopped only
-    /// if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only threads
-    /// of the process are stopped.
+    /// during the call, and its stack pointer and program counter are known without a stop. A running thread is stopped
+    /// only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only
+    /// threads of the process are stopped.
     init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
     ) throws(Refusal) {
@@ -169,7 +169,7 @@ struct StoppedThreads {
     }
 }
 
-/// Memory of a process, overlaid with earlier copies of parts.
+/// Memory of a process, in which earlier copies take precedence.
 final class CopiedMemory: MemoryReader {
     private let copies: [(start: UInt64, bytes: [UInt8])] // sorted by address
     private let memory: any MemoryReader
@@ -181,7 +181,7 @@ final class CopiedMemory: MemoryReader {
 
     func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes = memory.read(at: address, upTo: count)
-        // Memory that is unmapped by now is in the copy only.
+        // Memory that has been unmapped since is in the copies only.
         for copy in copies {
             let end = copy.start &+ UInt64(copy.bytes.count)
             if copy.start <= address, address < end, bytes.count < count {

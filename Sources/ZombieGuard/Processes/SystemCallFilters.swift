@@ -18,8 +18,8 @@ package struct SystemCallFilters {
         guard zg_system_try_calls(Self.calls.map(\.number), Int32(Self.calls.count), &passing) == 0 else { return nil }
         self.count = count
         self.passing = passing
-        // A container's filters apply to its PID 1 as well, and refuse calls with an error. The guarded program handles
-        // that itself.
+        // A container's filters apply to its PID 1 as well, and refuse calls with an error. The runtime in the guarded
+        // program handles such errors itself.
         if passing == UInt64.max >> UInt64(64 - Self.calls.count), !Self.forbidsTracing, Self.count(of: "1") == count {
             return nil
         }

@@ -7,7 +7,7 @@ public final class FleetSource: @unchecked Sendable {
     private let address: FleetAddress
     private let lock = Mutex<Void>(())
     private var reader: FleetReader?
-    /// In-memory database with the findings of a directory; `seen` has the reports that were read into it.
+    /// In-memory database with the findings of a directory. `seen` lists the reports that were read into it.
     private var copy: SQLiteFleet?
     private var seen: [String: ReportFile] = [:]
 
@@ -16,7 +16,8 @@ public final class FleetSource: @unchecked Sendable {
     /// - Parameter address: a directory or a database.
     public init(_ address: FleetAddress) { self.address = address }
 
-    /// Whether threads should share one source: a directory's findings are kept in memory, which is needed once only.
+    /// Whether threads should share one source. True for a directory, because one copy of its findings in memory is
+    /// enough.
     public var isShared: Bool { !address.isDatabase }
 
     /// Queries the store.
@@ -58,7 +59,8 @@ public final class FleetSource: @unchecked Sendable {
             let store = ReportStore(directory: path)
             let files = try store.files()
             let names = Dictionary(uniqueKeysWithValues: files.map { ($0.name, $0) })
-            // Rebuild the copy if a report changed or disappeared: its findings must no longer be counted.
+            // Rebuild the copy if a report changed or disappeared, so that the report's old findings are no longer
+            // counted.
             if copy == nil || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()
                 reader = nil

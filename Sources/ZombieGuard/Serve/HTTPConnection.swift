@@ -60,7 +60,8 @@ final class HTTPConnection {
         return pollfd(fd: socket.number, events: Int16(events), revents: 0)
     }
 
-    /// Priority under overload. Connections with a low rank are closed first, those that wait for their page last.
+    /// Priority under overload. Connections with a low rank are closed first, connections that wait for their page
+    /// last.
     var rank: Int {
         switch stage {
         case .closed, .end: 0
@@ -141,7 +142,7 @@ final class HTTPConnection {
         return (start...(input.count - end.count)).first { input[$0..<($0 + end.count)].elementsEqual(end) }
     }
 
-    /// nil if there is no input, or the connection is closed.
+    /// Reads input. nil if there is none, or the connection is closed.
     private func receive() -> ArraySlice<UInt8>? {
         var part = [UInt8](repeating: 0, count: 4096)
         let count = recv(socket.number, &part, part.count, Int32(MSG_DONTWAIT))

@@ -2,7 +2,8 @@
 
 import Glibc
 
-/// Keeps the cost per event low: poll(2) may return for every byte from a slow client, among a thousand connections.
+/// The server's open connections. A slow client among a thousand connections may make poll(2) return for every byte, so
+/// the cost per poll is kept low.
 struct HTTPConnections {
     private var connections: [HTTPConnection] = []
     /// `fixed` entries for other descriptors, then one for each connection in the order of `connections`.
@@ -63,11 +64,12 @@ struct HTTPConnections {
         update(connections.count - 1)
     }
 
-    /// Starts sending pages. Above `mostUnsent` unsent bytes, closes connections without progress for longest.
+    /// Starts sending pages. If there are more than `mostUnsent` unsent bytes, closes the connections that have made no
+    /// progress for longest.
     mutating func send(_ pages: [PageQueue.Page], mostUnsent: Int, now: UInt64) {
         for page in pages {
             for number in page.connections {
-                // Not found if the connection was closed meanwhile. Numbers are never reused.
+                // The connection is missing if it was closed meanwhile. Numbers are never reused.
                 guard let place = places[number] else { continue }
                 connections[place].respond(page.bytes, now: now)
                 update(place)

@@ -7,7 +7,7 @@ public struct HTTPRequest: Hashable, Sendable {
     /// Decoded parameters of the query. If a name is repeated, the last value counts.
     public var query: [String: String]
 
-    /// Parses the head of a request. A malformed or unsupported one gives nil and the status of the response.
+    /// Parses the head of a request. For a malformed or unsupported head, returns nil and the status of the response.
     static func parse(_ head: [UInt8], port: UInt16) -> (request: HTTPRequest?, status: Int) {
         guard let text = String(validating: head, as: UTF8.self) else { return (nil, 400) }
         let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
@@ -71,7 +71,7 @@ public struct HTTPResponse: Hashable, Sendable {
     /// Text of the body.
     public var body: String
 
-    /// Makes a response. Each parameter is the property of its name.
+    /// Makes a response. Each parameter sets the property of the same name.
     public init(
         status: Int = 200, type: String = "text/html; charset=utf-8", policy: String = HTTPResponse.strict, body: String
     ) {

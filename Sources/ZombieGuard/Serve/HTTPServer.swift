@@ -11,7 +11,8 @@ public final class HTTPServer: Sendable {
     /// The port that the server listens on.
     public let port: UInt16
 
-    // The kernel limits it to net.core.somaxconn. Connections wait there for one poll iteration at most.
+    // Length of the queue of connections to accept, which the kernel limits to net.core.somaxconn. Connections wait in
+    // it for one poll iteration at most.
     private static let backlog: Int32 = 4096
     private static let mostConnections = 1000
     /// Descriptors reserved for making pages: a database connection, and files with symbols.
@@ -90,7 +91,8 @@ public final class HTTPServer: Sendable {
             let accepted = Glibc.accept(listener.number, nil, nil)
             if accepted >= 0 {
                 _ = fcntl(accepted, F_SETFD, FD_CLOEXEC)
-                // Reads the request at once if it has arrived: connections without one are the first to be closed.
+                // Reads the request at once if it has arrived, because connections without a request are the first to
+                // be closed.
                 connections.add(Descriptor(adopting: accepted), now: now)
                 if connections.count > Self.limit { _ = connections.closeSome() }
                 continue

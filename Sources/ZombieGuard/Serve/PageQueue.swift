@@ -104,7 +104,7 @@ final class PageQueue: @unchecked Sendable {
                 return state.connections[next.request] != nil
             }
             if isAskedAgain { sem_post(requested) }
-            // Fails if the pipe is full. Unread bytes then wake the polling thread anyway.
+            // Writing fails if the pipe is full. Its unread bytes then wake the polling thread.
             try? bell.write(bytes: [0])
         }
     }

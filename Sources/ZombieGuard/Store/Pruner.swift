@@ -40,7 +40,7 @@ struct Pruner {
         }
     }
 
-    /// The files that the store named, grouped by run.
+    /// The files with names of the store's form, grouped by run.
     private func look() throws(SystemError) -> [ReportName: [ReportName.Form: stat]] {
         var found: [ReportName: [ReportName.Form: stat]] = [:]
         for file in try directory.names() {
@@ -54,8 +54,8 @@ struct Pruner {
         return found
     }
 
-    /// Removes unlocked files without use: temporary files, empty reports, and plain reports that exist in complete
-    /// compressed form. Returns the remaining reports.
+    /// Removes unlocked files that are no longer needed: temporary files, empty reports, and uncompressed reports that
+    /// also exist in complete compressed form. Returns the remaining reports.
     private mutating func removingRemains(_ found: [ReportName: [ReportName.Form: stat]]) -> [Report] {
         var reports: [Report] = []
         for (name, forms) in found {
@@ -86,7 +86,7 @@ struct Pruner {
 
     /// Removes a report that nobody is writing. Returns whether all its files were removed.
     private mutating func remove(_ report: Report) -> Bool {
-        // Plain file first: if there are two, the writer locks the plain one.
+        // Uncompressed file first: if a report has two files, its writer locks the uncompressed one.
         for name in report.names.reversed() where !directory.removeIfUnlocked(name) { return false }
         pruned.removed += 1
         pruned.bytes = UInt64(clamping: UInt128(pruned.bytes) + UInt128(report.size))

@@ -1,7 +1,8 @@
 // Names of the files in a report store. The store changes only files with such names.
 
 /// The name of a run's report: "20261121T203921.123Z-PROGRAM-PID-1f2e3d4c", which begins with the start time. The file
-/// is NAME.jsonl or NAME.jsonl.gz, briefly both. An incomplete file has a leading dot and the suffix ".tmp".
+/// is NAME.jsonl or NAME.jsonl.gz; while it is being compressed, both exist. An incomplete file has a leading dot and
+/// the suffix ".tmp".
 struct ReportName: Hashable, Sendable {
     enum Form: Hashable, Sendable { case plain, compressed, temporary }
 
@@ -25,7 +26,7 @@ struct ReportName: Hashable, Sendable {
         self.started = Timestamp(rawValue: started.rawValue / 1_000_000 * 1_000_000)
     }
 
-    /// The name for a file that another program named. Equal arguments give equal names.
+    /// A store's name for a report file that another program named. Equal arguments give equal names.
     init(file: String, digits: String) {
         let safe = file.utf8.prefix(Self.longestProgram).map { Self.isSafe($0) ? $0 : UInt8(ascii: "_") }
         started = Timestamp(rawValue: 0)

@@ -18,7 +18,7 @@ public struct ReportFile: Hashable, Sendable {
     public var isCompressed: Bool
     /// Inode number of the file.
     package var inode: UInt64
-    /// Files of raw findings that the report lacks because zguard was killed during the run.
+    /// Files of raw findings that are missing in the report because zguard was killed during the run.
     package var remains: [RunRemains] = []
 }
 

@@ -23,7 +23,7 @@ public final class ReportWriter {
         self.directory = directory
         self.name = name
         do throws(SystemError) {
-            // Lock under a temporary name, then rename: no prune ever sees the report unlocked.
+            // Lock the file under a temporary name, then rename it, so that no prune ever sees the report unlocked.
             file = try directory.create(name.temporary)
             try directory.rename(name.temporary, to: name.plain)
         } catch {

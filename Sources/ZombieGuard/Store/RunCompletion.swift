@@ -14,7 +14,7 @@ extension ReportStore {
     /// a report alone if its program still runs or the files belong to different users. Replaces each report
     /// atomically.
     ///
-    /// - Parameter warn: called for each report that cannot be completed. The others still are.
+    /// - Parameter warn: called for each report that cannot be completed; all other reports still are.
     /// - Returns: counts of what was completed.
     /// - Throws: ``StoreError`` if the directory cannot be read.
     package func completeReports(warn: (String) -> Void) throws(StoreError) -> Completed {
@@ -23,7 +23,7 @@ extension ReportStore {
         let names: [String]
         let lock: Descriptor?
         do throws(SystemError) {
-            // Two processes at once would both rewrite a report.
+            // Two processes would both rewrite a report without the lock.
             lock = try directory.lock(seconds: 1)
             names = lock == nil ? [] : try directory.names()
         } catch {

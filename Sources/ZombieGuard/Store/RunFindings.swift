@@ -11,8 +11,8 @@ package final class RunFindings {
     package let path: String
     /// Descriptor open for reading; its position belongs to the reader.
     package let file: Descriptor
-    /// Whether the run has findings that are not in the file: zguard's own, those of processes without access to the
-    /// file, or findings that a process truncated.
+    /// Whether some findings of the run are missing in the file: zguard's own findings, findings of processes without
+    /// access to the file, or findings that a process truncated.
     package var lacksSome = false
     private let directory: StoreDirectory
     private let name: String

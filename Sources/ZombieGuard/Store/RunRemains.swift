@@ -60,7 +60,7 @@ package struct RunRemains: Hashable, Sendable {
         isGrowing = Self.hasWriters(file)
     }
 
-    // If the file system cannot tell whether there are writers, a minute without a write counts as the end.
+    // If the file system cannot tell whether the file has writers, a minute without a write counts as the end.
     private static func hasWriters(_ file: Descriptor) -> Bool {
         let answer = zg_system_has_writers(file.number)
         if answer >= 0 { return answer != 0 }

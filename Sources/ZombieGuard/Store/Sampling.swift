@@ -1,4 +1,4 @@
-// Sampling of equal findings: after the first ones of a signature, only a share is kept whole.
+// Sampling of equal findings: of each signature, the first findings and a share of the later ones are kept whole.
 
 /// Decides which findings lose their stacks and are only counted.
 public struct Sampling: Sendable {
@@ -7,7 +7,7 @@ public struct Sampling: Sendable {
     /// Findings per signature that are kept whole before sampling starts.
     public var first: Int64
 
-    /// Makes a rule. Each parameter is the property of its name.
+    /// Makes a rule. Each parameter sets the property of the same name.
     public init(share: Double, first: Int64 = 100) {
         self.share = share
         self.first = first

@@ -96,9 +96,10 @@ struct StoreDirectory: Sendable {
                 if error.number == EEXIST, remove(name) { continue }
                 throw error
             }
-            // On file systems without locks, nobody else can lock the file either, so that it is never removed.
+            // On file systems without locks, no other process can lock the file either, so it is never removed.
             let isTaken = flock(file.number, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
-            // Before the lock was taken, a prune may have locked or removed the file as a dead writer's. Retry.
+            // Before this process took the lock, a prune may have locked or removed the file as that of a dead writer.
+            // Retry.
             if !isTaken, let status = file.status, status.st_nlink > 0 { return file }
             remove(name)
         }
@@ -125,7 +126,8 @@ struct StoreDirectory: Sendable {
 
     /// Locks the directory against other prunes; nil if another process holds the lock for longer than `seconds`.
     func lock(seconds: Double) throws(SystemError) -> Descriptor? {
-        // flock(2) locks belong to the open file description, and threads share the one of `descriptor`. Open another.
+        // flock(2) locks belong to the open file description, and all threads share that of `descriptor`. So open
+        // another description.
         let own = try Descriptor(opening: ".", in: descriptor, flags: O_RDONLY | O_DIRECTORY)
         var attempts = Int(seconds * 100)
         while flock(own.number, LOCK_EX | LOCK_NB) != 0 {

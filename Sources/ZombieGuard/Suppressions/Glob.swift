@@ -2,7 +2,7 @@
 
 /// A pattern. Matching takes at most time proportional to pattern length times text length, for any input.
 struct Glob: Hashable, Sendable {
-    // Elements below 0x100 are bytes of text; these are the two wildcards.
+    // Elements below 0x100 are bytes of text. These two elements are the wildcards.
     private static let anyCharacter: UInt16 = 0x100
     private static let anyText: UInt16 = 0x101
 

@@ -10,7 +10,8 @@ extension Suppressions {
         var text = "# \(finding.sentence)\n"
         let isKnown = Finding.Kind.all.contains(finding.kind)
         text += (isKnown ? finding.kind.rawValue : "*") + "\n"
-        // The parser rejects an unknown kind of a later version; the signature covers the kind.
+        // The parser rejects an unknown kind of a later version. The rule needs no kind, because the signature includes
+        // the kind.
         if !isKnown {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }

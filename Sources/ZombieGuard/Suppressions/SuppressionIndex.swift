@@ -18,7 +18,7 @@ struct SuppressionIndex: Sendable {
     /// Capacity of a key's cache.
     private static let mostKnown = 20_000
 
-    /// Number of rules that may share a literal as their anchor if they have another condition.
+    /// If this many rules share a literal as their anchor, a further rule uses another condition as its anchor.
     private static let mostSharing = 8
 
     mutating func add(_ rule: Suppressions.Rule, number: Int) {
@@ -38,7 +38,7 @@ struct SuppressionIndex: Sendable {
     }
 
     // Chooses the condition that the fewest findings are expected to meet: a literal that few rules use. If many rules
-    // share it (such as `main`), choose the longest pattern with wildcards.
+    // share the literal (such as `main`), chooses the longest pattern with wildcards.
     private func anchor(of conditions: [Suppressions.Rule.Condition]) -> Suppressions.Rule.Condition? {
         func sharing(_ condition: Suppressions.Rule.Condition) -> Int {
             condition.pattern.literal.map { tables[condition.key]?.literals[$0]?.count ?? 0 } ?? Int.max

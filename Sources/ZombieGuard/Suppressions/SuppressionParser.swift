@@ -28,7 +28,7 @@ struct SuppressionParser {
     private var stack = Rule.Stack.access
     /// The first line of the current rule is wrong: skip its other lines.
     private var isSkipping = false
-    /// A line of the current rule is wrong, so what the rule would suppress is unknown.
+    /// A line of the current rule is wrong, so it is unknown what the rule would suppress.
     private var isWrong = false
 
     private struct Wrong: Error { var reason: String }

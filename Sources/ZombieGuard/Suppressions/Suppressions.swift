@@ -4,7 +4,7 @@ import Glibc
 
 /// Rules from one or several files. Pass symbolicated findings only.
 public struct Suppressions: Sendable {
-    /// The rules in matching order: the first rule that matches a finding counts it.
+    /// The rules in the order of matching. A finding counts for the first rule that matches.
     public private(set) var rules: [Rule] = []
     private var index = SuppressionIndex()
 
@@ -87,7 +87,7 @@ public struct Suppressions: Sendable {
         return true
     }
 
-    /// Number of the first rule that matches the finding; nil if none does.
+    /// Number of the first rule that matches the finding; nil if no rule does.
     mutating func match(_ finding: Finding) -> Int? {
         if rules.isEmpty { return nil }
         let names = FindingNames(finding)

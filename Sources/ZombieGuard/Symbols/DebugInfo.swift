@@ -90,8 +90,8 @@ final class DebugInfo {
     }
 
     /// Finds the nearest nonzero line before an address: optimized code that releases objects often has line 0. The
-    /// column is left out, because it belongs to other code. `scope` is the entry of the innermost function inlined at
-    /// the address.
+    /// result has no column, because the column belongs to other code. `scope` is the entry of the innermost function
+    /// inlined at the address.
     private func nearestLine(
         before address: UInt64, _ lines: DwarfLines?, _ function: DwarfFunctions.Function, _ functions: DwarfFunctions,
         _ scope: UInt64?
@@ -126,7 +126,8 @@ final class DebugInfo {
 
     // MARK: Split debug information
 
-    /// The split unit (.dwo or .dwp) of a skeleton unit; nil if `unit` is no skeleton, or its split unit was not found.
+    /// The split unit (.dwo or .dwp) of a skeleton unit; nil if `unit` is not a skeleton, or its split unit was not
+    /// found.
     private func split(_ unit: DwarfUnit) -> DwarfUnit? {
         guard let name = unit.splitName, let id = unit.splitID else { return nil }
         if let known = splitUnits[unit.header.offset] { return known }

@@ -2,10 +2,10 @@
 
 import Glibc
 
-/// Asks the servers in DEBUGINFOD_URLS; none if the variable is not set. A server that stays silent for too long is not
-/// asked again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
+/// Asks the servers in DEBUGINFOD_URLS, or no server if the variable is not set. A server that stays silent for too
+/// long is not asked again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
 final class DebugServer {
-    /// How long to wait for servers, in seconds.
+    /// Limits on the time to wait for servers, in seconds.
     struct Patience: Hashable, Sendable {
         /// Longest wait without receiving a byte.
         var silence = 5.0

@@ -1,9 +1,9 @@
-// Decompresses sections of ELF files, with the libraries that the system has for them.
+// Decompresses sections of ELF files, with the decompression libraries that are installed.
 
 import Glibc
 
-/// Decompresses sections. The libraries are opened when the first section needs them, so uncompressed files need none
-/// installed. If a library is missing, only the names in that section are lost.
+/// Decompresses sections. The libraries are opened when the first section needs them, so uncompressed files need no
+/// library. If a library is missing, only the names in that section are lost.
 enum Decompression {
     /// How a section is compressed.
     enum Method {

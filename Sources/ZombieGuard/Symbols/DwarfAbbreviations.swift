@@ -23,9 +23,9 @@ struct DwarfAbbreviation {
     var skips: Range<Int>
 }
 
-/// The part of an abbreviation that skipping an entry needs. Compact, because units have millions of entries.
+/// The subset of an abbreviation that is needed to skip an entry. Compact, because units have millions of entries.
 struct DwarfShape {
-    /// As in the abbreviation; `differs` if the size varies.
+    /// As in `DwarfAbbreviation`; `differs` if the size varies.
     var size: UInt32
     var tag: UInt16
     var hasChildren: Bool

@@ -16,7 +16,8 @@ final class DwarfFile {
     private(set) lazy var lineTexts = elf.contents(".debug_line_str")
     private(set) lazy var texts = small(section(".debug_str"))
     private(set) lazy var textOffsets = small(section(".debug_str_offsets"))
-    /// The supplementary file to which dwz moved common entries; nil if there is none, or it is of another build.
+    /// The supplementary file to which dwz moved common entries; nil if there is none, or if it belongs to another
+    /// build.
     private(set) lazy var alternate: DwarfFile? = findAlternate(elf)
 
     private let findAlternate: (ELFFile) -> DwarfFile?
@@ -24,7 +25,7 @@ final class DwarfFile {
     private var units: [UInt64: DwarfUnit] = [:]
 
     /// Number of entries, tables and lists read since `allowWork()`. Bounded, because a damaged file can make lookups
-    /// read them over and over.
+    /// read the same entries repeatedly.
     @exclusivity(unchecked) private var work = 0
     private static let mostWork = 1 << 28
 

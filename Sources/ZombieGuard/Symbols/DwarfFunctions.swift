@@ -32,8 +32,8 @@ final class DwarfFunctions {
         }
     }
 
-    /// The function that contains an address. Of several, the one whose entry is last in the unit, which is the
-    /// innermost.
+    /// The function that contains an address. If several do, the function whose entry is last in the unit, because that
+    /// is the innermost.
     func function(at address: UInt64) -> Function? {
         var index = partition(functions.count) { functions[$0].range.lowerBound > address }
         var found: Function?
@@ -162,7 +162,8 @@ final class DwarfFunctions {
         }
     }
 
-    /// Moves the cursor behind the children of an entry, using DW_AT_sibling. False if the entry has no valid one.
+    /// Moves the cursor behind the children of an entry, using DW_AT_sibling. False if the entry has no valid
+    /// DW_AT_sibling.
     private func pass(
         _ abbreviation: DwarfAbbreviation, _ values: ByteCursor, _ cursor: inout ByteCursor
     ) -> Bool {

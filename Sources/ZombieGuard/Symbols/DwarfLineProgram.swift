@@ -11,7 +11,7 @@ struct DwarfLineProgram {
         var column: UInt64 = 0
     }
 
-    /// What a special opcode adds to the address and the line.
+    /// Amounts that a special opcode adds to the address and the line.
     private struct Special {
         var address: UInt64
         var line: Int64

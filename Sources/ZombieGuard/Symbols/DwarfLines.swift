@@ -2,8 +2,8 @@
 
 import CDwarf
 
-/// The address ranges of a line table, and the rows of those that were looked up. A large unit has 100,000 rows, so
-/// rows are expanded per sequence, on demand.
+/// The address ranges of a line table, and the rows of the ranges that were looked up. A large unit has 100,000 rows,
+/// so rows are expanded per sequence, on demand.
 final class DwarfLines {
     struct Row {
         var address: UInt64

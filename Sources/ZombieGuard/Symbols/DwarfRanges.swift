@@ -27,7 +27,7 @@ enum DwarfRanges {
         let file = unit.file
         var cursor = ByteCursor(section, at: offset)
         var base = unit.base
-        // Ranges relative to a base address that the linker discarded are dead, too.
+        // If the linker discarded a base address, the ranges relative to it are dead, too.
         var isLive = true
         var ranges: [Range<UInt64>] = []
         func address(_ index: UInt64) -> UInt64 { unit.address(.addressIndex(index)) ?? 0 }

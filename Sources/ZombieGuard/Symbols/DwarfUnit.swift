@@ -15,7 +15,7 @@ final class DwarfUnit {
     private(set) var statements: UInt64?
     /// Working directory of the compiler.
     private(set) lazy var directory = text(directoryValue)
-    /// Name of the split debug file (.dwo), and the dwo_id that the skeleton and the split unit share.
+    /// Name of the split debug file (.dwo), and the dwo_id that the skeleton shares with the split unit.
     private(set) lazy var splitName = text(splitValue)
     private(set) var splitID: UInt64?
 

@@ -3,7 +3,8 @@
 import CDwarf
 
 /// Finds the units of addresses. gcc lists the addresses of its units in .debug_aranges, which is read first. clang and
-/// Swift do not, so if an address is not found there, the root entry of every unlisted unit is read.
+/// Swift do not write .debug_aranges, so if an address is not found there, the root entry of every unlisted unit is
+/// read.
 final class DwarfUnitIndex {
     /// An address range of a unit. Compact, because a large program has a million ranges.
     private struct Entry {

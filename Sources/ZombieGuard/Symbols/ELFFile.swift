@@ -41,7 +41,7 @@ final class ELFFile {
     private static let mostCopied = 128 << 20
     private static let mostSections = 1 << 20
     // Limits of decompression: the highest ratio of zlib, and the largest section. Zstandard can exceed that ratio, but
-    // not on the output of compilers.
+    // does not on the output of compilers.
     private static let mostCompression: UInt64 = 1040
     private static let mostDecompressed: UInt64 = 4 << 30
 
@@ -135,7 +135,7 @@ final class ELFFile {
         var count = UInt64(header.number(UInt16.self))
         var names = Int(header.number(UInt16.self))
         guard table != 0, entrySize >= 64, let first = section(in: file, at: table) else { return [] }
-        // If the numbers do not fit in the header (65,280 sections or more), section 0 has them.
+        // If the numbers do not fit in the header (65,280 sections or more), section 0 contains them.
         if count == 0 { count = first.section.size }
         if names == SHN_XINDEX { names = first.section.link }
         var found: [(section: Section, name: UInt32)] = []
@@ -190,11 +190,11 @@ final class ELFFile {
     /// Starts reading bytes from disk in the background.
     static func willRead(_ bytes: UnsafeRawBufferPointer) { advise(bytes, MADV_WILLNEED) }
 
-    // Amount that a disk reads sequentially in the time of a few seeks.
+    // Number of bytes that a disk reads sequentially in the time of a few seeks.
     private static let smallSection = 16 << 20
 
-    /// Starts reading a section of which parts will be needed, if it is small: reading all of it is then cheaper than
-    /// seeking to the parts.
+    /// Starts reading a section of which parts will be needed, if the section is small: reading all of it is then
+    /// cheaper than seeking to the parts.
     static func mayRead(_ section: UnsafeRawBufferPointer) {
         if section.count <= smallSection { willRead(section) }
     }
@@ -207,7 +207,7 @@ final class ELFFile {
             UnsafeRawBufferPointer(rebasing: section[Int(offset)..<Int(min(offset + usual, UInt64(section.count)))]))
     }
 
-    /// Reads bytes that will all be needed, at once instead of by one page fault for every few pages.
+    /// Reads bytes that will all be needed in one call, instead of through one page fault for every few pages.
     static func fetch(_ bytes: UnsafeRawBufferPointer) {
         let populateForReading: Int32 = 22 // MADV_POPULATE_READ, Linux 5.14; older kernels return EINVAL
         willRead(bytes)
@@ -263,7 +263,7 @@ final class ELFFile {
         } else {
             return stored
         }
-        // Check the claimed size before it is allocated: a damaged header can claim any.
+        // Check the claimed size before allocating: a damaged header can claim any size.
         guard !header.failed, size <= UInt64(stored.count) * Self.mostCompression, size <= Self.mostDecompressed,
             let bytes = Decompression.bytes(
                 method, of: UnsafeRawBufferPointer(rebasing: stored[header.offset...]), size: Int(size))

@@ -82,7 +82,7 @@ package struct ELFImage {
     }
 }
 
-/// Iterates over the notes of a segment or section, up to the first truncated one.
+/// Iterates over the notes of a segment or section, up to the first truncated note.
 package struct ELFNotes: Sequence, IteratorProtocol {
     package struct Note {
         /// Includes the terminating NUL.

@@ -14,8 +14,8 @@ final class ModuleSymbols {
     let file: ELFFile?
     private let debugInfo: DebugInfo?
     private let tables: SymbolTables
-    // Symbols of the separate debug file. Its debug information takes precedence over them, because the compiler splits
-    // functions into parts with symbols of their own (f and f.cold).
+    // Symbols of the separate debug file. The file's debug information takes precedence over its symbols, because the
+    // compiler splits functions into parts with symbols of their own (f and f.cold).
     private let moreTables: SymbolTables
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
@@ -62,7 +62,7 @@ final class ModuleSymbols {
         for path in files.modulePaths {
             do throws(ELFFile.Failure) {
                 let file = try files.open(path)
-                // If a build-id is expected, a file without one is another build.
+                // If a build-id is expected, a file without a build-id is taken for another build.
                 if files.buildID == nil || file.buildID == files.buildID { return file }
                 failure = .otherBuild
             } catch {

@@ -30,7 +30,8 @@ final class SymbolTables {
 
     private static let symbolSize = 24
 
-    /// Reads no symbols yet. Uses .symtab if a file has it, else .dynsym, whose symbols .symtab includes.
+    /// Makes the tables without reading symbols. Uses .symtab if a file has it, else .dynsym: .symtab includes the
+    /// symbols of .dynsym.
     init(_ files: [ELFFile]) {
         tables = files.flatMap { file -> [Table] in
             let types = file.sections.contains { $0.type == SHT_SYMTAB } ? [SHT_SYMTAB] : [SHT_DYNSYM]

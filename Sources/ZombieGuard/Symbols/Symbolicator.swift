@@ -2,7 +2,7 @@
 
 /// Names frames from the executables and debug files of their modules. Files are opened once. Not thread-safe.
 public final class Symbolicator {
-    /// Why frames of a module have no names or incomplete ones. Safe to print on a terminal.
+    /// Reasons why frames of a module have no names or incomplete names. Safe to print on a terminal.
     public private(set) var notes: [String] = []
 
     private let sources: SymbolSources
@@ -77,8 +77,8 @@ public final class Symbolicator {
     }
 
     /// The reason of a trap that printed no message. In optimized Swift code, the compiler encodes the reason as the
-    /// name of an inlined function. libdispatch on Linux traps without the message it has on other systems; if a
-    /// function can trap for one reason only, the function name tells the reason.
+    /// name of an inlined function. libdispatch on Linux traps without the message that it prints on other systems; if
+    /// a function can trap for one reason only, the function name tells the reason.
     private static func message(of stack: [Finding.Frame], _ signal: String) -> String? {
         guard let function = stack.first?.function else { return nil }
         if function.hasPrefix("Swift runtime failure: ") { return function }

@@ -29,8 +29,8 @@ extension ModuleSymbols {
                 guard relocation.number(UInt64.self) == offset.rawValue else { continue }
                 let information: UInt64 = relocation.number()
                 let addend: UInt64 = relocation.number()
-                // A relative relocation adds the load address to the addend; others name a symbol, possibly another
-                // file's.
+                // A relative relocation adds the load address to the addend; other relocations name a symbol, possibly
+                // one of another file.
                 let symbol = information >> 32
                 return symbol == 0 ? Address(addend) : value(of: symbol, inSection: section.link - 1, of: file)
             }

@@ -24,7 +24,8 @@ extension Symbolicator {
     }
 
     /// Sets the member of an object that was only retained so far: the first of the predicted uses (`next`) that is a
-    /// member of the object's class. Stops without a result at code that has no name, because it could be that use.
+    /// member of the object's class. Stops without a result at code that has no name, because that code could be such a
+    /// use.
     func nameNext(_ finding: inout Finding) {
         guard let block = finding.block else { return }
         finding.block?.next = []
@@ -58,7 +59,7 @@ extension Symbolicator {
         }
     }
 
-    /// Of folded functions, the one that is a member of one of these classes; nil if ambiguous.
+    /// The one of several folded functions that is a member of one of these classes; nil if ambiguous.
     private func own(_ names: [SymbolName], of classes: [String]) -> SymbolName? {
         for className in classes {
             let own = names.filter { name in
@@ -93,8 +94,8 @@ extension Symbolicator {
         className == owner || SwiftTypeText.path(of: Substring(className)).joined(separator: ".") == owner
     }
 
-    /// The deleting destructor that called operator delete. It tells the dynamic class, while the vtable pointer in the
-    /// freed object may be that of a base class. nil if the stack does not show it.
+    /// The deleting destructor that called operator delete. This destructor tells the dynamic class, while the vtable
+    /// pointer in the freed object may be that of a base class. nil if the stack does not show it.
     private func deletingDestructor(
         _ free: [Finding.Frame]
     ) -> (symbol: String, name: SymbolName, symbols: ModuleSymbols)? {
@@ -127,7 +128,7 @@ extension Symbolicator {
 }
 
 extension SymbolName.Role {
-    /// The access that a call of such a function implies, if it is more specific than a call.
+    /// The access that a call of such a function implies, if that is more specific than a call.
     fileprivate var access: Finding.Access? {
         switch self {
         case .getter: .read

@@ -1,4 +1,4 @@
-// Determines the author of a report, and opens files that the report names with no more rights than its author has.
+// Determines the author of a report, and opens files that the report names with only the rights of that author.
 
 import CSystem
 import Glibc
@@ -21,7 +21,8 @@ public enum Author: Hashable, Sendable {
             self = .unknown
             return
         }
-        // Write permission for this user's or root's own group is harmless: with a umask of 002 files have it.
+        // Write permission for this user's or root's own group is harmless. With a umask of 002, new files have this
+        // permission.
         let isOfGroup = status.st_mode & S_IWGRP != 0 && status.st_gid != 0 && status.st_gid != getegid()
         let isShared = status.st_mode & S_IWOTH != 0 || isOfGroup
         self = isShared ? .unknown : Author(user: status.st_uid)
@@ -64,7 +65,7 @@ public enum Author: Hashable, Sendable {
     }
 
     /// Opens a module's file whose path the author wrote, for reading. This user's own paths are opened directly,
-    /// following symbolic links; others as by ``open(_:)``.
+    /// following symbolic links; all other paths are opened like ``open(_:)``.
     ///
     /// - Parameter path: path of a file.
     /// - Returns: the file, of any type. Opening a FIFO does not block.

@@ -6,7 +6,7 @@ extension FixedWidthInteger {
     ///
     /// - Parameters:
     ///   - text: digits only.
-    ///   - radix: 10 or 16; digits beyond 9 are letters of either case.
+    ///   - radix: 10 or 16; the digits above 9 are letters of either case.
     package init?(digits text: some StringProtocol, radix: Int = 10) {
         guard !text.isEmpty, text.utf8.allSatisfy({ isDigit($0, radix: radix) }) else { return nil }
         self.init(text, radix: radix)

@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// Reads a file line by line. At most one line is in memory, and nothing of a line that is too long.
+/// Reads a file line by line. Holds at most one line in memory, and no part of a line that is too long.
 package struct LineReader {
     package struct Line {
         /// Line number, from 1.
@@ -28,7 +28,7 @@ package struct LineReader {
 
     package init(source: any ByteSource) { self.source = source }
 
-    /// Why the lines end early; nil if there is no error.
+    /// The reason why the lines end early; nil if there is no error.
     var problem: String? { source.problem }
 
     /// The next complete line; nil at the current end. Call again when the file has grown.

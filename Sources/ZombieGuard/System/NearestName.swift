@@ -1,4 +1,4 @@
-// Suggests the name that a user meant by a mistyped one.
+// Suggests the valid name that is most similar to a mistyped name.
 
 /// The candidate with the smallest edit distance to a name; nil if none is close.
 ///

@@ -1,4 +1,4 @@
-// Tells how this process was started: its arguments and its executable, with or without /proc.
+// Gives access to the arguments and the executable of this process, with or without /proc.
 
 import CSystem
 import Glibc

@@ -33,7 +33,7 @@ public final class Descriptor: Sendable {
     public init(adopting number: Int32) { self.number = number }
 
     /// Opens a file with O_CLOEXEC. The descriptor is never 0, 1 or 2, not even if a standard stream is closed:
-    /// messages would end up in the file. A relative path starts at `directory` if that is given.
+    /// messages would be written into the file. A relative path starts at `directory` if one is given.
     ///
     /// - Parameters:
     ///   - path: path of the file.

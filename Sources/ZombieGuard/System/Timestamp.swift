@@ -60,7 +60,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 
     public static func < (a: Timestamp, b: Timestamp) -> Bool { a.rawValue < b.rawValue }
 
-    /// The time `seconds` before this one, clamped to the representable range.
+    /// The time `seconds` before this time, clamped to the representable range.
     package func earlier(bySeconds seconds: Int64) -> Timestamp {
         let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (difference, secondOverflow) = rawValue.subtractingReportingOverflow(nanoseconds)

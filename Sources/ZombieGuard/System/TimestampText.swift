@@ -65,7 +65,7 @@ extension Timestamp {
             return (nine + Array(repeating: 0, count: 9 - nine.count)).reduce(0) { $0 * 10 + $1 }
         }
 
-        /// Consumes "Z", "+01:00", "-0530" or nothing. Returns minutes.
+        /// Consumes an offset ("Z", "+01:00", "-0530") or nothing. Returns the offset in minutes.
         mutating func offset() -> Int64? {
             if isAtEnd || skip("Z") || skip("z") { return 0 }
             let isWest = skip("-")

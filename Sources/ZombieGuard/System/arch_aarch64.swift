@@ -16,7 +16,7 @@ package enum Processor {
         let names = (0...30).map { "x\($0)" } + ["sp", "pc"]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Turns the registers after a call to an address without code into those of the caller. `registers` is ordered by
+    /// Replaces the registers after a call to an invalid address by those of the caller. `registers` is ordered by
     /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         registers[32] = registers[30]

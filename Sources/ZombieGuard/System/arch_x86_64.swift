@@ -19,7 +19,7 @@ package enum Processor {
         ]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Turns the registers after a call to an address without code into those of the caller. `registers` is ordered by
+    /// Replaces the registers after a call to an invalid address by those of the caller. `registers` is ordered by
     /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         guard let word = memory(registers[7]) else { return false }

@@ -1,13 +1,14 @@
 // Renders the retains and releases of an object as text.
 
 extension TextRenderer {
-    // At least two calls are shown: the innermost one may be a helper that releases on behalf of its caller.
+    // Numbers of calls to show; the first number that fits the width is used. At least two, because the innermost call
+    // may be a helper that releases on behalf of its caller.
     private static let framesShown = [3, 2]
 
     /// Renders the changes of a reference count, one line each; empty if there are none. Safe to print.
     ///
-    /// A retain that the same source line releases again is omitted together with its release, unless everything is
-    /// shown. Unoptimized code is full of such pairs.
+    /// Unless everything is shown, a retain is omitted together with its release if the same source line makes both.
+    /// Unoptimized code has many such pairs.
     ///
     /// - Parameter changes: the changes, newest first.
     /// - Returns: lines, each including its line feed.

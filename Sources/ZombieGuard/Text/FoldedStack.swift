@@ -5,7 +5,8 @@
 package enum FoldedStack {
     package enum Line: Hashable {
         case frame(Int)
-        /// A run of runtime frames and thunks; `name` is the function that the program called, or that called it.
+        /// A run of runtime frames and thunks. `name` is the function that the program called, or the function that
+        /// called the program.
         case folded(ClosedRange<Int>, name: String)
         /// A recursion: the `frames` frames in front of `first` repeat `turns` more times.
         case repeated(first: Int, frames: Int, turns: Int)
@@ -41,9 +42,9 @@ package enum FoldedStack {
                 index += 1
                 continue
             }
-            // Name a run after the function that the program called, which is the run's outermost frame. A run outside
-            // the program's outermost frame called the program instead and is named after its innermost frame. Thunks
-            // are less telling than their targets and are used only if the run has no other frame.
+            // Name a run after the function that the program called, which is the run's outermost frame. A run at the
+            // outer end of the stack has called the program, and is named after its innermost frame. Thunks are less
+            // telling than their targets and are used only if the run has no other frame.
             let range = condensed[index].first...condensed[end - 1].first
             let frames = stack[range].filter { !$0.isThunk }
             let named =
@@ -79,9 +80,9 @@ package enum FoldedStack {
         return lines
     }
 
-    /// Whether each frame is irrelevant to a bug in the program: runtime libraries, entry code in front of `main`,
-    /// compiler-generated helpers, and thunks. A thunk that may contain its inlined target is kept, unless it called a
-    /// frame of the program itself.
+    /// Whether each frame is irrelevant to a bug in the program: frames of runtime libraries, entry code that calls
+    /// `main`, compiler-generated helpers, and thunks. A thunk that may contain its inlined target is kept, unless it
+    /// called a frame of the program itself.
     static func isFoldable(_ stack: [Finding.Frame]) -> [Bool] {
         stack.indices.map { index in
             let frame = stack[index]
@@ -130,7 +131,7 @@ package enum FoldedStack {
 }
 
 extension Finding.Frame {
-    /// Whether the frame is the entry code in front of `main`, which is linked into every executable.
+    /// Whether the frame is the entry code that calls `main`, which is linked into every executable.
     var isEntryCode: Bool { function == "_start" && file == nil }
 
     // Helper functions that the compiler generates in each program.

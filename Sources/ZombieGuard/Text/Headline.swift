@@ -43,7 +43,7 @@ extension Finding {
         }
     }
 
-    // If the processor reports no address, the runtime substitutes a noncanonical address found in a register.
+    // If the processor reports no address, the runtime reports a noncanonical address that it found in a register.
     private var isWithoutAddress: Bool {
         confidence == .inferred && detail["fault_address"] == nil && (address?.rawValue ?? 0) == 0 && neighbours == nil
     }
@@ -62,7 +62,7 @@ extension Finding {
         let source = detail["read_from"].map { visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
-        // The gap is next to this block, while never-written memory is inside it.
+        // The gap is beside this block, while memory that was never written is inside it.
         let text = kind == .heapOverflow ? "the gap beside \(place)" : "\(source), in \(place)"
         return "\(pointer) was followed\(signal), a value read from \(text)"
     }
@@ -89,7 +89,7 @@ extension Finding {
         return (block, "\(blockName(block)) at \(start)")
     }
 
-    // For a function that only queries the block.
+    // The sentence for a function that only queries the block.
     private func askedAbout(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
@@ -99,8 +99,8 @@ extension Finding {
         return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
-    // For an access by the kernel: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed
-    // block of …"
+    // The sentence for an access by the kernel: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes
+    // into a freed block of …"
     private func bufferOf(_ call: String, _ block: Block) -> String {
         let place = "\(blockName(block)) at \(block.start)"
         switch (kind, detail["freed"] ?? detail["ended"]) {

@@ -2,7 +2,8 @@
 
 import Glibc
 
-/// Lines of a source file, safe to print: tabs are expanded, long lines are cut, the marked line around its column.
+/// Lines of a source file, safe to print: tabs are expanded, long lines are cut, the marked line is cut around its
+/// column.
 public struct SourceExcerpt: Hashable, Sendable {
     /// Number of the first line, counted from 1.
     public var first: Int
@@ -139,7 +140,7 @@ public final class SourceExcerpts {
     }
 
     // The text of a line and the terminal column of a byte in it. Debug information counts bytes from 1, and a tab as
-    // one. Of a line longer than `longestLine` the part around the byte is returned. Nil if the line has no such byte.
+    // one. For a line longer than `longestLine`, returns the part around the byte. Nil if the line has no such byte.
     private static func text(of line: Int, showing column: Int, in file: File) -> FittingText? {
         let bytes = bytes(of: line, in: file)
         guard column >= 1, column <= bytes.count else { return nil }

@@ -13,7 +13,8 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
     }
 
-    // Limit on the indentation: a stack that forks at very many calls would otherwise consist mostly of spaces.
+    // Limit on the indentation: otherwise the lines of a stack that forks at very many calls would consist mostly of
+    // spaces.
     private static let deepestIndent = 60
 
     /// The samples as lines, outermost calls first, each function with its sample count. Lines are indented where
@@ -21,7 +22,8 @@ extension Finding.Stall {
     package var tree: [String] {
         typealias Part = (count: Int, names: ArraySlice<String>)
         var lines: [String] = []
-        // Stack of pending lines; the last one is next. Not recursive, because a report may hold stacks of any depth.
+        // Stack of pending lines; the last element is the next line. Not recursive, because a report may hold stacks of
+        // any depth.
         var pending: [(line: String?, stacks: [Part], indent: Int)] = [
             (nil, sampled.map { ($0.count, $0.stack.reversed().map(\.shortPlace)[...]) }, 0)
         ]

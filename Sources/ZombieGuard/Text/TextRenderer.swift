@@ -10,9 +10,10 @@ public struct TextRenderer {
     /// Author of rendered data that is not part of a finding.
     package var author = Author.own
 
-    /// Number of source lines in front of and behind the line of an access. A free or an allocation shows one line.
+    /// Number of source lines in front of and behind the line of an access. For a free or an allocation, only the line
+    /// itself is shown.
     private static let linesAround = 2
-    /// Minimum width of source lines, however narrow the terminal is.
+    /// Minimum width of source lines, even on a narrower terminal.
     private static let leastSource = 24
 
     /// Creates a renderer.
@@ -97,11 +98,11 @@ public struct TextRenderer {
     var isFull: Bool { style.isFull }
     var columns: Int? { style.columns }
 
-    /// A line with the prefix that introduces what follows.
+    /// A heading line with the prefix for the text that follows it.
     func heading(_ title: String) -> String { mark + style.paint(title, .title) + "\n" }
 
-    /// Renders a stack under its title, with the source at the innermost frame of the program itself. Empty if the
-    /// stack is.
+    /// Renders a stack under its title, with the source at the innermost frame of the program itself. Returns an empty
+    /// text for an empty stack.
     ///
     /// - Parameters:
     ///   - stack: innermost frame first.

@@ -1,6 +1,6 @@
 // Defines the style of text reports: colors, and whether stacks are folded.
 
-/// The style of a text report. The contents do not depend on it, apart from folded frames.
+/// The style of a text report. Apart from folded frames, the contents of the report do not depend on the style.
 public struct TextStyle: Hashable, Sendable {
     /// Whether to use the colors and weights of ANSI terminals.
     public var usesColor: Bool
@@ -39,7 +39,7 @@ public struct TextStyle: Hashable, Sendable {
         usesColor && !text.isEmpty ? "\u{1b}[\(role.rawValue)m\(text)\u{1b}[0m" : text
     }
 
-    /// Returns a path for display: relative to ``directory`` if below it, safe to print.
+    /// Returns a path for display, safe to print. A path below ``directory`` becomes relative.
     func path(_ file: String) -> String {
         guard let directory, file.hasPrefix(directory + "/") else { return visible(file) }
         return visible(String(file.dropFirst(directory.utf8.count + 1)))

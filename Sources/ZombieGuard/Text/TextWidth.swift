@@ -40,9 +40,9 @@ public struct FittingText: Hashable, Sendable {
         self.column = column
     }
 
-    /// Keeps a line of at most `width` columns unchanged. Otherwise takes the beginning of the line or, if `column` is
-    /// not within that, a part around `column`; "…" marks missing text. `column` counts from 1 and may be right behind
-    /// the line.
+    /// Keeps a line of at most `width` columns unchanged. Otherwise takes the beginning of the line or, if the
+    /// beginning does not contain `column`, a part around `column`; "…" marks missing text. `column` counts from 1 and
+    /// may be right behind the line.
     ///
     /// - Parameters:
     ///   - line: a line without control characters.
@@ -59,7 +59,7 @@ public struct FittingText: Hashable, Sendable {
         }
         var first = 0 // first column of the part, from 0
         if let column, column > width - 2 {
-            // Put two thirds of the width in front of the column, or more if the line ends soon behind the column.
+            // Put two thirds of the width in front of the column, or more if the line ends shortly behind the column.
             first = max(1, min(column - 1 - min(width * 2 / 3, width - 4), total - width + 1))
         }
         let hasMore = total - first > width - (first > 0 ? 1 : 0)

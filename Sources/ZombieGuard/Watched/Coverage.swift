@@ -10,10 +10,10 @@ import CZombie
 public struct Coverage: Hashable, Sendable {
     /// Why blocks were not isolated: the coverage reason.
     public struct Shortfall: Hashable, Sendable {
-        /// Priority of reasons, of which one is reported (zg_coverage.h).
+        /// Category of a reason. If several reasons apply, the category decides which is reported (zg_coverage.h).
         enum Kind: UInt32, Sendable { case cause, event, design }
 
-        /// Usually the name of an option: `fence_bytes`, `fence_overhead`, `mappings`, `pressure`, …
+        /// The name, usually that of an option: `fence_bytes`, `fence_overhead`, `mappings`, `pressure`, …
         public var name: String
         /// Clause for users, such as "fence_bytes was used up".
         public var text: String
@@ -38,19 +38,20 @@ public struct Coverage: Hashable, Sendable {
     public var watchedStacks: UInt64 = 0
     /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
-    /// Programs of a run that started under a seccomp filter whose effects zguard did not test. There the runtime makes
-    /// only the system calls of every start and does not diagnose faults.
+    /// Programs of a run that started under a seccomp filter whose effects zguard did not test. In such a program the
+    /// runtime makes only the system calls that every program's start makes, and does not diagnose faults.
     public var filteredPrograms: UInt64 = 0
     /// Processes of a run that reported no coverage.
     public var untoldProcesses = 0
     /// Why coverage is not higher; nil if every block was watched.
     public var shortfall: Shortfall?
 
-    /// Watched blocks in thousandths, rounded down, but at least 1 if any block was watched.
+    /// Share of blocks that were watched, in thousandths, rounded down, but at least 1 if any block was watched.
     public var blocksPermille: Int { Self.permille(watchedBlocks, of: blocks, isOff: hasNone) }
 
-    /// Watched stacks in thousandths, rounded down, but at least 1 if any stack was watched. With `sample_rate`, stacks
-    /// without a sampled block are unknown, so the result is at most ``blocksPermille``.
+    /// Share of allocation stacks that were watched, in thousandths, rounded down, but at least 1 if any stack was
+    /// watched. With `sample_rate`, stacks without a sampled block are unknown, so the result is at most
+    /// ``blocksPermille``.
     public var stacksPermille: Int {
         let seen = Self.permille(watchedStacks, of: stacks, isOff: hasNone || blocks > 0)
         return shortfall?.name == "sample_rate" ? min(seen, blocksPermille) : seen
@@ -61,7 +62,7 @@ public struct Coverage: Hashable, Sendable {
 
     private static func permille(_ part: UInt64, of whole: UInt64, isOff: Bool) -> Int {
         if whole == 0 { return isOff ? 0 : 1000 }
-        // Threads and processes publish their counts in batches, so a part may exceed its whole.
+        // Threads and processes publish their counts in batches, so the watched part may exceed the total.
         let share = Int(UInt128(min(part, whole)) * 1000 / UInt128(whole))
         return part > 0 ? max(1, share) : 0
     }
@@ -134,8 +135,8 @@ extension Coverage.Shortfall {
         }
     }
 
-    /// The reason to report. `firstTimes` are in nanoseconds since 1970, 0 if the reason never applied, in the order of
-    /// the table.
+    /// The reason to report. `firstTimes` are in nanoseconds since 1970, 0 if the reason never applied; their order is
+    /// that of the table.
     static func told(_ firstTimes: [UInt64], start: UInt64) -> Coverage.Shortfall? {
         let noted = zip(table, firstTimes).filter { $0.1 > 0 }
         if let cause = noted.first(where: { $0.0.kind == .cause }) { return cause.0 }

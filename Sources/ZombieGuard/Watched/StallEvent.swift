@@ -1,4 +1,4 @@
-// Measures one stall of a thread, and makes a finding of several.
+// Measures one stall of a thread, and makes a finding from several stalls.
 
 /// A sample of a thread: its stack, system call, and the holder of the lock that it waits for.
 package struct StallSample {
@@ -9,8 +9,8 @@ package struct StallSample {
     package init(call: String?) { self.call = call }
 }
 
-/// The last 20 samples of a stall, and when the next is due, in milliseconds. The first 20 are taken at successive
-/// looks, later ones at doubling intervals.
+/// The last 20 samples of a stall, and the time when the next sample is due, in milliseconds. The first 20 samples are
+/// taken at successive looks, later samples at doubling intervals.
 package struct StallSamples {
     package private(set) var kept: [StallSample] = []
     package var next: UInt64
@@ -43,7 +43,7 @@ package struct StallRest {
 
     package var isOver: Bool { left == 0 }
 
-    /// Counts one stall against the pause.
+    /// Counts a stall that falls into the pause.
     package mutating func passes() { if left > 0 { left -= 1 } }
 
     package mutating func more() {
@@ -54,16 +54,17 @@ package struct StallRest {
 
 /// Time that a thread was busy, without waits for a processor and stops by signals or debuggers. In milliseconds.
 package struct BusyTime {
-    /// Time to subtract.
+    /// Time to subtract from the busy time.
     package var discount: UInt64 = 0
-    /// CPU time used, and the time over which it was measured: from the first look on.
+    /// CPU time used, and the time in which it was used: from the first look on.
     private var computed: UInt64 = 0, counted: UInt64 = 0
     private var last: ThreadTimes?
     private var lastLook: UInt64
 
     package init(now: UInt64) { lastLook = now }
 
-    /// During `unseen`, zguard did not run. The whole system may have been suspended, so idle time in it is discounted.
+    /// During `unseen`, zguard did not run. The whole system may have been suspended, so the thread's idle time in this
+    /// period is discounted.
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         defer { (last, lastLook) = (times, now) }
         let passed = now &- lastLook
@@ -86,7 +87,7 @@ package struct BusyTime {
         (last, lastLook) = (nil, now)
     }
 
-    /// Whether the thread ran for half of the time; if that is unknown, whether most samples are outside of system
+    /// Whether the thread ran for half of the time. If that is unknown: whether most samples are outside of system
     /// calls.
     package func isComputing(in samples: [StallSample]) -> Bool {
         let isInCalls = samples.count { $0.call != nil } * 2 > samples.count

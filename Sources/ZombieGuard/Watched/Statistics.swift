@@ -36,7 +36,7 @@ public struct Statistics: Sendable {
     public var options: String
     /// Start time, in nanoseconds since 1970.
     public var started: UInt64
-    /// Whether the process answers requests at once; if not, at its next slow allocation or free.
+    /// Whether the process answers requests at once. If not, it answers at its next slow allocation or free.
     public var hasMaintenanceThread: Bool
     /// Path of an image with a third malloc, neither libc's nor the runtime's, that serves the program; empty if there
     /// is none.

@@ -1,5 +1,5 @@
 // Decides whether a thread may be stopped in its current system call. The kernel resumes most calls after a stop, but
-// some return early, which programs without signal handlers never see otherwise.
+// some calls return early, which a program without signal handlers does not expect.
 
 import CUnwind
 import Glibc
@@ -13,7 +13,7 @@ package enum StopPlace {
     /// In a system call that a stop would end early.
     case disturbed(SystemCall)
 
-    /// Valid for the moment of the check: the thread may continue before it is stopped.
+    /// Valid only at the moment of the check: the thread may continue before it is stopped.
     package init(of thread: Int32, in process: Int) {
         let number = UInt32(bitPattern: thread)
         var call = SystemCall(of: process, thread: number)
@@ -35,7 +35,7 @@ package enum StopPlace {
 }
 
 /// Finds threads that compute. A running thread may be inside a system call and about to wait, for example in a large
-/// write to a pipe, which a stop would cut short. A thread that has used CPU time without a wait computes.
+/// write to a pipe, which a stop would cut short. A thread that has used CPU time without a wait is computing.
 package struct ComputingThreads {
     private var since: [Int32: State] = [:]
 
@@ -94,7 +94,7 @@ extension SystemCall {
     }
 }
 
-/// Type of a process's descriptor. Calls into local file systems only, because others may hang.
+/// Type of a process's descriptor. Calls only into local file systems, because calls into others may hang.
 private enum CalledFile {
     case socket, pipe, anonymous, regular, other
 

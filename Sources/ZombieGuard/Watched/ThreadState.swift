@@ -71,8 +71,8 @@ package struct SystemCall: Equatable {
     }
 
     /// The thread that holds the lock on which the futex call waits. glibc mutexes store the owner 8 bytes behind the
-    /// futex word; priority-inheritance mutexes and Swift's store it in the word; read-write locks store the writer
-    /// behind their two futex words.
+    /// futex word; priority-inheritance mutexes and Swift's mutexes store the owner in the word; read-write locks store
+    /// the writer behind their two futex words.
     /// Source: glibc's struct_mutex.h and struct_rwlock.h.
     ///
     /// - Parameters:

@@ -14,7 +14,7 @@
 #include "../bug.h"
 
 FRAME std::string *make_name() {
-    // Each of these blocks ends with zeros: the word in front of the object is 0.
+    // Blocks that end with zeros. The object lies behind one of them, so the word in front of the object is 0.
     static void *before[64];
     for (void *&block : before) block = calloc(1, 24);
     std::string *name = new std::string("short");

@@ -42,7 +42,7 @@ enum Shelf { final class Book: Item {} }
     overRelease("cart")
 }
 
-/// One thread retains the object, and another one over-releases it.
+/// One thread retains the object, and another thread over-releases it.
 @inline(never) func threads() {
     let object = make("cart")
     var thread = pthread_t()
@@ -118,7 +118,7 @@ nonisolated(unsafe) let shared: [Item] = (0..<16).map { _ in Cart() }
     return sum & 0xffff + texts.joined().utf8.count % 100
 }
 
-/// Shared references: one thread replaces them (`write`) while another one copies them (`look`).
+/// Shared references: one thread replaces them (`write`) while another thread copies them (`look`).
 final class Place {
     var item: Item = Cart()
     var optional: Item?

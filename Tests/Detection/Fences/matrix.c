@@ -232,7 +232,7 @@ USE(rep_movsb_to) {
 
 #else
 
-// The same uses for arm64. Uses without an arm64 instruction are two instructions or a loop.
+// The same uses for arm64. A use for which arm64 has no single instruction is two instructions or a loop.
 #define USE_BY_INSTRUCTIONS(name, ...)                                                                                                        \
     USE(name) {                                                                                                                               \
         (void)count;                                                                                                                          \
@@ -394,7 +394,7 @@ static void commit(const struct fault *fault) {
     void (*use)(char *, size_t) = find(users, fault->use);
     char *before = fault->mode[0] == 'a' ? malloc(fault->size) : NULL;
     char *block = NULL, *former = NULL;
-    // All blocks are allocated by this one call, so that they have one stack.
+    // This one call allocates all blocks, so that they have the same stack.
     for (int i = 0; i <= fault->earlier; i++) {
         if (fault->number & 1) free(former);
         former = block = make(fault->size, fault->alignment);

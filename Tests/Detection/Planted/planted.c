@@ -51,7 +51,7 @@ static void say(const char *text, int flags) {
     close(file);
 }
 
-// Separate functions, so that the stacks begin with functions of this library.
+// Separate functions, so that the stacks begin in this library.
 __attribute__((noinline)) static unsigned char *planted_allocate(void) {
     unsigned char *block = malloc(bytes);
     if (!block) _exit(98);

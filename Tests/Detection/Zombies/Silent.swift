@@ -1,4 +1,4 @@
-// Operations on a reference that do not access the freed object, or only load its class pointer.
+// Operations on a reference that do not access the freed object, or that only load its class pointer.
 
 import Foundation
 

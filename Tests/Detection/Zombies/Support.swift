@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// What `drop` does with an object.
+/// Ways in which `drop` disposes of objects.
 enum Fate {
     /// The objects are over-released, which is the bug of the case.
     case freed
@@ -99,7 +99,7 @@ func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
     return thread
 }
 
-/// Strong references that outlive their function.
+/// Strong references that outlive the function that stores them.
 nonisolated(unsafe) var kept: [AnyObject] = []
 
 /// The address of an object, which is not accessed.

@@ -90,7 +90,7 @@ pages() {
     try "$where: the debuggers' commands" test -s "$prefix/share/zguard/zguard_gdb.py" -a -s "$prefix/share/zguard/zguard_lldb.py"
 }
 
-# From the unpacked directory, after a move, and through links to the program and to the directory.
+# Runs zguard from the unpacked directory, after the directory was moved, and through links to the program and to the directory.
 try "the archive is unpacked" tar -xJf "$archive"
 trial "unpacked" "$PWD/$top/bin/zguard"
 pages "unpacked" "$top" "$top/share/zsh/site-functions/_zguard"
@@ -104,7 +104,7 @@ mv moved "other place/moved"
 expect "where no library can be named" 125 "blank or a colon" "other place/moved/bin/zguard" run -- ./clean
 rm -r "other place"
 
-# In a prefix with other files.
+# Tests an installation in a prefix that contains other files.
 mkdir -p prefix/bin prefix/share/man/man1 && touch prefix/bin/other prefix/share/man/man1/other.1
 try "unpacked over a prefix" tar -C prefix --strip-components=1 -xJf "$archive"
 expect "from a prefix" 0 'no findings' prefix/bin/zguard run -- ./clean

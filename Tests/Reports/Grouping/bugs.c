@@ -46,7 +46,7 @@ __attribute__((noinline)) static void drop_at_once(struct node *node) {
 
 // UNRELATED 2
 
-// Recursion of a given depth.
+// A recursion of the given depth.
 __attribute__((noinline)) static int walk(struct node *node, int depth) {
     int result = depth ? walk(node, depth - 1) : show(node);
     __asm__ volatile("" ::: "memory");

@@ -1,8 +1,8 @@
 // Preloaded into zguard by Tests/Reports/store.py: counts the calls that change a report store, and makes one of them
 // fail or kill the process. STORE_DIRECTORY is the store, STORE_FAULT is "N ACTION", STORE_LOG gets a line for each
-// complete line written, and one for the fault. Actions: "before" and "after" kill the process there, "half" stops a
-// write in the middle and kills, "short" writes half and makes all later writes fail, a number is the errno of this
-// call alone.
+// complete line written, and one for the fault. Actions: "before" and "after" kill the process before or after the
+// call; "half" stops a write in the middle and kills the process; "short" writes half and makes all later writes fail;
+// a number is the errno of this call alone.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

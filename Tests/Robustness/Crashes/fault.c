@@ -89,7 +89,7 @@ static void fault(void) {
         expect(SIGSEGV, -1);
         __asm__ volatile("mov %0, %%rsp; push %%rax" ::"r"(UINT64_C(0x10000)) : "memory");
     }
-    // The remaining errors are those that ZombieGuard detects.
+    // The remaining errors are those that only ZombieGuard detects.
     uint64_t *volatile block = (uint64_t *)victim;
     expect(SIGSEGV, -1);
     if (is(what, "freed-read")) free(block), READ(block + 2);
@@ -121,7 +121,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     }
     if (is(handler, "fix") && is(what, "protected")) {
         fix_is_possible = true;
-        if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) _exit(75); // RLIMIT_DATA exceeded
+        if (mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0) _exit(75); // RLIMIT_DATA would be exceeded
         return;
     }
     struct sigaction none = {.sa_handler = SIG_DFL};

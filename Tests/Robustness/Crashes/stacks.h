@@ -1,4 +1,4 @@
-// Double frees with a distinct stack each, so that each one is a separate finding.
+// Double frees, each with a distinct stack, so that each of them is a separate finding.
 
 #include <stdint.h>
 #include <stdlib.h>

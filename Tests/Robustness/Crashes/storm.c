@@ -212,7 +212,7 @@ static void spoil(pid_t tid, struct user_regs_struct *registers) {
     static const uint64_t garbage[] = {0, 8, 0x13370000, UINT64_C(0x4141414141414141), UINT64_C(0x5555555555555555)};
     unsigned long long *base = base_of(tid, registers), *either = next(2) ? &registers->rip : &registers->rsp;
     *(base && next(4) ? base : either) = garbage[next(sizeof garbage / sizeof *garbage)];
-    registers->orig_rax = (unsigned long long)-1; // restart no system call
+    registers->orig_rax = (unsigned long long)-1; // keeps the kernel from restarting a system call
 }
 
 // Stops up to two threads, corrupts a register of each, and resumes them.

@@ -134,7 +134,7 @@ static bool begins(const char *at, const char *word) {
     return !*word;
 }
 
-static void bad(void) { __builtin_trap(); } // an invalid rule is a mistake in the test
+static void bad(void) { __builtin_trap(); } // Ends the process, because an invalid rule is a mistake in the test.
 
 static const char *after(const char *at, char separator) {
     if (*at != separator) bad();

@@ -246,7 +246,7 @@ static NOINLINE void free_inside(void) {
     if (is_guarded(block)) free(block + 16);
     free(block);
 }
-// More blocks than are isolated: the runtime finds some of these writes only in its check at exit.
+// Changes more blocks than are isolated: the runtime finds some of these writes only in its check at exit.
 static NOINLINE void write_late(void) {
     unsigned char *volatile kept[24];
     for (int i = 0; i < 24; i++) kept[i] = malloc(ODD_BYTES);

@@ -28,7 +28,7 @@ static uint32_t next(void) {
     return (uint32_t)(state >> 32);
 }
 
-// Several allocation sites, as in real programs.
+// Several allocation functions, so that there are several call sites, as in real programs.
 __attribute__((noinline)) static char *make_a(size_t size) { return memset(malloc(size), 'a', size); }
 __attribute__((noinline)) static char *make_b(size_t size) { return memset(calloc(1, size), 'b', size); }
 __attribute__((noinline)) static char *make_c(size_t size) {
@@ -53,7 +53,7 @@ __attribute__((noinline)) static char *make_below(uint32_t number, int left) {
     char *block;
     if (number & 1) block = make_below(number >> 1, left - 1), depths[1]++;
     else block = make_below(number >> 1, left - 1), depths[0]++;
-    __asm__ volatile("" : "+r"(block)); // no tail call
+    __asm__ volatile("" : "+r"(block)); // prevents a tail call
     return block;
 }
 

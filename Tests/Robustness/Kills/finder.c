@@ -1,5 +1,5 @@
-// Makes forty findings, each in a function and of a block of its own, at uneven intervals. Acknowledges each one once
-// the program continues after it, by a line with the function's name in the file PATH. PROCESSES processes take turns
+// Makes forty findings at uneven intervals, each in its own function and for its own block. After each finding, when
+// the program continues, appends a line with the function's name to the file PATH. PROCESSES processes take turns
 // at random.
 // usage: finder PATH SEED PROCESSES
 

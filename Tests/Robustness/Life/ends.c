@@ -183,7 +183,7 @@ static void at_quick(void) {
     quick_exit(0);
 }
 
-// Many children call exit while their other threads are anywhere in the heap; no child may hang or crash.
+// Many children call exit while their other threads use the heap at any point; no child may hang or crash.
 static void *quiet_churn(void *unused) {
     for (;;) work_with_blocks(100);
     return unused;

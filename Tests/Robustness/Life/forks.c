@@ -391,7 +391,7 @@ static void *exec_in_thread(void *unused) {
     chain_from_thread_body();
     return unused;
 }
-// The calling thread becomes the new program; exec ends all others.
+// The calling thread becomes the new program; exec ends all other threads.
 static void exec_from_thread(void) {
     start_busy_threads();
     pthread_t thread;

@@ -127,7 +127,7 @@ static void ways(void) {
     signal(SIGSEGV, SIG_IGN);
     raise(SIGSEGV);
     MUST(signal(SIGSEGV, SIG_DFL) == SIG_IGN, "a sent one can be ignored");
-    // Bypasses libc: the kernel's own record of the handler.
+    // Reads the kernel's own record of the handler, without libc.
     struct {
         void (*handler)(int);
         unsigned long flags;
@@ -246,7 +246,7 @@ static void many_threads(void) {
     back_to_default();
 }
 
-// The stack may overflow inside malloc or free too; the program continues.
+// The stack may overflow inside malloc or free, too; the program continues after that.
 static NOINLINE int run_over(int depth) {
     volatile char room[2000];
     room[depth % 2000] = 1;

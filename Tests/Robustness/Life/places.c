@@ -25,7 +25,8 @@ static int own_file(const char *name) {
     return file;
 }
 
-// Runs in a child, so that its file can be checked after its end: only the program's own bytes may be in it.
+// Runs in a child, so that its file can be checked after the child's end: the file may contain only the program's own
+// bytes.
 static void with_own_files(const char *name, void (*give_away)(int file)) {
     int wait[2];
     if (pipe(wait) != 0) return;
@@ -86,8 +87,8 @@ static void given_away(void) {
     with_own_files("each", close_each);
     with_own_files("listed", close_listed);
 }
-// The same with findings on standard error, which the program has replaced by its own file: findings are lost, the file
-// is unharmed.
+// The same test with findings on standard error, which the program has replaced by its own file: findings are lost, and
+// the file is unharmed.
 static void given_away_unnamed(void) { given_away(); }
 
 static void daemon_like(void) {
@@ -267,7 +268,7 @@ static void filter(int which, unsigned answer) {
     } else {
         static const int left[] = {SYS_read,   SYS_write, SYS_exit,  SYS_exit_group, SYS_rt_sigreturn, SYS_mmap,
                                    SYS_munmap, SYS_brk,   SYS_futex, SYS_mprotect,   SYS_madvise};
-        // -2: a stricter sandbox that also refuses mprotect and madvise, which the heap does not need.
+        // If `which` is -2: a stricter sandbox that also refuses mprotect and madvise, which the heap does not need.
         int count = (int)(sizeof left / sizeof *left) - (which == -2 ? 2 : 0);
         for (int i = 0; i < count; i++) {
             program[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)left[i], 0, 1);

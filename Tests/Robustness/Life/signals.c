@@ -61,7 +61,7 @@ static void prepare(void) {
         for (int i = 0; i < PENDING; i++) others[i] = malloc(330);
 }
 
-// Interrupts an operation after a number of instructions: close steps at first, then wider ones.
+// Interrupts an operation after a number of instructions, first in small steps, then in larger ones.
 static void jumps_at_steps(void) {
     struct sigaction action = {.sa_handler = on_step};
     sigaction(SIGTRAP, &action, NULL);
@@ -90,7 +90,7 @@ static void jumps_at_steps(void) {
     }
     MUST(jumps > 100, "operations were left");
     check_heap();
-    // The jump has left no lock held.
+    // The jump must have left no lock held.
     pthread_t thread;
     MUST(pthread_create(&thread, NULL, (void *(*)(void *))(void *)work_with_blocks, (void *)500) == 0,
          "a thread starts");
@@ -157,7 +157,8 @@ static void plant_in_handler(int number) {
     (void)number;
     plant();
 }
-// The handler blocks all signals except those of faults; with these blocked the kernel would kill the process at once.
+// The handler blocks all signals except those of faults: with fault signals blocked, the kernel would kill the process
+// at the fault.
 static void bug_in_handler(void) {
     struct sigaction action = {.sa_handler = plant_in_handler};
     sigfillset(&action.sa_mask);
@@ -340,7 +341,7 @@ static void blocked(void) {
     pthread_join(thread, NULL);
 }
 
-// A fault while its signal is blocked kills the process, whatever handler is installed.
+// A fault while its signal is blocked kills the process, even if a handler is installed.
 static void never(int number) {
     (void)number;
     _exit(4);

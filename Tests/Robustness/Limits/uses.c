@@ -1,5 +1,5 @@
 // A program that needs little memory: `uses KIB` allocates, fills and frees KIB in blocks of several sizes, in two
-// threads one after the other, and prints a line.
+// threads that run in turn, and prints a line.
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// A server of root. The parent makes a finding, waits until the worker attacks, and makes another. The worker drops its
-// privileges (HOW: setuid, setreuid, setresuid), makes a finding itself, and truncates and overwrites every descriptor
-// that it has while the parent runs.
+// A server of root. The parent makes a finding, waits until the worker attacks, and makes another finding. The worker
+// drops its privileges (HOW: setuid, setreuid, setresuid), makes a finding itself, and truncates and overwrites every
+// descriptor that it has while the parent runs.
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -123,7 +123,7 @@ int main(void) {
         int started = 0;
         while (started < WORKERS && pthread_create(&threads[started], NULL, work, (void *)(uintptr_t)next(&state)) == 0)
             started++;
-        bear(next(&state)); // while the threads work
+        bear(next(&state)); // runs while the threads work
         load();
         for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
         usleep(1000 * (next(&state) % 50));

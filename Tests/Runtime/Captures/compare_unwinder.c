@@ -79,7 +79,7 @@ static __thread enum zg_answer answer;
 static __thread uint64_t events;
 static __thread bool is_inside;
 
-// libunwind's functions are macros: NAME_OF expands one to its symbol name.
+// libunwind's functions are macros: NAME_OF expands such a macro to its symbol name.
 #define TEXT(word) #word
 #define NAME_OF(macro) TEXT(macro)
 static int (*backtrace_of)(void **, int);
@@ -125,7 +125,7 @@ static uint64_t measure_timer(void) {
 
 static uint64_t without_timer(uint64_t ticks) { return ticks > timer_ticks ? ticks - timer_ticks : 0; }
 
-// Returns false, and counts it, if the time is so long that the thread must have been preempted.
+// Returns false and counts the case if the time is so long that the thread must have been preempted.
 static bool is_true_time(uint64_t ticks) {
     if (ticks > SLOWEST_TICKS) add(&counts->interrupted, 1);
     return ticks <= SLOWEST_TICKS;
@@ -139,7 +139,7 @@ static void note_clock(void) {
 // --- libunwind's answer ----------------------------------------------------------------------------------------------
 
 struct answer_of_unwinder {
-    int own, count; // this library's frames, which come first; then frames from the caller outwards
+    int own, count; // number of this library's frames, which come first; the frames from the caller outwards follow
     uint64_t frames[OWN_FRAMES + DEPTH_MOST];
 };
 
@@ -186,7 +186,7 @@ static bool is_in_image(uint64_t pc) {
 }
 
 static ZG_COLD bool is_code(uint64_t pc) {
-    // the mapping found last: to read the maps of a large program takes milliseconds
+    // cache of the last mapping found, because reading the maps of a large program takes milliseconds
     static __thread uint64_t low, high;
     if (pc - 1 - low < high - low) return true;
     if (!zg_os_is_readable(pc - 1, pc)) return false;
@@ -215,8 +215,8 @@ static enum verdict judge(const uint64_t *ours, int our_count, const struct answ
     while (same < our_count && same < count && ours[same] == frames[same]) same++;
     bool lacks_outermost = same == count && our_count == count + 1 && is_outermost(ours[count]);
     if (same == count) return same == our_count || lacks_outermost ? verdict_equal : verdict_longer;
-    // In a function without unwind information both follow the frame pointer register. It may hold any number, and
-    // libunwind does not check whether the word that it takes for a return address points to code.
+    // In a function without unwind information, both unwinders follow the frame pointer register. The register may hold
+    // any number, and libunwind does not check whether the word that it takes for a return address points to code.
     if (!is_code(frames[same])) return verdict_invented;
     if (same < our_count) return verdict_different;
     bool is_generated = same && !(is_in_image(ours[same - 1]) && is_in_image(frames[same]));
@@ -365,7 +365,7 @@ static bool load_unwinder(void) {
     unw_addr_space_t *local = dlsym(library, NAME_OF(unw_local_addr_space));
     if (!backtrace_of || !init_local || !step || !get_register || !is_signal_frame || !set_caching || !local)
         return false;
-    return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // without libunwind's lock
+    return set_caching(*local, UNW_CACHE_PER_THREAD) == 0; // this kind of cache needs no lock of libunwind
 }
 
 static struct counts *map_counts(const char *folder) {

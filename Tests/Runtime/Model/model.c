@@ -112,7 +112,7 @@ static void write_contents(const struct block *block) {
     if (rest) __builtin_memcpy(block->start + 8 * words, &word, rest);
 }
 
-// Checks the first `kept` bytes of a block that was filled when it had `old` bytes.
+// Checks the first `kept` bytes of a block that was filled at a size of `old` bytes.
 static void check_kept(const struct worker *worker, const struct block *block, uint64_t kept, uint64_t old,
                        const char *when) {
     uint64_t words = old / 8, rest = old % 8, word, wrong = 0, expected;
@@ -170,7 +170,7 @@ static size_t size_from(struct worker *worker, uint64_t r) {
     r >>= 24;
     if (which < 3000) return r % 200;
     if (which < 3700) return r % 1200;
-    if (which < 3900) { // near the limits of size classes
+    if (which < 3900) { // sizes near the limits of size classes
         size_t base = (size_t)16 << r % 12, quarter = base / 4 * (r >> 8 & 3), by = r >> 16 & 15;
         return base + quarter + by - 7;
     }
@@ -299,7 +299,8 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
 static __attribute__((noinline)) void do_resize(struct worker *worker, struct block *block, uint64_t r) {
     if (block->family != family_c && block->family != family_aligned) return do_free(worker, block, r);
     size_t old = block->size, size = size_from(worker, next(worker));
-    if (r & 3) size = old + (r >> 8) % (old / 2 + 32) - (r & 4 ? old / 3 : 0); // by about as much as containers do
+    // Grow or shrink by about as much as containers do.
+    if (r & 3) size = old + (r >> 8) % (old / 2 + 32) - (r & 4 ? old / 3 : 0);
     if (!size) size = 1;
     check_kept(worker, block, old, old, "before realloc");
     leave_addresses(block);
@@ -319,8 +320,8 @@ static void do_fail(struct worker *worker, struct block *block, uint64_t r) {
     void *made = &made;
     int expected = ENOMEM;
     errno = 0;
-    // Before it falls back to libc, the runtime empties the quarantine. With `fill`, the cases that lead there are left
-    // out, because other threads' freed blocks would leave the quarantine.
+    // Before it falls back to libc, the runtime empties the quarantine. With `fill`, calls that lead to this fallback
+    // are left out, because other threads' freed blocks would leave the quarantine.
     switch (r % (reads_fill ? 6 : 9)) {
     case 0: made = malloc((size_t)PTRDIFF_MAX + 1 + r); break;
     case 1: made = calloc(UINT64_C(1) << 33, UINT64_C(1) << 33); break;

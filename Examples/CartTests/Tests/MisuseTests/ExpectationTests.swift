@@ -1,4 +1,4 @@
-// expectZombie calls that fail: nothing is wrong with the code, or something else is.
+// expectZombie calls that fail, because the code has no bug or another bug than the expected one.
 // The comment above each test gives the expected failure and its location; the test driver reads it.
 
 import Glibc
@@ -109,7 +109,7 @@ import ZombieGuardTesting
 
     private struct OutOfTea: Error {}
 
-    // The first process to get here records its parent for all processes that it starts.
+    // The first process that reaches this line records its parent, for all processes that it starts.
     private enum Parent {
         static let id: pid_t = {
             if getenv("MISUSE_TESTS_CHILD") != nil { return getppid() }

@@ -70,7 +70,7 @@ import ZombieGuardTesting
             Counter.close(handle)
             Counter.add("tea", to: handle)
         }
-        // In a child process that gets here to run another expectation, nothing is found and nothing is returned.
+        // If a child process reaches this call to run another expectation, this call finds nothing and returns nothing.
         if let finding { #expect(finding.block?.member == "add(_:)") }
     }
 
@@ -98,7 +98,7 @@ import ZombieGuardTesting
 
     @Test(arguments: [1, 2], ["a", "b"]) func everyArgument(number: Int, name: String) async {
         await expectZombie(of: Box<String>.self) {
-            // In the child process for another argument, this would end without a finding.
+            // In the child process of another argument, the body would end without a finding.
             Counter.discard(Box("\(number) \(name)"))
         }
     }

@@ -1,5 +1,5 @@
-// Eight tasks do the same kinds of work at the same time, each in another order, while other threads race. The answers
-// are the same in every run. A use of a destroyed object ends the program with status 3.
+// Eight tasks do the same kinds of work at the same time, each in a different order, while other threads race. The
+// answers are the same in every run. A use of a destroyed object ends the program with status 3.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// Dispatch, operations, threads and locks. All of this blocks, and so must not run on Swift's concurrency threads.
+// Dispatch, operations, threads and locks. These operations block, and so must not run on Swift's concurrency threads.
 
 import Dispatch
 import Foundation

@@ -57,7 +57,7 @@ final class Child: Tracked, @unchecked Sendable {
     }
 }
 
-/// While it is being destroyed, it retains itself, forms and loads weak references, and creates other objects.
+/// During its deinit, the object retains itself, forms and loads weak references, and creates other objects.
 final class Busy: Tracked, @unchecked Sendable {
     nonisolated(unsafe) static var weakSeen = 0
     var friend: Leaf? = Leaf(1)
@@ -80,7 +80,7 @@ func weakReferences(_ seed: Int) -> Int {
     var numbers = Numbers(seed: seed)
     var sum = 0
     for round in 0..<1500 {
-        // The object is released before the references, after them, or between.
+        // Releases the object before the references, after them, or between them.
         var object: Leaf? = Leaf(round)
         var boxes = (0..<numbers.below(6)).map { _ in WeakBox(object: object) }
         if numbers.below(2) == 0 { boxes.append(contentsOf: boxes) }  // copies of weak references
@@ -152,7 +152,7 @@ func unmanagedReferences(_ seed: Int) -> Int {
     slots.deinitialize(count: 64)
     slots.deallocate()
 
-    // Raw memory that looks like a live or a just destroyed object, and is not one.
+    // Raw memory that looks like a live or a freshly destroyed object, but is not an object.
     for round in 0..<500 {
         let leaf = Leaf(round)
         let size = 16 + 16 * numbers.below(12)

@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// Its deinit recurses along the whole list.
+/// The deinit of a link recurses along the whole list.
 final class Link: Tracked, @unchecked Sendable {
     var next: Link?
     let number: Int
@@ -177,7 +177,7 @@ func buffers(_ seed: Int) -> Int {
     var sum = 0
     var kept: [Buffer] = []
     for round in 0..<300 {
-        // Some are larger than a slab's slot, or larger than the size from which blocks are retired at once.
+        // Some buffers are larger than a slab's slot, or larger than the size from which blocks are retired at once.
         let count = round % 100 == 99 ? 150_000 : round % 20 == 19 ? 6000 : numbers.below(40)
         let buffer = Buffer.make(count)
         sum &+= buffer.total

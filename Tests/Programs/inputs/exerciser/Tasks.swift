@@ -21,7 +21,7 @@ actor Bank {
     }
 }
 
-/// Its deinit runs on its own executor, after the last release on another thread.
+/// The actor's deinit runs on its own executor, after the last release on another thread.
 actor Closer {
     private let counter: Counter
     private var leaves: [Leaf] = []

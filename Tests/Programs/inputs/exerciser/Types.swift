@@ -42,7 +42,7 @@ final class Odd<Element: Hashable>: Triangle, @unchecked Sendable {
     override var area: Double { super.area + Double(extra.count) }
 }
 
-/// Aligned to 16 bytes, so that the runtime allocates it with another function.
+/// Aligned to 16 bytes, so that the Swift runtime uses another allocation function.
 final class Vector: Tracked, Shape, @unchecked Sendable {
     var lanes = SIMD8<Float>(1, 2, 3, 4, 5, 6, 7, 8)
 

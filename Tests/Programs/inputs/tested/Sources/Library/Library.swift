@@ -1,6 +1,6 @@
 /// A library that lends books.
 public final class Library {
-    /// What can be lent.
+    /// An item to lend.
     public final class Book: Hashable {
         public let title: String
         public private(set) weak var reader: Reader?
@@ -13,7 +13,7 @@ public final class Library {
         public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
     }
 
-    /// Why something was not lent.
+    /// Reason why a book was not lent.
     public enum Refusal: Error, Equatable {
         case unknown(String)
         case lent(to: String)
@@ -37,7 +37,7 @@ public final class Library {
 
     /// Lends a book to a ``Reader``.
     ///
-    /// - Throws: ``Refusal`` where there is none, or somebody else has it
+    /// - Throws: ``Refusal`` if there is no such book, or another reader has it
     public func lend(_ title: String, to reader: Reader) throws {
         guard let book = books[title] else { throw Refusal.unknown(title) }
         if let other = book.reader { throw Refusal.lent(to: other.name) }
@@ -46,7 +46,7 @@ public final class Library {
     }
 }
 
-/// Somebody who reads.
+/// A reader of books.
 public final class Reader {
     public let name: String
     public private(set) var books: Set<Library.Book> = []
