@@ -44,6 +44,7 @@ SLAB = struct.Struct("<QQQQIIQQQQ56xQQQQ32x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
 SPAN = struct.Struct("<I20xQ20xH10x")
 ALIAS_AREA = struct.Struct("<QQQQ")
+WINDOW_TABLES = struct.Struct("<QQQQ")
 BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 64
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
@@ -169,8 +170,9 @@ class Look:
             return
         self.claim(base, pages * PAGE, AGAIN)
         self.claim(records, pages * ALIAS_BYTES, "records of windows")
-        for name in ("chunks", "windows"):
-            self.claim(self.word(name), self.word(f"{name}_committed"), "records of windows")
+        chunks, windows, chunk_bytes, window_bytes = self.words("zg_windows", WINDOW_TABLES)
+        self.claim(chunks, chunk_bytes, "records of windows")
+        self.claim(windows, window_bytes, "records of windows")
         live = blocks = 0
         for header, slot_bytes in struct.iter_unpack("<I22xH4x", self.read(records, ALIAS_BYTES * covered)):
             live += slot_bytes if header & 0xFF == LIVE else 0

@@ -23,7 +23,7 @@
 #include "findings/found.h"
 #include "findings/report.h"
 #include "fuzz.h"
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "process/ready.h"
 #include "process/runtime.h"
 #include "settings/config.h"

@@ -7,7 +7,7 @@
 #include <execinfo.h>
 #include <libunwind.h>
 
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
 #include "stacks/depot.h"

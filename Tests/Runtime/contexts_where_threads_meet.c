@@ -19,8 +19,8 @@ static void *choose(void *argument) {
         __atomic_fetch_add(&arrived, 1, __ATOMIC_RELAXED);
         while (__atomic_load_n(&arrived, __ATOMIC_RELAXED) < THREADS * (i + 1)) {
         }
-        zg_choose(i + 1, 64, false, 0);
-        zg_choice_note(i + 1, 0);
+        zg_choice_decide(i + 1, 64, false, 0);
+        zg_choice_note_isolated(i + 1, 0);
     }
     return NULL;
 }

@@ -30,7 +30,7 @@ static void permissions_of(const void *address, char letters[5]) {
 static void check_left_alone(void *address, const char *what) {
     char before[5], after[5];
     permissions_of(address, before);
-    CHECK(!zg_revive_fenced_at((uint64_t)address), what);
+    CHECK(!zg_revive_isolated_at((uint64_t)address), what);
     permissions_of(address, after);
     CHECK(!strcmp(before, after), what);
 }
@@ -57,12 +57,12 @@ int main(void) {
     check_left_alone(NULL, "address 0");
     check_left_alone((void *)UINT64_C(0x55555555000), "where nothing is mapped");
 
-    CHECK(zg_revive_fenced_at((uint64_t)block), "the block itself");
+    CHECK(zg_revive_isolated_at((uint64_t)block), "the block itself");
     CHECK(word_at(block) != 1, "is readable again");
     char *guard = (char *)(((uint64_t)next | (PAGE - 1)) + 1);
     CHECK_EQUAL(word_at(guard), 1, "a guard");
     CHECK(zg_lookup_block((uint64_t)next, &view), "of a block in use");
-    CHECK(zg_revive_fenced_at((uint64_t)guard), "the guard behind it");
+    CHECK(zg_revive_isolated_at((uint64_t)guard), "the guard behind it");
     CHECK_EQUAL(word_at(guard), 0, "is a page of zeros then");
     return check_end();
 }

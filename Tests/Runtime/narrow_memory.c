@@ -12,7 +12,7 @@
 #include "check.h"
 #include "heap_calls.h"
 #include "limits/maintenance.h"
-#include "pages/fence.h"
+#include "pages/conditions.h"
 #include "pages/window.h"
 #include "platform/os.h"
 #include "process/ready.h"
@@ -100,12 +100,12 @@ static long taken(void) {
 static void check_one_thread(void) {
     for (int i = 0; i < HELD; i++) blocks[i] = make();
     poll_now();
-    CHECK(!zg_fence_is_narrow(), "a tenth of the limit");
+    CHECK(!zg_conditions_is_narrow(), "a tenth of the limit");
     uint64_t windows = zg_window_bytes();
     CHECK(windows > HELD * UINT64_C(300), "most blocks lie in windows");
     use(700);
     poll_now();
-    CHECK(zg_fence_is_narrow(), "seven tenths of it");
+    CHECK(zg_conditions_is_narrow(), "seven tenths of it");
     churn();
     long before = taken();
     for (int round = 0; round < ROUNDS; round++) churn();
@@ -130,7 +130,7 @@ static void check_one_thread(void) {
     CHECK_EQUAL(zg_window_bytes(), windows, "nor where memory is low");
     use(100);
     poll_now();
-    CHECK(!zg_fence_is_narrow(), "memory suffices again");
+    CHECK(!zg_conditions_is_narrow(), "memory suffices again");
     char *more[HELD / 2];
     for (int i = 0; i < HELD / 2; i++) more[i] = make();
     CHECK(zg_window_bytes() > windows, "and windows get more of it");

@@ -40,7 +40,7 @@ void zg_lookup_strip(uint64_t *words, int count);
 bool zg_lookup_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);
 // Returns true if the address lies shortly in front of the first slot of a class.
 bool zg_lookup_is_in_front(uint64_t address);
-// Returns true if the block is isolated (fence.h) or in a window.
+// Returns true if the block is isolated (private_pages.h) or in a window.
 bool zg_lookup_is_isolated(const struct zg_block_view *view);
 const char *zg_lookup_state_name(enum zg_state state);
 const char *zg_lookup_family_name(enum zg_alloc_family family);

@@ -99,7 +99,7 @@ static void reopen(const struct zg_block_view *block, uint64_t pointer, uint64_t
     uint64_t end = block->start + block->size, page = address & ~(ZG_PAGE_BYTES - 1);
     if (address >= end) return;
     end = address + zg_min(bytes, end - address);
-    if (zg_os_is_readable(address, end) || zg_revive_fenced(block)) return;
+    if (zg_os_is_readable(address, end) || zg_revive_isolated(block)) return;
     for (; page < end; page += ZG_PAGE_BYTES)
         if (!zg_os_is_readable(page, page + 1) && !zg_revive_page(page)) return;
 }

@@ -258,7 +258,7 @@ static bool reveal_header(const struct work *work, bool is_tagged) {
 static bool resume_access(const struct work *work, bool is_tagged) {
     if (verdict.trap.part != zg_trap_none) return revive(work);
     if (work->pointer) return resume_tagged_access(work, is_tagged);
-    return !fault.is_non_canonical && (zg_revive_fenced_at(fault.address) || zg_revive_page(fault.address));
+    return !fault.is_non_canonical && (zg_revive_isolated_at(fault.address) || zg_revive_page(fault.address));
 }
 
 static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {

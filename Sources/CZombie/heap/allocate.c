@@ -9,11 +9,8 @@
 #include "blocks/tags.h"
 #include "heap/quarantine.h"
 #include "pages/choice.h"
-#include "pages/fence.h"
-#include "pages/overread.h"
-#include "pages/page_time.h"
+#include "pages/isolation.h"
 #include "pages/retire.h"
-#include "pages/window.h"
 #include "platform/arch.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
@@ -44,86 +41,25 @@ ZG_INLINE void record_allocation(struct zg_block *block, uint32_t stack, const s
     __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// Larger blocks are not isolated. Accesses to freed blocks of ZG_RETIRE_LEAST bytes and more fault without isolation,
-// so isolation would only add the detection of overruns.
-#define ISOLATED_BYTES_MOST ((uint64_t)64 << 20)
-
-// Number of blocks in windows after which the thread's counters are flushed and maintenance is requested.
+// Blocks in windows, which are many, add their counters up and look for deferred work once for so many of them.
 enum { WINDOWED_PER_FLUSH = 32 };
 
-// The arguments of a call of malloc or a similar function.
-struct request {
-    uint64_t size, alignment;
-    enum zg_alloc_family family;
-    bool zero; // for calloc: the block must read as zeros
-};
-
-static void *allocate_windowed(struct zg_thread *thread, uint32_t context, const struct request *request) {
-    uint64_t size = request->size;
-    uint64_t ticks = zg_page_time_start();
-    struct zg_alias *alias = zg_window_allocate(size, request->alignment, request->zero, context);
-    if (!alias) return NULL;
-    zg_choice_note(context, thread->frame[1]);
-    record_allocation(&alias->block, context, thread);
-    void *block = (void *)zg_alias_start(alias);
-    if (zg_config.fill_new && !request->zero) __builtin_memset(block, ZG_FILL_NEW, size);
-    __atomic_store_n(&alias->block.header,
-                     zg_block_header(zg_state_live, request->family, alias->slot_bytes - (uint32_t)size),
-                     __ATOMIC_RELEASE);
-    thread->allocations++;
-    thread->windowed++;
-    thread->allocated_bytes += size;
-    zg_page_time_spent(ticks, 1);
-    zg_page_time_charge_window();
-    if (thread->allocations >= WINDOWED_PER_FLUSH) {
-        zg_thread_flush_counters(thread);
-        zg_thread_request_deferred(thread, zg_deferred_maintenance);
-    }
-    return block;
-}
-
-// Returns an isolated block if one is due for the context, otherwise NULL. `later`: the block is not among the
-// context's first.
-static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, uint32_t context, const struct request *request,
-                                           bool later) {
-    uint64_t size = request->size;
-    struct zg_span *span = NULL;
+// An isolated block, if this one is to be isolated now. NULL where it is not.
+static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, struct zg_isolation_order *order) {
     if (ZG_UNLIKELY(thread->skips_isolation)) return NULL;
-    uint64_t ticks = zg_page_time_start();
-    // In a window, the rest of the slot follows the block, so a window cannot hold blocks that must end exactly at the
-    // guard page (fence_align), nor blocks of 0 bytes, which consist of the guard page alone.
-    bool can_window = size && size <= ZG_WINDOW_MOST && zg_config.fence_align == zg_fence_align_16;
-    uint64_t caller = can_window ? thread->frame[1] : 0;
-    enum zg_choice choice = size <= ISOLATED_BYTES_MOST ? zg_choose(context, size, later, caller) : zg_choice_none;
-    bool wanted = choice != zg_choice_none;
-    if (choice == zg_choice_window) {
-        void *block = allocate_windowed(thread, context, request);
-        if (block) return block;
-        // In profile fence, fall back to private pages while memory for them lasts.
-        wanted = zg_config.fence_per_context == ZG_FENCE_ALL;
-    }
-    if (size > ISOLATED_BYTES_MOST) zg_coverage_declined(zg_coverage_reason_block_size);
-    if (wanted) span = zg_fence_allocate(size, request->alignment, request->family, context);
-    if (!span) {
-        if (wanted) zg_stats_add(zg_counter_fence_declined, 1);
-        if (wanted && zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
-        if (!later) zg_capture_clear_isolation(thread);
+    enum zg_isolation way = zg_isolation_want(thread, order);
+    void *block = way != zg_isolation_none ? zg_isolation_make(thread, order, &way) : NULL;
+    if (!block) {
+        if (!order->is_later) zg_capture_clear_isolation(thread);
         return NULL;
     }
-    zg_choice_note(context, caller);
-    record_allocation(&span->block, context, thread);
-    __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, request->family, 0), __ATOMIC_RELEASE);
-    zg_overread_note(span);
-    if (zg_config.fill_new && !request->zero) __builtin_memset((void *)span->start, ZG_FILL_NEW, size);
     thread->allocations++;
-    thread->allocated_bytes += size;
-    zg_page_time_spent(ticks, span->units);
-    // Charge the page faults that the block will still cause. One page is touched already; at most 16 pages count,
-    // because most large blocks are not used in full.
-    zg_page_time_charge(zg_min(span->units - 2, 16));
+    thread->windowed += way == zg_isolation_window;
+    thread->allocated_bytes += order->size;
+    if (way == zg_isolation_window && thread->allocations < WINDOWED_PER_FLUSH) return block;
     zg_thread_flush_counters(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
-    return (void *)span->start;
+    return block;
 }
 
 uint64_t zg_allocate_quick_end;
@@ -196,18 +132,20 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     if (tagged) stack = note_tagged(thread, stack);
     if (ZG_UNLIKELY(stack & ZG_STACK_ISOLATE)) {
         stack &= ~ZG_STACK_ISOLATE;
-        void *fenced = allocate_isolated(thread, stack, &(struct request){size, alignment, family, zero}, false);
-        if (fenced) return fenced;
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        void *isolated = allocate_isolated(thread, &order);
+        if (isolated) return isolated;
     }
     if (ZG_UNLIKELY(!magazine->count)) {
         class = zg_slab_serving_class(class);
         magazine = &thread->magazines[class];
     }
     if (ZG_UNLIKELY(!magazine->count)) {
-        void *fenced = zg_config.fence_per_context && !tagged
-                           ? allocate_isolated(thread, stack, &(struct request){size, alignment, family, zero}, true)
-                           : NULL;
-        if (fenced) return fenced;
+        if (zg_config.fence_per_context && !tagged) {
+            struct zg_isolation_order order = {size, alignment, stack, family, zero, true, 0};
+            void *isolated = allocate_isolated(thread, &order);
+            if (isolated) return isolated;
+        }
         if (!refill(thread, class)) return NULL;
     }
     bool is_zero;
@@ -225,8 +163,9 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     uint32_t stack = zg_capture(thread, true);
     if (stack & ZG_STACK_ISOLATE) {
         stack &= ~ZG_STACK_ISOLATE;
-        void *fenced = allocate_isolated(thread, stack, &(struct request){size, alignment, family, zero}, false);
-        if (fenced) return fenced;
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        void *isolated = allocate_isolated(thread, &order);
+        if (isolated) return isolated;
     }
     bool is_zero;
     struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
@@ -258,7 +197,8 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero) {
     if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_ISOLATE;
-        void *block = allocate_isolated(thread, stack, &(struct request){size, alignment, family, zero}, false);
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        void *block = allocate_isolated(thread, &order);
         if (block || (zg_bypass_mode == zg_bypass_sample && !zg_bypass_may_fail)) return block;
     }
     if (ZG_LIKELY(alignment <= 16 && size <= ZG_LARGEST_SLOT))

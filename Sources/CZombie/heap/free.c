@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "blocks/alias.h"
 #include "blocks/fill.h"
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
@@ -14,11 +15,10 @@
 #include "findings/found.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
-#include "pages/fence.h"
+#include "pages/isolation.h"
 #include "pages/locked.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
-#include "pages/window.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "threads/capture.h"
@@ -82,10 +82,6 @@ ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator de
     return zg_capture(thread, deallocator == zg_deallocator_realloc_old) & ~ZG_STACK_ISOLATE;
 }
 
-static uint32_t zombie_bits(struct zg_freed_class dead) {
-    return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
-}
-
 // Fills the pages that have memory. Pages that the program never touched stay without memory. If there are such pages,
 // returns false and makes all pages accessible: the fill detects pages that the program has protected, but it has
 // skipped some pages.
@@ -106,37 +102,6 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     }
     if (!all) zg_os_commit((void *)start, count * ZG_PAGE_BYTES);
     return all;
-}
-
-// Frees an isolated block: records its class and checks its red zones, then protects its pages. `was_found`: a change
-// of its red zones was already reported.
-static void retire_isolated(struct zg_thread *thread, struct zg_span *span, enum zg_alloc_family family,
-                            bool was_found) {
-    struct zg_freed_class dead = {0, zg_language_unknown};
-    uint64_t ticks = zg_page_time_start();
-    struct zg_change change;
-    // The program may have mapped other memory at these addresses: replace every mapping there.
-    if (zg_fence_is_programs(span, family)) {
-        zg_fence_retire(span, zg_fence_unmap);
-        zg_page_time_spent(ticks, span->units);
-        return;
-    }
-    // The program may have protected pages in the range read below: let the fault handler open them.
-    thread->filling_start = span->base;
-    thread->filling_end = span->base + (span->units - 1) * ZG_PAGE_BYTES;
-    // The guard page may follow a block that is shorter than an object's header (fence_align): read only the block.
-    uint64_t words[2] = {0};
-    __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
-    if (span->size >= 8 && zg_classes_on) dead = zg_class_of_freed(words, family, span->size);
-    bool is_overrun = !was_found && zg_fence_is_overrun(span, &change);
-    thread->filling_end = 0;
-    span->death = zg_zombie_death(dead.class_number);
-    __atomic_fetch_or(&span->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
-    thread->zombies += dead.class_number != 0;
-    struct zg_block_view view;
-    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(span->start, &view)) zg_found_overrun(&view, &change, "free");
-    zg_fence_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_fence_keep : zg_fence_drop);
-    zg_page_time_spent(ticks, span->units);
 }
 
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
@@ -160,7 +125,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
         uint64_t bytes = span->fenced ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
         zg_locked_died(span->base, span->base + bytes);
     }
-    if (span->fenced) return retire_isolated(thread, span, zg_header_family(header), header & ZG_HEADER_CHANGED);
+    if (span->fenced) return zg_isolation_end_private(thread, span, header);
     bool aligned = zg_family_is_aligned(zg_header_family(header));
     if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);
@@ -169,7 +134,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->filling_end = address + filled;
     if (filled && zg_classes_on)
         dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(header), span->size);
-    uint32_t zombie = zombie_bits(dead), sparse = 0;
+    uint32_t zombie = zg_zombie_header_bits(dead), sparse = 0;
     if (zombie) {
         span->death = zg_zombie_death(dead.class_number);
         zg_zombie_write((void *)address, filled, zg_zombie_span_pattern(zombie, zg_span_number(span)));
@@ -207,22 +172,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     thread->frees++;
     thread->freed_bytes += bytes;
     if (ZG_UNLIKELY(zg_locked_any())) zg_locked_died(zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
-    struct zg_freed_class dead = {0, zg_language_unknown};
-    struct zg_change change;
-    // The program may have protected the page: let the fault handler open it.
-    thread->filling_start = zg_alias_page(alias);
-    thread->filling_end = zg_alias_page(alias) + ZG_PAGE_BYTES;
-    if (bytes >= 8 && zg_classes_on)
-        dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(header), bytes);
-    bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_window_is_overrun(alias, &change);
-    alias->death = zg_zombie_death(dead.class_number);
-    __atomic_fetch_or(&alias->block.header, zombie_bits(dead), __ATOMIC_RELAXED);
-    thread->zombies += dead.class_number != 0;
-    struct zg_block_view view;
-    if (ZG_UNLIKELY(is_overrun) && zg_lookup_block(address, &view)) zg_found_overrun(&view, &change, "free");
-    zg_window_retire(alias);
-    thread->filling_end = 0;
-    zg_page_time_spent(ticks, 1);
+    zg_isolation_end_in_window(thread, alias, header, ticks);
 }
 
 ZG_NOINLINE void zg_free_flush_pending(struct zg_thread *thread) {

@@ -10,7 +10,6 @@
 #include "findings/found.h"
 #include "pages/locked.h"
 #include "pages/retire.h"
-#include "pages/window.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"

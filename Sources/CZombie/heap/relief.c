@@ -4,15 +4,15 @@
 
 #include "blocks/span.h"
 #include "heap/quarantine.h"
+#include "pages/isolation.h"
 #include "pages/retire.h"
-#include "pages/window.h"
 #include "settings/stats.h"
 
 uint64_t zg_relief_trim(struct zg_thread *thread, bool quarantine) {
     zg_retire_all_begin(thread);
     if (quarantine) zg_quarantine_trim(thread, 0);
-    zg_window_flush(); // otherwise the memory of freed blocks in windows stays in use
-    uint64_t bytes = zg_retire_all_end() + zg_span_trim() + zg_window_trim();
+    zg_isolation_guard_pending(); // otherwise the memory of blocks with pending pages stays
+    uint64_t bytes = zg_retire_all_end() + zg_span_trim() + zg_isolation_give_back();
     zg_stats_add(zg_counter_relieved_bytes, bytes);
     zg_stats_add(zg_counter_trims, 1);
     return bytes;

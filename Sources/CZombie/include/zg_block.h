@@ -142,7 +142,7 @@ struct zg_span {
     uint32_t next;
     // Number of pages from `base` on that may be nonzero. For an isolated block: nonzero if any page may be.
     uint32_t dirty;
-    // Isolated block (fence.h): enum zg_protection; 0 if not isolated.
+    // Isolated block (private_pages.h): enum zg_protection; 0 if not isolated.
     uint16_t fenced;
     // The guard page of an isolated block was opened and reads as zeros (overread.h).
     uint8_t guard_is_open;

@@ -9,7 +9,7 @@
 #include "blocks/slab.h"
 #include "heap/quarantine.h"
 #include "heap/relief.h"
-#include "pages/fence.h"
+#include "pages/conditions.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "platform/arch.h"
@@ -96,7 +96,7 @@ void zg_maintenance_check_if_due(struct zg_thread *thread, enum zg_pressure_reac
     zg_store(&looked_taken, zg_load(&zg_pressure_taken));
     zg_pressure_read(&readings, reach);
     zg_store(&growth_step, zg_pressure_stride(&readings));
-    zg_fence_set_narrow(zg_pressure_is_narrow(&readings));
+    zg_conditions_set_narrow(zg_pressure_is_narrow(&readings));
     int level = zg_pressure_level(&readings);
     if (level) zg_store(&zg_maintenance.short_ns, zg_os_clock_ns(CLOCK_MONOTONIC));
     zg_stats_set(zg_counter_pressure_level, (uint64_t)level);
@@ -189,7 +189,7 @@ void zg_maintenance_check(struct zg_thread *thread) {
     bool runs = __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_thread_runs;
     if (grown || (!runs && is_due(ticks) &&
                   (held_bytes() >= ZG_WORTH_LOOKING || zg_maintenance.course.cap != zg_config.quarantine_bytes ||
-                   zg_fence_is_narrow() || zg_stats_get(zg_counter_pressure_level))))
+                   zg_conditions_is_narrow() || zg_stats_get(zg_counter_pressure_level))))
         zg_maintenance_check_if_due(thread, own_reach());
     zg_maintenance_end();
 }

@@ -2,14 +2,9 @@
 
 #include "pages/lifetimes.h"
 
+#include "pages/isolation_policy.h"
 #include "platform/os.h"
 #include "stacks/depot.h"
-
-enum {
-    LASTED = 2, // a block that lasted counts so much, one that died early 1: long from a third on
-    LONG = 8,
-    MOST = 16
-};
 
 static uint8_t *scores; // ZG_DEPOT_PLACES of them
 
@@ -20,14 +15,21 @@ bool zg_lifetime_init(void) {
 
 static uint8_t *score_of(uint32_t context) { return &scores[context % ZG_DEPOT_PLACES]; }
 
+// An equal score is not written again: its cache line may be shared by threads.
+static void change_score(uint32_t context, uint8_t before, uint8_t after) {
+    if (after != before) __atomic_store_n(score_of(context), after, __ATOMIC_RELAXED);
+}
+
 void zg_lifetime_lasted(uint32_t context) {
     uint8_t score = __atomic_load_n(score_of(context), __ATOMIC_RELAXED);
-    if (score + LASTED <= MOST) __atomic_store_n(score_of(context), (uint8_t)(score + LASTED), __ATOMIC_RELAXED);
+    change_score(context, score, zg_policy_score_lasted(score));
 }
 
 void zg_lifetime_ended(uint32_t context) {
     uint8_t score = __atomic_load_n(score_of(context), __ATOMIC_RELAXED);
-    if (score) __atomic_store_n(score_of(context), (uint8_t)(score - 1), __ATOMIC_RELAXED);
+    change_score(context, score, zg_policy_score_ended(score));
 }
 
-bool zg_lifetime_is_long(uint32_t context) { return __atomic_load_n(score_of(context), __ATOMIC_RELAXED) >= LONG; }
+bool zg_lifetime_is_long(uint32_t context) {
+    return zg_policy_is_long_lived(__atomic_load_n(score_of(context), __ATOMIC_RELAXED));
+}

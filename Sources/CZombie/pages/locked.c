@@ -1,24 +1,26 @@
-// Locked memory of blocks: ranges of bytes that belong to live blocks, sorted. A page is locked while a range lies on it.
+// Memory of blocks that the program has locked: sorted ranges of bytes that belong to live blocks. A page stays locked
+// while a range lies on it.
 // Slow path; one lock, under which no other is taken.
 
 #include "pages/locked.h"
 
 #include "blocks/lookup.h"
+#include "pages/isolation_policy.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 
-// Who may lock more blocks than these has no limit to speak of (RLIMIT_MEMLOCK is 8 MiB by default); the rest stay locked.
-enum { RANGES_MOST = 16384 };
+// A program that may lock more ranges than this has no limit to speak of; the rest stay locked.
+enum { RANGES_MOST = ZG_POLICY_LOCKED_RANGES_MOST };
 
 struct range {
     uint64_t start, end;
 };
 
 uint32_t zg_locked_count;
-static struct range *ranges; // mapped with the first
+static struct range *ranges; // zg_locked_count of them, sorted, disjoint; mapped when the first is added
 static struct zg_lock lock;
 
-// The first that ends behind the address.
+// The number of the first range that ends behind the address.
 static uint32_t first_behind(uint64_t address) {
     uint32_t low = 0, high = zg_locked_count;
     while (low < high) {
@@ -29,7 +31,7 @@ static uint32_t first_behind(uint64_t address) {
     return low;
 }
 
-// `added` ranges, at most two, take the place of `removed` ones.
+// Replaces `removed` ranges from place `at` on by `count` others, at most two.
 static void replace(uint32_t at, uint32_t removed, const struct range *added, uint32_t count) {
     uint32_t rest = zg_locked_count - at - removed;
     __builtin_memmove(ranges + at + count, ranges + at + removed, rest * sizeof *ranges);
@@ -37,7 +39,8 @@ static void replace(uint32_t at, uint32_t removed, const struct range *added, ui
     __atomic_store_n(&zg_locked_count, at + count + rest, __ATOMIC_RELAXED);
 }
 
-// Takes [start, end) out of the ranges. Returns the part from the first byte to the last that was in one; an empty one where none was.
+// Removes [start, end) from the ranges. Returns the span from its first byte that was in a range to the last one; an
+// empty range where none was.
 static struct range cut(uint64_t start, uint64_t end) {
     struct range kept[2], part = {start, start};
     uint32_t count = 0, at = first_behind(start), next = at;
@@ -65,7 +68,7 @@ static bool is_locked_page(uint64_t page) {
     return at < zg_locked_count && ranges[at].start < page + ZG_PAGE_BYTES;
 }
 
-// Other blocks may lie on the first and the last page only.
+// Unlocks the pages of [start, end). Other locked blocks may lie on the first and the last page only.
 static void unlock(uint64_t start, uint64_t end) {
     struct range part = cut(start, end);
     if (part.start == part.end) return;

@@ -1,47 +1,41 @@
-// The budget of fence_overhead: fenced and retired pages cost system calls and faults. What each costs is added up against an
-// income that comes with the process's processor time, so that there is something left for whoever comes late: what is not
-// spent is kept, up to a bound, and of that the less urgent uses leave a reserve to the more urgent ones.
+// The budget of fence_overhead: system calls and page faults of isolated blocks and of retired pages cost processor
+// time. Their costs are added up against an income that comes with the process's processor time, so that blocks of a
+// late phase find something left. Unspent income is kept up to a bound, and less urgent uses leave a reserve of it to
+// more urgent ones.
 //
-// All together stay below 5 ms + 3 times fence_overhead of the processor time. In the long run it is fence_overhead: only first
-// blocks of stacks may spend in advance, at most twice the income so far and 64 ms of what comes later, and a little more
-// where the code that allocates is new, too, of which there is only so much in a program.
-// Slow path; no lock: counts are approximate where threads meet.
+// All uses together stay below 5 ms + 3 times fence_overhead of the processor time. In the long run they take
+// fence_overhead: only first blocks of contexts may spend in advance, at most twice the income so far and 64 ms of
+// later income, and a little more where the code that allocates is new, too, because a program has only so much code.
+// The rules are zg_budget_… in isolation_policy.h.
+// Slow path; no lock: sums are approximate where threads meet.
 
 #ifndef ZG_PAGE_TIME_H
 #define ZG_PAGE_TIME_H
 
+#include "pages/isolation_policy.h"
 #include "platform/arch.h"
-#include "platform/base.h"
 #include "settings/config.h"
 
-// What pages are for, the most urgent first.
-enum zg_page_use {
-    zg_page_new_code, // the first block of a stack whose innermost calls made none before
-    zg_page_first,    // the first block of a stack
-    zg_page_next,     // another one of its first blocks
-    zg_page_later,    // one of all the others
-    zg_page_retire,   // pages of dead blocks
-};
-
-// Whether there is time for that. `ample`: and for more urgent uses to come twice of what they are left otherwise; of first
-// blocks, half of the income, and nothing in advance.
+// zg_budget_allows, after a look at the clock where the answer would be no.
 bool zg_page_time_allows(enum zg_page_use use, bool ample);
-// In the first milliseconds that the process runs, as of the last look at its clock.
+// zg_budget_is_early, as of the last look at the clock.
 bool zg_page_time_is_early(void);
-// A child has little at once, whatever its parent had left, and more as it runs.
+// A child of a fork has little time at once, whatever its parent had left, and more as it runs.
 void zg_page_time_after_fork_in_child(void);
-// At least 1 ms for first blocks from now on, whatever was spent before: for tests, whose shares are their own.
+// A test begins: first blocks have at least 1 ms from now on, whatever was spent before.
 void zg_page_time_grant(void);
 ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT; }
-// The start of work that is to be added up, in ticks; 0 where nothing is, because there is no limit: the clock costs 25 ns.
+// The start of work whose time is to be added, in ticks; 0 where there is no limit, and so nothing to add: reading the
+// clock takes 25 ns.
 ZG_INLINE uint64_t zg_page_time_start(void) { return zg_page_time_is_limited() ? zg_arch_ticks() : 0; }
-// The time that fencing took since that. A thread that was put aside meanwhile did not spend it: it counts
-// only as far as system calls for so many pages take.
+// Adds the time since `since` that isolating a block of `pages` pages took. A thread that was preempted meanwhile did
+// not spend all of it: system calls for that number of pages bound the sum.
 void zg_page_time_spent(uint64_t since, uint64_t pages);
-// The same for work whose price is paid later, by the faults of fresh pages.
+// Adds the cost of fresh pages, which is paid later, by their faults.
 void zg_page_time_charge(uint64_t pages);
+// Adds the cost of a block in a window that is paid later, by misses of caches.
 void zg_page_time_charge_window(void);
-// Both, for pages that were retired: as many fresh ones will be touched.
+// Adds both for pages that were retired: as many fresh ones will be touched.
 void zg_page_time_retired(uint64_t since, uint64_t pages);
 
 #endif

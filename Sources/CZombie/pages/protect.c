@@ -1,4 +1,5 @@
-// Protecting dead pages. Slow path; no lock.
+// Protecting pages of dead blocks, and the mappings that it costs.
+// Slow path; no lock.
 
 #include "pages/protect.h"
 
@@ -8,11 +9,12 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 
-static uint32_t now; // enum zg_protection; none: not probed yet
+static uint32_t now; // enum zg_protection; zg_protection_none: not probed yet
 static uint64_t mappings;
-static bool had_guards; // some pages may be guarded still, now that mappings protect
+static bool had_guards; // mappings protect from now on, but some pages may still have guards
 
-// Where writable address space of ours counts against RLIMIT_DATA, dead or not, pages are opened by themselves.
+// Tries whether the kernel has guards. Where RLIMIT_DATA counts writable address space whether blocks in it live or
+// not, mappings protect instead: address space is writable then only while a block uses it.
 static enum zg_protection probe(void) {
     enum zg_protection found = zg_protection_mprotect;
     if (zg_config.protect != zg_protect_mprotect &&
@@ -53,19 +55,19 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
         if (zg_os_guard(start, bytes) == 0) return zg_protection_guards;
         zg_protection_give_up_guards();
     }
-    // Two in the worst case; neighbours that die later become one with it, which is not counted.
+    // Two mappings in the worst case. Neighbours that die later merge with this one, which is not counted.
     if (zg_mappings_take(2)) {
         if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
         zg_mappings_give(2);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
-    // The kernel may have got half way.
+    // The kernel may have guarded some of the pages before it refused.
     if (__atomic_load_n(&had_guards, __ATOMIC_RELAXED)) zg_os_unguard(start, bytes);
     return zg_protection_none;
 }
 
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
-    // A page that neighbours share is protected as whoever of them died last.
+    // A page that neighbours share has the protection of the one that died last.
     bool both = __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
     if ((both || protection == zg_protection_mprotect) && zg_os_commit(start, bytes) != 0) return false;
     if ((both || protection == zg_protection_guards) && zg_os_unguard(start, bytes) != 0) return false;

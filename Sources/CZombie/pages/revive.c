@@ -1,26 +1,27 @@
-// Opening dead pages again. Signal context; no lock.
+// Retired pages are made accessible again.
+// Signal context; no lock.
 
 #include "pages/revive.h"
 
 #include "blocks/alias.h"
 #include "blocks/fill.h"
 #include "blocks/span_table.h"
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "pages/protect.h"
 #include "platform/os.h"
 
-// --- headers: a trap instead of a protected page -----------------------------------------------------------------------
+// --- headers: a trap instead of a protected page --------------------------------------------------------------------
 
-// `*kept` says whether the contents were kept.
+// Opens the private pages of a retired block. `*kept` says whether their contents were kept.
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
     *span = zg_span_contains(view->start) ? zg_span_find(view->start) : NULL;
     *kept = *span && (*span)->dirty;
     if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
     void *data = (void *)(*span)->base;
-    uint64_t bytes = zg_fence_data_bytes(*span);
+    uint64_t bytes = zg_private_data_bytes(*span);
     bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
     if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
-        // Fresh pages in their place: the contents are gone, and the program goes on.
+        // Fresh pages take their place: the contents are lost, and the program goes on.
         if (!zg_os_map_private(bytes, data)) return false;
         *kept = false;
     }
@@ -28,26 +29,27 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span, 
     return true;
 }
 
-static bool open_fenced_header(const struct zg_block_view *view) {
+static bool open_private_header(const struct zg_block_view *view) {
     struct zg_span *span;
     bool kept;
     if (!open_pages(view, &span, &kept)) return false;
-    // Where the word is only compared nothing faults, and the rest is read next.
-    if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
+    // A word that the program only compares does not fault in the trap region; it reads the rest of the block next.
+    if (!kept) zg_fill((void *)span->base, zg_private_data_bytes(span), ZG_FILL_FREED);
     return true;
 }
 
-// The page leaves the window's memory, and no other block may be handed out there.
+// The page is about to leave the window's memory: no other block may be handed out there.
 static void keep_from_windows(uint64_t address) {
     struct zg_alias *alias = zg_alias_contains(address) ? zg_alias_find(address) : NULL;
-    // Where it still has a number whoever retires the block has not given its slot back yet, and needs it.
+    // A window number is left as it is: the thread that retires the block has not given its slot back yet, and needs
+    // it.
     uint32_t given = 0;
     if (alias)
         __atomic_compare_exchange_n(&alias->window, &given, UINT32_MAX, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-// A private page, on which nothing else is: in the memory others have their blocks.
-static bool open_alias_header(const struct zg_block_view *view) {
+// Maps a private page in place of the window's, because other blocks lie in the window's memory.
+static bool open_windowed_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_alias_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
     keep_from_windows(view->start);
@@ -59,7 +61,7 @@ static bool open_alias_header(const struct zg_block_view *view) {
 static bool open_slot_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
-    // With either protection: what the pages were protected with is not asked here.
+    // Undoes both protections: which of them the page has is not known here.
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
     zg_os_unguard(page, ZG_PAGE_BYTES);
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
@@ -69,20 +71,20 @@ static bool open_slot_header(const struct zg_block_view *view) {
 bool zg_revive_header(const struct zg_block_view *view) {
     uint64_t word;
     if (!zg_zombie_is_header(view)) return false;
-    // Open already: what faulted is something else, and the object is only what a register points to.
+    // The page is accessible already: the fault was elsewhere, and a register merely points to this object.
     if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word) return false;
-    if (!open_alias_header(view) && !open_fenced_header(view) && !open_slot_header(view)) return false;
+    if (!open_windowed_header(view) && !open_private_header(view) && !open_slot_header(view)) return false;
     zg_zombie_write_header(view);
     return true;
 }
 
-// --- on_finding=continue -----------------------------------------------------------------------------------------------
+// --- on_finding=continue --------------------------------------------------------------------------------------------
 
-bool zg_revive_fenced(const struct zg_block_view *view) {
+bool zg_revive_isolated(const struct zg_block_view *view) {
     struct zg_span *span;
     bool kept;
     if (!open_pages(view, &span, &kept)) return false;
-    if (!kept) zg_fill((void *)span->base, zg_fence_data_bytes(span), ZG_FILL_FREED);
+    if (!kept) zg_fill((void *)span->base, zg_private_data_bytes(span), ZG_FILL_FREED);
     struct zg_class class = zg_class_get(view->zombie ? view->death.class_number : 0);
     uint64_t *words = (uint64_t *)view->start;
     __atomic_fetch_or(&span->block.header, ZG_HEADER_CONTENTS_RESTORED, __ATOMIC_RELAXED);
@@ -92,15 +94,15 @@ bool zg_revive_fenced(const struct zg_block_view *view) {
     return true;
 }
 
-bool zg_revive_fenced_at(uint64_t address) {
+bool zg_revive_isolated_at(uint64_t address) {
     struct zg_block_view block;
-    // Nobody else's page: the block of an inferred finding may be far from the address.
+    // Only pages of the runtime are opened: the block of an inferred finding may be far from the address.
     if (address - zg_isolated_map.base >= zg_isolated_map.units * ZG_PAGE_BYTES) return false;
-    // No block's are the guard in front of the first one, and what alignment left out.
+    // The guard page in front of the first block, and pages that alignment left out, belong to no block.
     struct zg_span *span = zg_span_find(address);
-    if (span && address - span->base < zg_fence_data_bytes(span))
-        return zg_lookup_block(address, &block) && zg_revive_fenced(&block);
-    // Which way it is protected may differ from its neighbours'.
+    if (span && address - span->base < zg_private_data_bytes(span))
+        return zg_lookup_block(address, &block) && zg_revive_isolated(&block);
+    // Its neighbours may be protected another way: both protections are undone.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
     if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;
@@ -110,7 +112,7 @@ bool zg_revive_fenced_at(uint64_t address) {
 bool zg_revive_page(uint64_t address) {
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     struct zg_block_view block;
-    // Nobody else's page: the block of an inferred finding may be far from the address.
+    // Only pages of the runtime are opened: the block of an inferred finding may be far from the address.
     if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
     keep_from_windows(address);
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
@@ -118,20 +120,20 @@ bool zg_revive_page(uint64_t address) {
     return true;
 }
 
-// Pages appear where others may be reading already, and so with their contents or not at all.
+// Moves the pages to an address that other threads may be reading: they appear there with their contents, at once.
 static void put_pages(void *pages, uint64_t at, uint64_t bytes) {
     if (zg_os_move(pages, (void *)at, bytes) != 0 && zg_os_commit((void *)at, bytes) == 0)
         __builtin_memcpy((void *)at, pages, bytes);
     zg_os_release(pages, bytes);
 }
 
-// Copies a class's metadata, or a virtual table, into the object's window: a class pointer that was loaded before goes on
-// working.
-static void fill_window(uint64_t pointer, const struct zg_class *class) {
+// Copies a class's metadata, or a virtual table, into the object's window of the trap region: a class pointer that the
+// program has loaded already goes on working.
+static void fill_trap_window(uint64_t pointer, const struct zg_class *class) {
     uint64_t bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
     char *window = zg_os_map(bytes);
     if (!window) return;
-    // As far as it can be read: images end somewhere.
+    // Pages that cannot be read stay zero: the class may lie near the end of its image.
     for (uint64_t done = 0; done < bytes;) {
         uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
         uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
@@ -141,13 +143,13 @@ static void fill_window(uint64_t pointer, const struct zg_class *class) {
     put_pages(window, pointer - ZG_TRAP_ISA_OFFSET, bytes);
 }
 
-// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its class
-// window holds the class, its side table a count that never ends.
-static void open_windows(const struct zg_block_view *view, const struct zg_class *class) {
+// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its window
+// of the trap region holds the class, and its side table an immortal reference count.
+static void open_trap_windows(const struct zg_block_view *view, const struct zg_class *class) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
-    fill_window(pattern.head[0], class);
+    fill_trap_window(pattern.head[0], class);
     if (class->language != zg_language_swift) return;
-    // A side table: object, reserved, counts.
+    // The words of a side table: object, reserved, reference counts.
     uint64_t *page = zg_os_map(ZG_PAGE_BYTES);
     if (!page) return;
     page[0] = view->start;
@@ -159,7 +161,7 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
     uint64_t number, interior;
     struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
     uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
-    // From here on nobody verifies or reuses it.
+    // Once the mark is set, no thread verifies or reuses the slot.
     do {
         if (header & ZG_HEADER_CONTENTS_RESTORED) return true;
         if (zg_header_state(header) != zg_state_quarantined) return false;
@@ -178,7 +180,8 @@ bool zg_revive_zombie(const struct zg_zombie_hit *hit) {
     if (!zg_zombie_saved_contents || !hit->has_block) return false;
     struct zg_class class = zg_class_get(hit->block.death.class_number);
     if (class.language == zg_language_unknown) return false;
-    bool done = zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_revive_fenced(&hit->block);
-    if (done) open_windows(&hit->block, &class);
+    bool done =
+        zg_slab_contains(hit->block.start) ? restore_slot(&hit->block, &class) : zg_revive_isolated(&hit->block);
+    if (done) open_trap_windows(&hit->block, &class);
     return done;
 }

@@ -14,7 +14,7 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
@@ -161,7 +161,8 @@ static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
 
 // Repairs the blocks in [start, end), which reads as zero or (`is_hole`) has just been mapped inaccessible.
 static void repair_blocks(uint64_t start, uint64_t end, bool is_hole) {
-    uint64_t opened = start, next, index, interior, from, to;
+    uint64_t opened = start, next, index, interior;
+    struct zg_red_zone zone;
     for (uint64_t at = start; at < end; at = next) {
         next = zg_min(end_of(at), end);
         if (zg_slab_contains(at)) {
@@ -176,9 +177,9 @@ static void repair_blocks(uint64_t start, uint64_t end, bool is_hole) {
             if (exclude_from_verify(&span->block) && is_hole) open_pages(at, next, &opened);
         } else if (zg_header_state(span->block.header) == zg_state_live) {
             for (int which = 0; which < 2; which++) {
-                if (!zg_fence_fill_in(span, which, at, next, &from, &to)) continue;
-                if (is_hole) open_pages(from, to, &opened);
-                zg_fence_fill_again(from, to);
+                if (!zg_private_red_zone(span, which, at, next, &zone)) continue;
+                if (is_hole) open_pages(zone.from, zone.to, &opened);
+                zg_private_fill_again(zone);
             }
         }
     }

@@ -9,10 +9,7 @@
 #include "blocks/lookup.h"
 #include "heap/free.h"
 #include "heap/quarantine.h"
-#include "pages/choice.h"
-#include "pages/fence.h"
-#include "pages/page_time.h"
-#include "pages/window.h"
+#include "pages/isolation.h"
 #include "blocks/slab.h"
 #include "blocks/span_table.h"
 #include "platform/os.h"
@@ -114,18 +111,17 @@ static uint64_t verify(void) {
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return 0;
     uint64_t before = zg_stats_get(zg_counter_findings);
-    zg_window_flush();
+    zg_isolation_guard_pending();
     uint64_t in_windows = zg_stats_get(zg_counter_findings) - before;
     // Also verifies freed blocks that are still pending in a thread: blocks are found through their records.
     uint64_t findings = in_windows + zg_quarantine_verify_all("check") + zg_free_verify_live("check") +
-                        zg_fence_verify_live(thread, "check") + zg_window_verify_live("check");
+                        zg_isolation_verify_live(thread, "check");
     zg_thread_leave(thread);
     return findings;
 }
 
 static void begin_test(void) {
-    zg_page_time_grant();
-    zg_choice_begin_epoch();
+    zg_isolation_begin_test();
     zg_capture_renew_isolation();
 }
 

@@ -10,8 +10,9 @@ typedef int zg_no_invariants; // ISO C forbids an empty translation unit
 #include "heap/quarantine.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "pages/retire.h"
+#include "pages/window.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
 #include "settings/stats.h"
@@ -103,7 +104,7 @@ static void check_span(uint32_t number) {
             breaks("a retired span is not in the list of those");
         return;
     case zg_state_reusable:
-        if (place != in_bin && !(span->fenced && span->units > ZG_FENCE_REUSED_MOST))
+        if (place != in_bin && !(span->fenced && span->units > ZG_PRIVATE_REUSED_PAGES_MOST))
             breaks("a free span is in no bin");
         return;
     case zg_state_freeing:
@@ -135,7 +136,8 @@ const char *zg_invariants_check(void) {
     if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL)
         breaks(of_part);
     if (!broken && (of_part = zg_span_broken(see_free_span)) != NULL) breaks(of_part);
-    if (!broken && (of_part = zg_fence_broken(see_free_span)) != NULL) breaks(of_part);
+    if (!broken && (of_part = zg_private_broken(see_free_span)) != NULL) breaks(of_part);
+    if (!broken && (of_part = zg_window_broken()) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_retire_broken(see_empty_slot)) != NULL) breaks(of_part);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = 0; i < used[class] && !broken; i++) check_slot(&zg_slabs.slab[class], class, i);

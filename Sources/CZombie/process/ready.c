@@ -14,9 +14,9 @@
 #include "heap/quarantine.h"
 #include "images/module.h"
 #include "pages/choice.h"
-#include "pages/fence.h"
 #include "pages/lifetimes.h"
 #include "pages/overread.h"
+#include "pages/private_pages.h"
 #include "pages/window.h"
 #include "platform/clock.h"
 #include "platform/os.h"
@@ -44,9 +44,9 @@ static bool reserve_heap(void) {
         if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
         uint64_t area = limited ? limit / 8 : UINT64_C(64) << shift,
                  fence = limited ? limit / 16 : UINT64_C(16) << shift;
-        if (zg_span_table_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1), ZG_FENCE_AREA_ALIGNMENT))
+        if (zg_span_table_init(area & ~(ZG_UNIT_BYTES - 1), fence & ~(ZG_PAGE_BYTES - 1), ZG_PRIVATE_AREA_ALIGNMENT))
             return true;
-        return zg_span_table_init(UINT64_C(4) << shift, UINT64_C(1) << shift, ZG_FENCE_AREA_ALIGNMENT);
+        return zg_span_table_init(UINT64_C(4) << shift, UINT64_C(1) << shift, ZG_PRIVATE_AREA_ALIGNMENT);
     }
     return false;
 }
@@ -66,7 +66,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_address_space();
     bool done = zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) &&
-                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_fence_init();
+                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
     if (done) zg_window_reserve();

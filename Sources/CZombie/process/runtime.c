@@ -26,9 +26,10 @@
 #include "limits/allowance.h"
 #include "limits/maintenance.h"
 #include "limits/sample.h"
-#include "pages/fence.h"
+#include "pages/isolation.h"
 #include "pages/overread.h"
 #include "pages/page_time.h"
+#include "pages/private_pages.h"
 #include "pages/protect.h"
 #include "pages/retire.h"
 #include "pages/window.h"
@@ -97,7 +98,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_retire_lock();
     zg_quarantine_lock_all();
     zg_slab_lock_all();
-    zg_fence_lock();
+    zg_private_lock();
     zg_window_lock();
     zg_span_lock();
     zg_span_table_lock();
@@ -151,7 +152,7 @@ static void after_fork(bool child) {
     zg_span_table_unlock(child);
     zg_span_unlock(child);
     zg_window_unlock(child);
-    zg_fence_unlock(child);
+    zg_private_unlock(child);
     zg_slab_unlock_all(child);
     zg_quarantine_unlock_all(child);
     zg_retire_unlock(child);
@@ -342,10 +343,9 @@ void zg_runtime_finish(void) {
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) {
         zg_quarantine_verify_all("exit");
-        zg_window_flush();
+        zg_isolation_guard_pending();
         zg_free_verify_live("exit");
-        zg_fence_verify_live(thread, "exit");
-        zg_window_verify_live("exit");
+        zg_isolation_verify_live(thread, "exit");
     }
     zg_foreign_report_at_exit();
     zg_report_end();

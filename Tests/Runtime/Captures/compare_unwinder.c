@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "images/module.h"
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "stacks/depot.h"

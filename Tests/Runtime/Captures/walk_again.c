@@ -2,7 +2,7 @@
 // has begun to shorten stacks, a capture may lack outer frames of the walk.
 // Hot path; no lock.
 
-#include "pages/fence.h"
+#include "pages/private_pages.h"
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"

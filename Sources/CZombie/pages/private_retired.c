@@ -1,0 +1,97 @@
+// Retired blocks with private pages: their addresses fault until address space, records or mappings are needed for
+// others.
+// Slow path.
+
+#include "pages/conditions.h"
+#include "pages/private_state.h"
+#include "pages/protect.h"
+#include "platform/os.h"
+#include "settings/stats.h"
+
+static struct zg_queue_links retired_links(void) { return ZG_QUEUE_LINKS(zg_span_by_number(1), struct zg_span, next); }
+
+void zg_private_add_retired(struct zg_span *span) {
+    zg_queue_add(&zg_private.retired, retired_links(), zg_span_number(span));
+    zg_private.retired.amount += span->units * ZG_PAGE_BYTES;
+    zg_private.retired_count++;
+}
+
+// Takes the oldest retired block, of which there is one. NULL where the program goes on using the block after a
+// finding: it stays as it is. Under the lock.
+static struct zg_span *take_oldest(void) {
+    struct zg_span *span = zg_span_by_number(zg_queue_take(&zg_private.retired, retired_links()));
+    uint64_t bytes = span->units * ZG_PAGE_BYTES;
+    zg_private.retired.amount -= bytes;
+    zg_private.retired_count--;
+    zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
+    zg_stats_add(zg_counter_retired_bytes, -bytes);
+    return span->block.header & ZG_HEADER_CONTENTS_RESTORED ? NULL : span;
+}
+
+// The addresses may be used again, unless contents are left that could not be dropped, and mappings with them. Under
+// the lock.
+static void reuse(struct zg_span *span) {
+    if (span->dirty) return;
+    if (zg_private_keeps_contents() && zg_private_has_data(span)) zg_mappings_give(2);
+    __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable), __ATOMIC_RELEASE);
+    zg_private_give_range(span);
+}
+
+// Drops kept contents, and the mappings that they took, of neighbours at once: the guards of these lie between them.
+static void drop_contents(struct zg_span *const *spans, uint32_t count) {
+    uint64_t from = spans[0]->base, bytes = zg_private_data_end(spans[count - 1]) - from;
+    if (spans[0]->fenced == zg_protection_mprotect) {
+        // The guard page behind them is included: together with its neighbours it becomes one inaccessible mapping.
+        if (zg_os_retire((void *)from, bytes + ZG_PAGE_BYTES) != 0) return;
+    } else if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) spans[i]->dirty = 0;
+}
+
+static bool are_neighbours(const struct zg_span *a, const struct zg_span *b) {
+    return a->base + a->units * ZG_PAGE_BYTES == b->base && a->fenced == b->fenced;
+}
+
+// Makes at most `most` of the oldest blocks reusable, whose contents are kept. False where there are none. Under the
+// lock.
+static bool reuse_oldest(uint64_t most) {
+    struct zg_span *spans[ZG_POLICY_REUSED_AT_ONCE];
+    uint32_t count = 0;
+    for (uint64_t i = 0; i < zg_min(most, ZG_POLICY_REUSED_AT_ONCE) && zg_private.retired.oldest; i++) {
+        struct zg_span *span = take_oldest();
+        if (span) spans[count++] = span;
+    }
+    for (uint32_t from = 0, to; from < count; from = to) {
+        for (to = from + 1; to < count && are_neighbours(spans[to - 1], spans[to]);) to++;
+        drop_contents(spans + from, to - from);
+    }
+    for (uint32_t i = 0; i < count; i++) reuse(spans[i]);
+    return count != 0;
+}
+
+void zg_private_keep_within_bounds(void) {
+    struct zg_isolation_conditions conditions = zg_conditions_now();
+    bool is_given = zg_config.retired_bytes != (uint64_t)zg_option_table[zg_option_name_retired_bytes].initial;
+    uint64_t most = zg_policy_private_addresses_most(zg_config.retired_bytes, zg_isolated_map.units);
+    uint64_t records_most = zg_policy_private_records_most(&conditions, is_given);
+    while (zg_private.retired.oldest &&
+           (zg_private.retired.amount > most || zg_private.retired_count * sizeof(struct zg_span) > records_most)) {
+        if (zg_private_keeps_contents()) {
+            reuse_oldest(1 + zg_private.retired_count / ZG_POLICY_REUSED_AT_ONCE);
+            continue;
+        }
+        struct zg_span *span = take_oldest();
+        if (span) reuse(span);
+    }
+}
+
+bool zg_private_take_mappings(void) {
+    while (zg_private_keeps_contents() && !zg_mappings_are_left(2)) {
+        zg_lock_take(&zg_private.lock);
+        bool is_some = reuse_oldest(ZG_POLICY_REUSED_AT_ONCE);
+        zg_lock_drop(&zg_private.lock);
+        if (!is_some) break;
+    }
+    return zg_mappings_take(2);
+}
