@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "platform/arch.h"
+#include "platform/refcount_emulator.h"
 #include "zombies/counting.h"
 
 enum { STACK_WORDS = 512, STEPS = 5000 };
@@ -118,7 +119,7 @@ static bool write_here(void *context, uint64_t address, uint64_t word) {
 }
 
 static void check_functions(void) {
-    const struct zg_arch_memory memory_here = {read_here, write_here, NULL};
+    const struct zg_refcount_memory memory_here = {read_here, write_here, NULL};
     uint64_t state = 7;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         for (int round = 0; round < 300; round++) {
@@ -129,7 +130,8 @@ static void check_functions(void) {
             functions[i].function(a, b, &wanted);
             struct zg_registers registers = registers_for((const void *)functions[i].function, a, b, (uint64_t)&result);
             result = ~wanted;
-            if (!CHECK_EQUAL(zg_arch_follow(&registers, &memory_here, STEPS), zg_followed_stopped, functions[i].name))
+            if (!CHECK_EQUAL(zg_refcount_emulate(&registers, &memory_here, STEPS), zg_refcount_stopped,
+                             functions[i].name))
                 break;
             if (!CHECK_EQUAL(result, wanted, functions[i].name)) break;
         }
@@ -310,12 +312,12 @@ static bool write_nowhere(void *context, uint64_t address, uint64_t word) {
 
 static void check_random(void) {
     uint64_t state = 99, code[64];
-    const struct zg_arch_memory nowhere = {read_nowhere, write_nowhere, code};
+    const struct zg_refcount_memory nowhere = {read_nowhere, write_nowhere, code};
     for (int round = 0; round < 100000; round++) {
         for (size_t i = 0; i < 64; i++) code[i] = work_random(&state);
         struct zg_registers registers = {.known = ~UINT64_C(0), .pc = 0x1000};
         for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = work_random(&state) >> i * 3 % 51;
-        if (!CHECK(zg_arch_follow(&registers, &nowhere, 100) <= zg_followed_stopped, "any code")) return;
+        if (!CHECK(zg_refcount_emulate(&registers, &nowhere, 100) <= zg_refcount_stopped, "any code")) return;
     }
 }
 

@@ -8,7 +8,7 @@
 #include <ucontext.h>
 
 #include "blocks/tags.h"
-#include "faults/ahead.h"
+#include "faults/lookahead.h"
 #include "faults/crash.h"
 #include "faults/diagnose.h"
 #include "faults/handled.h"
@@ -153,7 +153,7 @@ static void make_finding(const struct work *work) {
     if (verdict.trap.part == zg_trap_side && verdict.trap.has_block) describe_counting();
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
-    zg_ahead_look(&finding, &verdict.trap, &registers);
+    zg_lookahead_find_uses(&finding, &verdict.trap, &registers);
     bool exact = true;
     // A call through a wild pointer: show the caller's frame, whose return address is on top of the stack.
     // The address that could not be executed may still be readable.

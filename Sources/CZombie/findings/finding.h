@@ -6,7 +6,7 @@
 #include "blocks/lookup.h"
 #include "blocks/words.h"
 #include "platform/base.h"
-#include "platform/ahead.h"
+#include "platform/lookahead_emulator.h"
 #include "stacks/unwind.h"
 
 enum { ZG_FINDING_DETAILS = 11 };
@@ -21,27 +21,25 @@ struct zg_finding {
     // zg_report_complete, or the process's own reporter, writes the text to standard error later.
     bool is_reported_later;
     uint64_t address;
-    // In a record about repeats, how often equal findings occurred again; 0 in the first report
+    // How often equal findings occurred again, in a record about repeats; 0 in the first report
     uint64_t repeats;
     bool has_block;
     struct zg_block_view block;
     // Address of the called method, or of its record if it is async; 0 if unknown
     uint64_t member_code;
     int64_t member_byte;   // byte offset of the property in the object; negative if none
-    uint32_t member_field; // field number of the property in `member_class`, if member_class is not 0
+    uint32_t member_field; // number of the property in `member_class`, if that is not 0
     uint64_t member_class;
-    // The object's next uses in the code, if so far it was only retained. The first use that has a name in the class is
-    // reported as the member.
+    // What the code would have done next with the object, if so far it was only retained. The first use that
+    // has a name in the class is reported as the member.
     int next_count;
-    struct zg_ahead_use next[ZG_AHEAD_USES];
-    // Return address in an earlier access that is still in progress and conflicts with the reported access; 0 if
-    // unknown
+    struct zg_lookahead_use next[ZG_LOOKAHEAD_USES];
+    // Return address in an earlier access that is still in progress and conflicts with this one; 0 if unknown
     uint64_t previous_frame;
     // tid of another thread that made the access; 0: the calling thread
     int thread_tid;
     uint32_t thread_number;
-    // Details of the crash; NULL if the program does not die of the finding or crashes are not collected.
-    const struct zg_crash *crash;
+    const struct zg_crash *crash; // details if the program dies of it; NULL otherwise or if crashes are not collected
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;

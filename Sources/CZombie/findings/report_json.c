@@ -127,7 +127,7 @@ static void put_next(struct zg_text *text, const struct zg_finding *finding) {
     struct zg_text name;
     zg_text_string(text, ",\"next\":[");
     for (int i = 0; i < finding->next_count; i++) {
-        const struct zg_ahead_use *use = &finding->next[i];
+        const struct zg_lookahead_use *use = &finding->next[i];
         zg_text_init(&name, bytes, sizeof bytes);
         // Without the property's name, later uses of the object must not be reported as its first use.
         if (!use->is_call && !zg_describe_property(finding, use->byte, &name)) break;

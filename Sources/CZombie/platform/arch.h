@@ -1,5 +1,5 @@
-// The processor-specific part of the runtime: system calls, registers of a signal context, stack switching. Each
-// processor has an arch_<processor>.c and an arch_<processor>.h; nothing else in the runtime names a register.
+// What the runtime needs to know about the processor: system calls, registers of a signal context, stack switching.
+// Each processor has an arch_<processor>.c and an arch_<processor>.h; nothing else in the runtime names a register.
 
 #ifndef ZG_ARCH_H
 #define ZG_ARCH_H
@@ -23,12 +23,14 @@ struct zg_registers {
 };
 
 // Each arch_<processor>.h also defines inline:
-// ZG_ARCH_FRAME(): the parts of a published function's frame that the runtime keeps during the call. Words 0 and 1 are
-// the frame record: the caller's frame pointer and the return address. Valid in the block that contains it.
+// ZG_ARCH_FRAME(): what is kept of a published function's frame while the runtime works for it. Words 0 and 1 are its
+// frame record: the caller's frame pointer and the return address. It is valid in the block that contains it.
 // zg_arch_caller_sp(frame): the caller's stack pointer. zg_arch_return_word(frame): where the function reads its return
 // address.
 // ZG_ARCH_TAGS: whether processors of this kind may have memory tags. zg_arch_address(pointer), zg_arch_tag(pointer),
 // and zg_arch_with_tag(address, tag): see arch_aarch64.h.
+// ZG_ARCH_ENCODED_REGISTERS, ZG_ARCH_INSTRUCTION_BYTES, ZG_ARCH_ASSUMES_ZEROS, zg_arch_dwarf_number(number): for the
+// emulators.
 // zg_arch_return_place(fp_place), zg_arch_strip(address), zg_arch_is_sp_exact(sp), ZG_ARCH_GUESSED_CFA: see
 // arch_x86_64.h.
 
@@ -38,8 +40,8 @@ extern const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT];
 void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext);
 // Returns what the faulting instruction did, by the context's error code.
 enum zg_fault_access zg_arch_fault_access(const void *ucontext);
-// Returns true if no memory can have the address of the fault. The kernel then cannot report the address (x86-64:
-// general protection, trap 13), or reports it without the bits that the processor ignores (AArch64: the top byte).
+// Returns true if no memory can have the address of the fault. The kernel then cannot name it (x86-64: general
+// protection, trap 13), or names it without the bits that the processor ignores (AArch64: the top byte).
 bool zg_arch_fault_without_address(const void *ucontext);
 // Returns true if the instruction may load a whole word into a register, so that the program can then use it as a
 // pointer. False for stores, comparisons, parts of words, and vectors; true if too few bytes are known. Pure.
@@ -49,37 +51,22 @@ bool zg_arch_may_load_pointer(const uint8_t *code, int count);
 int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]);
 // Finds the memory word from which an indirect call or jump takes its target. False for other instructions. Pure.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place);
-// Memory accesses of the refcount emulator: words at multiples of 8.
-struct zg_arch_memory {
-    bool (*read)(void *context, uint64_t address, uint64_t *word);
-    bool (*write)(void *context, uint64_t address, uint64_t word); // returns false to stop the emulation
-    void *context;
-};
-enum zg_followed {
-    // An unknown instruction, unreadable memory, or too many instructions.
-    zg_followed_lost,
-    zg_followed_return,  // the function that contains the first instruction returns
-    zg_followed_stopped, // `write` returned false
-};
-// Emulates at most `most` instructions from registers->pc on, without executing them. All registers are known; the
-// flags are not. Pure.
-enum zg_followed zg_arch_follow(const struct zg_registers *registers, const struct zg_arch_memory *memory, int most);
 // Continues at the caller after a call whose target could not be executed. `top_of_stack` is the word at the stack
 // pointer. False if the return address is invalid.
 bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
-// Returns true if the processor has masked vector loads. libc and compilers use them, and they are slow when a
+// Returns true if the processor has masked vector loads, which libc and compilers then use, and which are slow when a
 // masked-out element lies in a protected page (pages/overread.h).
 bool zg_arch_has_masked_loads(void);
 uint64_t zg_arch_stack_pointer(const void *ucontext);
 // Returns the bytes that a signal frame may need beyond the kernel's AT_MINSIGSTKSZ.
 uint64_t zg_arch_extra_signal_frame_bytes(void);
 bool zg_arch_is_canonical(uint64_t address);
-// Removes the address bits that the processor ignores, as the kernel does when it reports an address.
+// Removes the bits that the processor ignores, as the kernel does when it names an address.
 uint64_t zg_arch_untag(uint64_t pointer);
-// Returns true if the kernel says that this processor has memory tags (ZG_ARCH_TAGS).
+// Memory tags (ZG_ARCH_TAGS). Returns true if this processor has them, according to the kernel.
 bool zg_arch_has_tags(void);
-// Gives all granules of [start, start+bytes) this tag; both bounds are multiples of the granule. Memory that was not
-// mapped for tags does not change.
+// Gives the granules of [start, start+bytes), a whole number of them, this tag. Memory that was not mapped for tags
+// does not change.
 void zg_arch_set_tags(uint64_t start, uint64_t bytes, uint32_t tag);
 // Returns the tag of the granule at a readable address.
 uint32_t zg_arch_memory_tag(uint64_t address);
@@ -88,10 +75,10 @@ uint32_t zg_arch_memory_tag(uint64_t address);
 bool zg_arch_check_tags(bool on);
 // Turns tag checks off for the interrupted context.
 void zg_arch_leave_unchecked(void *ucontext);
-// Stores up to `most` registers that may hold pointers, for the search for a stale pointer. Returns their number.
+// Stores up to `most` registers that may hold pointers, for the search for a stale one. Returns their number.
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 
-// Replaces `old` by `value` in all general registers and the pc of the context. Returns the number of replacements.
+// Replaces `old` by `value` in all general registers and the pc of the context. Returns how many held it.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 
 // Returns true if an instruction raised the signal of this context, rather than a sender. Valid only for handlers with
@@ -102,14 +89,12 @@ bool zg_arch_is_fault(const void *ucontext);
 bool zg_arch_try_read(uint64_t address, uint64_t *word);
 // Returns true if the context is a fault of zg_arch_try_read, and makes that function return false.
 bool zg_arch_recover_read(void *ucontext);
-// Returns true if `code` is the signal trampoline, to which handlers return, if it is recognized by its instructions
-// rather than its CFI. `code` holds ZG_ARCH_SIGNAL_RETURN_BYTES bytes; on a processor where this constant is 0, the
-// trampoline has CFI.
+// Returns true if `code` is the signal trampoline, to which handlers return, if that is known by its instructions
+// rather than its CFI. `code` holds ZG_ARCH_SIGNAL_RETURN_BYTES bytes; if that is 0, there is no such trampoline.
 bool zg_arch_is_signal_return(const uint8_t *code);
 // Returns the address of the context to which the trampoline returns with this stack pointer.
 uint64_t zg_arch_signal_context(uint64_t sp);
-// Replaces `registers`, which are the registers at the trampoline, by the interrupted registers. False if these are
-// unreadable.
+// Replaces `registers`, those at the trampoline, by the interrupted ones. False if these are unreadable.
 bool zg_arch_return_from_signal(struct zg_registers *registers,
                                 bool (*read)(void *context, uint64_t address, uint64_t *word), void *context);
 // Returns from the handler of this context with signal mask `mask` and without single-stepping.

@@ -10,6 +10,10 @@
 #define ZG_ARCH_SP 31
 #define ZG_ARCH_RA 30
 #define ZG_ARCH_ARGUMENT_REGISTERS 8
+#define ZG_ARCH_ENCODED_REGISTERS 32 // registers that instructions can name
+#define ZG_ARCH_INSTRUCTION_BYTES 4
+// Flags and vectors are unknown where the refcount emulator starts.
+#define ZG_ARCH_ASSUMES_ZEROS false
 #define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
 #define ZG_ARCH_RED_ZONE 128       // a margin; the ABI has no red zone
 // The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
@@ -39,6 +43,9 @@ ZG_INLINE uint64_t zg_arch_stack_end(void) {
     __asm__ volatile("mov %0, sp" : "=r"(sp));
     return sp;
 }
+
+// DWARF's number of the register that instructions encode as `number`; 31 as a base is sp.
+ZG_INLINE int zg_arch_dwarf_number(int number) { return number; }
 
 ZG_INLINE void zg_arch_pause(void) { __asm__ volatile("yield"); }
 

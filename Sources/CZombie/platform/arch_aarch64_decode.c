@@ -48,28 +48,35 @@ static struct zg_a64 updated(struct zg_a64 it, int64_t offset, enum zg_a64_updat
     return it;
 }
 
-// Tables "Advanced SIMD load/store multiple structures" and "... single structure", post-indexed ones among them: bits 24 and 23
-// say which.
-static struct zg_a64 structures(uint32_t word) {
+// Table "Advanced SIMD load/store multiple structures": bytes; 0: there is no such instruction.
+static uint32_t structures_bytes(uint32_t word) {
     static const uint8_t registers[16] = {4, 0, 4, 0, 3, 0, 3, 1, 2, 0, 2};
-    bool is_single = BITS(24, 1), is_post = BITS(23, 1), is_wide = BITS(30, 1);
-    uint32_t opcode = BITS(13, 3), size = BITS(10, 2), bytes;
+    bool is_wide = BITS(30, 1), has_one_element = BITS(10, 2) == 3 && !is_wide;
+    uint32_t opcode = BITS(12, 4);
+    if (BITS(21, 1) || (has_one_element && !(opcode & 2))) return 0;
+    return registers[opcode] * (is_wide ? 16 : 8);
+}
+
+// Table "Advanced SIMD load/store single structure": as above.
+static uint32_t structure_bytes(uint32_t word) {
+    uint32_t opcode = BITS(13, 3), size = BITS(10, 2), count = (opcode & 1) * 2 + BITS(21, 1) + 1;
+    bool is_high = BITS(12, 1);
+    switch (opcode >> 1) {
+    case 0: return count;
+    case 1: return size & 1 ? 0 : count << 1;
+    case 2: return size & 2 || (size == 1 && is_high) ? 0 : count << (size == 1 ? 3 : 2);
+    }
+    return LOADS && !is_high ? count << size : 0; // one value to all elements
+}
+
+// Both tables, post-indexed instructions among them: bits 24 and 23 say which.
+static struct zg_a64 structures(uint32_t word) {
+    bool is_single = BITS(24, 1), is_post = BITS(23, 1);
     if (BITS(31, 1)) return nothing;
     if (is_single && RM == 1 && !is_post) // ldap1, stl1
         return BITS(21, 1) || BITS(10, 6) != 0x21 ? nothing : another(LOADS, RN, 8);
-    if (!is_post && RM) return nothing;
-    if (is_single) {
-        uint32_t count = (opcode & 1) * 2 + BITS(21, 1) + 1, scale = opcode >> 1;
-        bool is_high = BITS(12, 1);
-        if (scale == 3 && (!LOADS || is_high)) return nothing; // one value to all elements
-        if (scale == 1 && size & 1) return nothing;
-        if (scale == 2 && (size & 2 || (size == 1 && is_high))) return nothing;
-        bytes = count << (scale == 3 ? size : scale == 2 && size == 1 ? 3 : scale);
-    } else {
-        uint32_t count = registers[BITS(12, 4)];
-        if (BITS(21, 1) || !count || (size == 3 && !is_wide && !(BITS(12, 4) & 2))) return nothing;
-        bytes = count * (is_wide ? 16 : 8);
-    }
+    uint32_t bytes = is_single ? structure_bytes(word) : structures_bytes(word);
+    if (!bytes || (!is_post && RM)) return nothing;
     struct zg_a64 it = another(LOADS, RN, bytes);
     if (!is_post) return it;
     it = updated(it, RM == 31 ? bytes : 0, zg_a64_after);
@@ -160,15 +167,19 @@ static struct zg_a64 pair(uint32_t word) {
     return updated(it, offset, mode == 1 ? zg_a64_after : mode == 3 ? zg_a64_before : zg_a64_stays);
 }
 
+// Atomic operations on floating-point values; bfloat16 where size is 0.
+static struct zg_a64 atomic_float(uint32_t word) {
+    uint32_t size = BITS(30, 2), operation = BITS(12, 4);
+    bool acquires = BITS(23, 1);
+    if (operation > 7 && (RT != 31 || acquires)) return nothing;
+    return (operation & 7) >= 4 || !(operation & 7) ? another(false, RN, size ? 1u << size : 2) : nothing;
+}
+
 // Table "Atomic memory operations". The registers of 512 bits are eight.
 static struct zg_a64 atomic(uint32_t word) {
     uint32_t size = BITS(30, 2), operation = BITS(12, 4), bytes = 1u << size;
     bool acquires = BITS(23, 1), releases = BITS(22, 1);
-    if (BITS(26, 1)) { // of floating-point values; bfloat16 where size is 0
-        if (operation > 7 && RT != 31) return nothing;
-        if (operation > 7 && acquires) return nothing;
-        return (operation & 7) >= 4 || !(operation & 7) ? another(false, RN, size ? bytes : 2) : nothing;
-    }
+    if (BITS(26, 1)) return atomic_float(word);
     if (operation <= zg_a64_swap) {
         struct zg_a64 it = with(access(zg_a64_modify, RN, bytes), RT, ZG_A64_NONE, RM);
         it.operation = (uint8_t)operation;
@@ -226,60 +237,60 @@ static struct zg_a64 tags(uint32_t word) {
     return updated(another(is_load, RN, opc & 2 ? 32 : 16), zg_a64_signed(word, 12, 9) * 16, updates[mode]);
 }
 
-// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128 bits.
-static struct zg_a64 ordered(uint32_t word) {
-    uint32_t size = BITS(30, 2), mode = BITS(10, 2), opc = BITS(22, 2);
-    bool is_vector = BITS(26, 1);
-    if (!BITS(21, 1) && mode == 1) { // cpy, set
-        if (size) return nothing;
-        bool copies = opc < 3;
-        if ((!copies && BITS(14, 2) == 3) || RT == RN || RT == RM || RN == RM || RT == 31) return nothing;
-        if (copies && RM == 31) return nothing;
-        struct zg_a64 it = another(false, RT, 0);
-        if (copies) it.kind = zg_a64_copy, it.index = (uint8_t)RM, it.status = (uint8_t)RN;
-        return it;
-    }
-    if (!BITS(21, 1) && mode == (is_vector ? 2 : 0)) {
-        struct zg_a64 it;
-        bool is_known = of_one(word, &it) && it.count;
-        return is_known ? updated(it, zg_a64_signed(word, 12, 9), zg_a64_stays) : nothing;
-    }
-    if (size == 3 && !is_vector && BITS(21, 1)) return tags(word);
-    if (size == 3 && !is_vector && !BITS(21, 1) && mode == 3) // gcsstr, gcssttr
-        return opc || RM != 31 || BITS(13, 3) ? nothing
-                                              : with(access(zg_a64_store, RN, 8), RT, ZG_A64_NONE, ZG_A64_NONE);
-    if (is_vector) return nothing;
-    if (!BITS(21, 1) && mode == 2 && size >= 2) {
-        bool is_load = opc & 1, is_other = BITS(12, 1);
-        int64_t bytes = 1 << size;
-        enum zg_a64_kind kind = is_load ? zg_a64_load : zg_a64_store;
-        if (BITS(13, 3)) return nothing;
-        struct zg_a64 it;
-        if (opc < 2) { // ldiapp, stilp
-            it = with(access(kind, RN, (uint32_t)bytes), RT, RM, ZG_A64_NONE);
-            if (is_other) return it;
-            bytes *= 2;
-        } else { // ldapr, stlr
-            if (RM || is_other) return nothing;
-            it = with(access(kind, RN, (uint32_t)bytes), RT, ZG_A64_NONE, ZG_A64_NONE);
-        }
-        return updated(it, is_load ? bytes : -bytes, is_load ? zg_a64_after : zg_a64_before);
-    }
-    if (!BITS(21, 1) || size > 1) return nothing;
-    uint32_t operation = BITS(12, 4);
-    if (mode == 0) // pairs: ldclrp, ldsetp, swpp, and checked ones
-        return (operation == 1 || operation == 3 || (operation >= 8 && operation <= 11)) && RT != 31 && RM != 31 &&
-                       (!size || operation >= 9)
-                   ? another(false, RN, 16)
-                   : nothing;
-    if (mode == 1) { // ldtadd, ldtclr, ldtset, swpt
+// cpy, set: copies where opc is less than 3.
+static struct zg_a64 copy_or_set(uint32_t word) {
+    bool copies = BITS(22, 2) < 3, is_same = RT == RN || RT == RM || RN == RM;
+    if (BITS(30, 2) || is_same || RT == 31 || (copies ? RM == 31 : BITS(14, 2) == 3)) return nothing;
+    struct zg_a64 it = another(false, RT, 0);
+    if (copies) it.kind = zg_a64_copy, it.index = (uint8_t)RM, it.status = (uint8_t)RN;
+    return it;
+}
+
+// Ordered pairs (ldiapp, stilp) and single registers (ldapr, stlr), with an update of the base or without.
+static struct zg_a64 ordered_pair(uint32_t word) {
+    uint32_t opc = BITS(22, 2);
+    bool is_load = opc & 1, stays = BITS(12, 1), is_pair = opc < 2;
+    int64_t bytes = INT64_C(1) << BITS(30, 2), step = is_pair ? 2 * bytes : bytes;
+    if (BITS(13, 3) || BITS(30, 2) < 2 || (!is_pair && (RM || stays))) return nothing;
+    struct zg_a64 it = access(is_load ? zg_a64_load : zg_a64_store, RN, (uint32_t)bytes);
+    it = with(it, RT, is_pair ? RM : ZG_A64_NONE, ZG_A64_NONE);
+    return stays ? it : updated(it, is_load ? step : -step, is_load ? zg_a64_after : zg_a64_before);
+}
+
+// Pairs of 64 bits (ldclrp, ldsetp, swpp), without privileges (ldtadd, ldtclr, ldtset, swpt), and read-check-write ones.
+static struct zg_a64 ordered_atomic(uint32_t word) {
+    uint32_t size = BITS(30, 2), operation = BITS(12, 4);
+    bool is_checked = operation >= 9 && operation <= 11;
+    switch (BITS(10, 2)) {
+    case 0:
+        if (RT == 31 || RM == 31 || (size && !is_checked)) return nothing;
+        return is_checked || operation == 1 || operation == 3 || operation == 8 ? another(false, RN, 16) : nothing;
+    case 1: {
         if (operation != 0 && operation != 1 && operation != 3 && operation != 8) return nothing;
         struct zg_a64 it = with(access(zg_a64_modify, RN, size ? 8 : 4), RT, ZG_A64_NONE, RM);
         it.operation = (uint8_t)operation;
         return it;
     }
-    if (operation || (mode == 3 && (RT & 1 || RM & 1))) return nothing;
-    return another(false, RN, mode == 3 ? 16 : 8); // rcwcas, rcwcasp
+    case 2: return operation ? nothing : another(false, RN, 8); // rcwcas
+    }
+    return operation || RT & 1 || RM & 1 ? nothing : another(false, RN, 16); // rcwcasp
+}
+
+// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128 bits.
+static struct zg_a64 ordered(uint32_t word) {
+    uint32_t size = BITS(30, 2), mode = BITS(10, 2), opc = BITS(22, 2);
+    bool is_vector = BITS(26, 1);
+    if (BITS(21, 1)) return is_vector ? nothing : size == 3 ? tags(word) : size < 2 ? ordered_atomic(word) : nothing;
+    if (mode == 1) return copy_or_set(word);
+    if (mode == (is_vector ? 2 : 0)) {
+        struct zg_a64 it;
+        bool is_known = of_one(word, &it) && it.count;
+        return is_known ? updated(it, zg_a64_signed(word, 12, 9), zg_a64_stays) : nothing;
+    }
+    if (is_vector) return nothing;
+    if (mode == 2) return ordered_pair(word);
+    bool is_shadow_store = size == 3 && !opc && RM == 31 && !BITS(13, 3); // gcsstr, gcssttr
+    return is_shadow_store ? with(access(zg_a64_store, RN, 8), RT, ZG_A64_NONE, ZG_A64_NONE) : nothing;
 }
 
 static struct zg_a64 load_or_store(uint32_t word) {

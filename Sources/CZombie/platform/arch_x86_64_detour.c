@@ -1,114 +1,53 @@
 // Detours of x86-64: code that runs before a function of another image. The function's first instructions move behind a
 // call of the observer, and a jump replaces them. A function whose instructions cannot be moved, or that may branch
 // into the middle of them, is left alone.
-// Opcodes and lengths: volume 2 of Intel's manual (SDM), section 2.1 and appendix A.
 // Start-up; pure, no lock.
 
 #if defined(__x86_64__)
 
 #include "platform/arch.h"
+#include "platform/arch_x86_64_instructions.h"
 
-enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RIP_RELATIVE = 1, OF_STACK = 2 };
+enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RSP = 4, RBP = 5 };
 
 struct moved {
-    uint32_t bytes;        // length of the instruction; 0: it cannot be moved
-    uint32_t displacement; // offset of the instruction's RIP-relative displacement; 0: none
+    uint32_t bytes;        // of the instruction; 0: it cannot be moved
+    uint32_t displacement; // offset of its RIP-relative displacement; 0: none
 };
 
-// Returns the length of ModRM, SIB, and displacement at `at`. `*kind`: OF_STACK if the operand is relative to rsp or
-// rbp, RIP_RELATIVE, or 0 for any other operand. `is_upper`: bit B of REX, which turns rsp and rbp into r12 and r13.
-static uint32_t operand_bytes(const uint8_t *at, bool is_upper, int *kind, bool *in_memory) {
-    uint8_t mod = at[0] >> 6, base = at[0] & 7;
-    *kind = 0;
-    *in_memory = mod != 3;
-    if (mod == 3) return 1;
-    uint32_t bytes = 1 + (mod == 1 ? 1 : mod == 2 ? 4 : 0);
-    if (base == 4) {
-        if (mod == 0 && (at[1] & 7) == 5) bytes += 4;
-        if (at[1] == 0x24 && !is_upper) *kind = OF_STACK;
-        return bytes + 1;
+// Functions begin with instructions of these kinds. No prefix but 66 and F3 belongs to them, and no immediate of 16
+// bits.
+static bool may_be_moved(const struct zg_x64 *it) {
+    if (it->prefixes & ~(ZG_X64_OPERAND_SIZE | ZG_X64_REPEAT) || it->length - it->operand_end == 2) return false;
+    switch (it->operation) {
+    case zg_x64_nothing: // endbr64, nop
+    case zg_x64_calculate:
+    case zg_x64_test:
+    case zg_x64_move:
+    case zg_x64_move_zero:
+    case zg_x64_move_sign:
+    case zg_x64_move_if:
+    case zg_x64_address: return true;
+    case zg_x64_push:
+    case zg_x64_pop: return !it->immediate;
+    case zg_x64_shift: return it->from == zg_x64_imm;
     }
-    if (base == 5 && mod == 0) {
-        *kind = RIP_RELATIVE;
-        return bytes + 4;
-    }
-    if (base == 5 && !is_upper) *kind = OF_STACK;
-    return bytes;
+    return false;
 }
 
-// Operands that follow an opcode.
-struct shape {
-    bool is_known;
-    bool has_operand;  // a ModRM byte
-    bool only_address; // a memory operand is not accessed
-    uint32_t immediate;
-};
-
-static struct shape one_byte_shape(uint8_t opcode, bool is_wide) {
-    if (opcode < 0x40 && (opcode & 7) < 6) { // add, or, and, sub, xor, cmp
-        uint32_t low = opcode & 7;
-        return (struct shape){true, low < 4, false, low == 4 ? 1 : low == 5 ? 4 : 0};
-    }
-    if ((opcode & 0xf0) == 0x50) return (struct shape){.is_known = true}; // push, pop
-    if (opcode >= 0xb8 && opcode <= 0xbf) return (struct shape){.is_known = true, .immediate = is_wide ? 8 : 4};
-    switch (opcode) {
-    case 0x90: return (struct shape){.is_known = true}; // nop
-    case 0x80:
-    case 0x83:
-    case 0xc1: return (struct shape){true, true, false, 1};
-    case 0x81:
-    case 0xc7: return (struct shape){true, true, false, 4};
-    case 0x8d: return (struct shape){true, true, true, 0}; // lea
-    case 0x63:
-    case 0x84:
-    case 0x85:
-    case 0x88:
-    case 0x89:
-    case 0x8a:
-    case 0x8b: return (struct shape){true, true, false, 0};
-    default: return (struct shape){.is_known = false};
-    }
-}
-
-static struct shape two_byte_shape(uint8_t opcode) {
-    switch (opcode) {
-    case 0x1e:                                             // endbr64
-    case 0x1f: return (struct shape){true, true, true, 0}; // nop
-    case 0xb6:                                             // movzx, movsx
-    case 0xb7:
-    case 0xbe:
-    case 0xbf: return (struct shape){true, true, false, 0};
-    default: return (struct shape){(opcode & 0xf0) == 0x40, true, false, 0}; // cmov
-    }
-}
-
-// Decodes an instruction of the kinds with which functions begin. Instructions that read memory behind an argument are
-// not moved: they may fault, and the fault must be seen in the function.
+// An instruction that reads what an argument points to is left alone: it may fault, and the fault is to be seen where
+// the function is.
 static struct moved look_at(const uint8_t *code) {
-    const struct moved none = {0, 0};
-    const uint8_t *at = code;
-    bool is_wide = false, is_half = false, is_upper = false;
-    while (*at == 0x66 || *at == 0xf3) is_half |= *at++ == 0x66;
-    if ((*at & 0xf0) == 0x40) is_wide = *at & 8, is_upper = *at++ & 1;
-    struct shape shape = *at == 0x0f ? two_byte_shape(at[1]) : one_byte_shape(*at, is_wide);
-    at += *at == 0x0f ? 2 : 1;
-    // With an operand-size prefix the immediate has 2 bytes.
-    if (!shape.is_known || (is_half && shape.immediate == 4)) return none;
-    struct moved it = none;
-    if (shape.has_operand) {
-        int kind;
-        bool in_memory;
-        uint32_t bytes = operand_bytes(at, is_upper, &kind, &in_memory);
-        if (in_memory && !kind && !shape.only_address) return none;
-        if (kind == RIP_RELATIVE) it.displacement = (uint32_t)(at + 1 - code);
-        at += bytes;
-    }
-    it.bytes = (uint32_t)(at - code) + shape.immediate;
-    return it;
+    struct zg_x64 it = zg_x64_read(code, ZG_X64_LONGEST);
+    bool only_address = it.operation == zg_x64_address || it.operation == zg_x64_nothing;
+    bool is_of_stack = it.index == ZG_X64_NO_REGISTER && (it.base == RSP || it.base == RBP);
+    if (!may_be_moved(&it) || (it.in_memory && !it.from_pc && !is_of_stack && !only_address))
+        return (struct moved){0, 0};
+    return (struct moved){(uint32_t)it.length, it.from_pc ? (uint32_t)it.operand_end - 4 : 0};
 }
 
-// Returns true if the function may branch to a moved instruction other than the first. The bytes are not decoded:
-// everything that looks like a branch counts.
+// A branch of the function leads to an instruction that would be moved, but its first. What stands in the bytes is not
+// decoded: what looks like one counts.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
     for (uint32_t at = 0; at + 6 <= count; at++) {
         int64_t target = -1;

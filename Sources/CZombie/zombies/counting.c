@@ -5,6 +5,7 @@
 
 #include "blocks/words.h"
 #include "platform/os.h"
+#include "platform/refcount_emulator.h"
 
 // Layout of a side table: object, reserved, strong and unowned count, weak count.
 enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
@@ -74,10 +75,10 @@ static bool write_word(void *context, uint64_t address, uint64_t word) {
 struct zg_counting zg_refcount_operation_find(const struct zg_registers *registers, uint64_t side, uint64_t object) {
     static const char unowned[] = "unowned reference", weak[] = "weak reference";
     struct world world = {.side = side, .object = object, .counts = LIVE_COUNTS, .weak = LIVE_WEAK};
-    struct zg_arch_memory memory = {read_word, write_word, &world};
-    enum zg_followed followed = zg_arch_follow(registers, &memory, STEPS_MOST);
-    if (followed == zg_followed_return) return (struct zg_counting){ZG_ACCESS(read), NULL};
-    if (followed == zg_followed_lost) return (struct zg_counting){NULL, NULL};
+    struct zg_refcount_memory memory = {read_word, write_word, &world};
+    enum zg_refcount_end end = zg_refcount_emulate(registers, &memory, STEPS_MOST);
+    if (end == zg_refcount_returned) return (struct zg_counting){ZG_ACCESS(read), NULL};
+    if (end == zg_refcount_lost) return (struct zg_counting){NULL, NULL};
     int64_t strong = (int64_t)((world.counts >> STRONG_SHIFT & 0x3fffffff) - MANY);
     int64_t unowned_more = (int64_t)((world.counts >> 1 & 0x7fffffff) - MANY);
     int64_t weak_more = (int64_t)((uint32_t)world.weak - LIVE_WEAK);

@@ -2,7 +2,7 @@
 // processor: aarch64
 // link: runtime
 
-#include "ahead.h"
+#include "lookahead.h"
 
 // x19 and x20 hold the object, x29 and sp lead to the stack; x0 is the object, too, as the retain returns it.
 __asm__(
@@ -131,4 +131,4 @@ static void fill_registers(struct zg_registers *registers) {
     registers->known = UINT64_C(1) << 19 | UINT64_C(1) << 20 | UINT64_C(1) << 29 | UINT64_C(1) << 31;
 }
 
-int main(void) { return check_ahead(rows, sizeof rows / sizeof *rows); }
+int main(void) { return check_lookahead(rows, sizeof rows / sizeof *rows); }

@@ -1,15 +1,15 @@
 // What code does with an object from some instruction on: the processor's part of looking ahead of a fault. Pure: memory is
 // read through `read`, nothing is written or executed.
 
-#ifndef ZG_ARCH_AHEAD_H
-#define ZG_ARCH_AHEAD_H
+#ifndef ZG_LOOKAHEAD_EMULATOR_H
+#define ZG_LOOKAHEAD_EMULATOR_H
 
 #include "platform/arch.h"
 
-enum { ZG_AHEAD_USES = 12 };
+enum { ZG_LOOKAHEAD_USES = 12 };
 
 // A call of a function with the object as its self, or a property whose place in the object is read, written or passed on.
-struct zg_ahead_use {
+struct zg_lookahead_use {
     bool is_call, is_write;
     bool is_doubtful;   // a function that was not followed may have decided otherwise
     uint64_t code;      // of the function; 0: only its symbol is known
@@ -17,7 +17,7 @@ struct zg_ahead_use {
     uint64_t byte;      // of the object; not of its first two words
 };
 
-struct zg_ahead {
+struct zg_lookahead {
     uint64_t object, bytes; // bytes: at least 16
     uint64_t first_word,
         counts;          // what its first two words are taken to hold; it is done with when the second gets less
@@ -31,11 +31,11 @@ struct zg_ahead {
     // Found: in the order in which they happen, up to the first that the rest depends on. All but the first may be the work of those
     // in front of them: a thunk leads to a method, a method to a property.
     int use_count;
-    struct zg_ahead_use uses[ZG_AHEAD_USES];
+    struct zg_lookahead_use uses[ZG_LOOKAHEAD_USES];
 };
 
 // Follows the code at `registers->pc`, where a call that retained the object has just returned it. Only registers in `known` count, and
 // of those only the ones that calls preserve. Bounded; where it cannot tell what happens it ends.
-void zg_look_ahead(const struct zg_registers *registers, struct zg_ahead *ahead);
+void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead);
 
 #endif

@@ -1,6 +1,6 @@
 // Looking ahead of a retain. Signal context; no lock.
 
-#include "faults/ahead.h"
+#include "faults/lookahead.h"
 
 #include "blocks/lookup.h"
 #include "blocks/tags.h"
@@ -22,7 +22,8 @@ static uint64_t read_plainly(void *to, uint64_t from, uint64_t bytes) {
     return got;
 }
 
-void zg_ahead_look(struct zg_finding *finding, const struct zg_zombie_hit *hit, const struct zg_registers *registers) {
+void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_hit *hit,
+                            const struct zg_registers *registers) {
     uint64_t frame, kind;
     if (hit->part != zg_trap_side || !hit->has_block || hit->ambiguous) return;
     struct zg_class class = zg_class_get(hit->block.death.class_number);
@@ -37,17 +38,17 @@ void zg_ahead_look(struct zg_finding *finding, const struct zg_zombie_hit *hit, 
     struct zg_module runtime;
     bool is_apart =
         zg_module_find_unwind(registers->pc, &runtime) && caller.pc - runtime.start >= runtime.end - runtime.start;
-    struct zg_ahead follow = {.object = hit->block.start,
-                              .bytes = bytes,
-                              .first_word = class.pointer,
-                              .counts = LIVE_BITS,
-                              .count_step = STRONG_ONE,
-                              .thread = (uint64_t)__builtin_thread_pointer(),
-                              .runtime = is_apart ? runtime.start : 0,
-                              .runtime_bytes = is_apart ? runtime.end - runtime.start : 0,
-                              .read = read_plainly,
-                              .called_through = zg_module_plt_symbol};
-    zg_look_ahead(&caller, &follow);
-    finding->next_count = follow.use_count;
-    for (int i = 0; i < follow.use_count; i++) finding->next[i] = follow.uses[i];
+    struct zg_lookahead lookahead = {.object = hit->block.start,
+                                     .bytes = bytes,
+                                     .first_word = class.pointer,
+                                     .counts = LIVE_BITS,
+                                     .count_step = STRONG_ONE,
+                                     .thread = (uint64_t)__builtin_thread_pointer(),
+                                     .runtime = is_apart ? runtime.start : 0,
+                                     .runtime_bytes = is_apart ? runtime.end - runtime.start : 0,
+                                     .read = read_plainly,
+                                     .called_through = zg_module_plt_symbol};
+    zg_lookahead_run(&caller, &lookahead);
+    finding->next_count = lookahead.use_count;
+    for (int i = 0; i < lookahead.use_count; i++) finding->next[i] = lookahead.uses[i];
 }

@@ -2,7 +2,7 @@
 // registers and memory. A branch that is not known is followed both ways, and what both have in common counts.
 // Signal context; pure, no lock.
 
-#include "platform/ahead_machine.h"
+#include "platform/lookahead_machine.h"
 
 enum { STEPS = 12000, STEPS_INSIDE = 1500, FORKS = 8, CALLS = 12, RETURNS = 16, CODE = 64, NOWHERE = -1 };
 // Within so much of each other lie the stubs of an image.
@@ -19,88 +19,91 @@ struct run {
     uint8_t code[CODE];
 };
 
-static const struct zg_ahead_registers *const numbers = &zg_arch_ahead_registers;
+static const struct zg_lookahead_registers *const numbers = &zg_arch_lookahead_registers;
 
-static struct zg_known self_of(const struct zg_ahead_machine *m) { return m->registers[numbers->self]; }
-static struct zg_known argument(const struct zg_ahead_machine *m, int index) {
-    return m->registers[numbers->arguments[index]];
+static struct zg_known_bits self_of(const struct zg_lookahead_machine *m) { return m->cpu.registers[numbers->self]; }
+static struct zg_known_bits argument(const struct zg_lookahead_machine *m, int index) {
+    return m->cpu.registers[numbers->arguments[index]];
 }
 
 // --- calls -------------------------------------------------------------------------------------------------------------
 
 struct function {
-    struct zg_known code;
+    struct zg_known_bits code;
     const char *symbol; // where only that is known
 };
 
 // Through a stub of the procedure linkage table, which leads back to itself until it was called once.
-static struct function behind_stub(struct zg_ahead_machine *m, struct zg_known at) {
+static struct function behind_stub(struct zg_lookahead_machine *m, struct zg_known_bits at) {
     uint64_t start = at.bits, place;
-    uint64_t slot = zg_known_is_whole(at) ? zg_arch_stub_place(&m->found, start) : 0;
+    uint64_t slot = zg_known_bits_is_whole(at) ? zg_arch_stub_place(&m->found, start) : 0;
     if (!slot || m->found.read(&place, slot, sizeof place) != sizeof place) return (struct function){at, NULL};
     const char *symbol = place - start < STUBS || start - place < STUBS ? m->found.called_through(start, slot) : NULL;
-    return (struct function){symbol ? zg_known_none() : zg_known_word(place), symbol};
+    return (struct function){symbol ? zg_known_bits_none() : zg_known_bits_word(place), symbol};
 }
 
-static bool holds_object(struct zg_ahead_machine *m, struct zg_known value) {
-    if (!zg_known_is_whole(value)) return false;
+static bool holds_object(struct zg_lookahead_machine *m, struct zg_known_bits value) {
+    if (!zg_known_bits_is_whole(value)) return false;
     if (value.bits == m->found.object) return true;
-    if (value.bits & 7 || !zg_ahead_is_stack(m, value.bits)) return false;
-    struct zg_known word = zg_ahead_word(m, value.bits);
-    return zg_known_is_whole(word) && word.bits == m->found.object;
+    if (value.bits & 7 || !zg_lookahead_is_stack(m, value.bits)) return false;
+    struct zg_known_bits word = zg_lookahead_word(m, value.bits);
+    return zg_known_bits_is_whole(word) && word.bits == m->found.object;
 }
 
 // The register of the first argument that is the object, or the place of a variable that holds it. What a call has returned may be
 // none.
-static int first_passing(struct zg_ahead_machine *m) {
+static int first_passing(struct zg_lookahead_machine *m) {
     for (int i = m->is_result_left; i < numbers->argument_count; i++)
         if (holds_object(m, argument(m, i))) return numbers->arguments[i];
     return NOWHERE;
 }
 
 // A call has returned.
-static void leave_result(struct zg_ahead_machine *m) {
+static void leave_result(struct zg_lookahead_machine *m) {
     m->is_result_left = numbers->result == numbers->arguments[0];
     m->asks_result = false;
 }
 
-static void forget_vectors(struct zg_ahead_machine *m) {
-    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++) m->vectors[i][0] = m->vectors[i][1] = zg_known_none();
-    m->known_flags = 0;
+static void forget_vectors(struct zg_lookahead_machine *m) {
+    for (int i = 0; i < ZG_CPU_REGISTERS; i++) m->cpu.vectors[i][0] = m->cpu.vectors[i][1] = zg_known_bits_none();
+    m->cpu.known_flags = 0;
 }
 
 // What a function that is not followed leaves behind.
-static void forget_call(struct zg_ahead_machine *m) {
+static void forget_call(struct zg_lookahead_machine *m) {
     for (int i = 0; i < numbers->argument_count; i++) {
-        struct zg_known value = argument(m, i);
-        if (!zg_known_is_whole(value) || !zg_ahead_is_stack(m, value.bits) || m->doubt_count == ZG_AHEAD_DOUBTS)
+        struct zg_known_bits value = argument(m, i);
+        if (!zg_known_bits_is_whole(value) || !zg_lookahead_is_stack(m, value.bits) ||
+            m->doubt_count == ZG_LOOKAHEAD_DOUBTS)
             continue;
         m->doubts[m->doubt_count++] = value.bits;
     }
-    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++)
-        if (numbers->changed >> i & 1) m->registers[i] = zg_known_none();
+    for (int i = 0; i < ZG_CPU_REGISTERS; i++)
+        if (numbers->changed >> i & 1) m->cpu.registers[i] = zg_known_bits_none();
     forget_vectors(m);
 }
 
 // A place in the object that a function is given. swift_beginAccess takes it with flags, whose bit 0 says that it will be written
 // (ExclusivityFlags), in the third argument.
-static bool passes_property(struct zg_ahead_machine *m) {
+static bool passes_property(struct zg_lookahead_machine *m) {
     int places[] = {numbers->arguments[0], numbers->arguments[1], numbers->self};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(places); i++) {
-        struct zg_known value = m->registers[places[i]], flags = argument(m, 2);
-        if (!zg_known_is_whole(value) || !zg_ahead_is_object(m, value.bits) || value.bits - m->found.object < 16)
+        struct zg_known_bits value = m->cpu.registers[places[i]], flags = argument(m, 2);
+        if (!zg_known_bits_is_whole(value) || !zg_lookahead_is_object(m, value.bits) ||
+            value.bits - m->found.object < 16)
             continue;
-        zg_ahead_add_property(m, value.bits, i == 0 && zg_known_is_whole(flags) && (flags.bits | 0x20) == 0x21);
+        zg_lookahead_add_property(m, value.bits,
+                                  i == 0 && zg_known_bits_is_whole(flags) && (flags.bits | 0x20) == 0x21);
         return true;
     }
     return false;
 }
 
 // Counts the object as the function of this name would.
-static bool count(struct zg_ahead_machine *m, int64_t by) {
-    struct zg_known counts, place = zg_known_word(m->found.object + 8);
-    return zg_ahead_load(m, place, 8, &counts) && zg_known_is_whole(counts) &&
-           zg_ahead_store(m, place, 8, zg_known_word(counts.bits + (uint64_t)by * m->found.count_step));
+static bool count(struct zg_lookahead_machine *m, int64_t by) {
+    struct zg_known_bits counts, place = zg_known_bits_word(m->found.object + 8);
+    return zg_lookahead_load(&m->cpu, place, 8, &counts) && zg_known_bits_is_whole(counts) &&
+           zg_lookahead_store(&m->cpu, place, 8, zg_known_bits_word(counts.bits + (uint64_t)by * m->found.count_step));
 }
 
 static bool begins(const char *text, const char *start) {
@@ -109,47 +112,48 @@ static bool begins(const char *text, const char *start) {
 }
 
 // A function of the program may write to any place but this stack, throw, or not return at all; those of the Swift runtime do not.
-static enum end pass_over(struct zg_ahead_machine *m, struct function function, uint64_t return_address) {
+static enum end pass_over(struct zg_lookahead_machine *m, struct function function, uint64_t return_address) {
     bool is_runtime = function.symbol ? begins(function.symbol, "swift_")
-                                      : zg_known_is_whole(function.code) &&
+                                      : zg_known_bits_is_whole(function.code) &&
                                             function.code.bits - m->found.runtime < m->found.runtime_bytes;
     forget_call(m);
     leave_result(m);
     if (!is_runtime) m->is_doubtful = true;
-    m->pc = return_address;
+    m->cpu.pc = return_address;
     return goes_on;
 }
 
 // The place of the object's counts is given to what changes them in one step, where that is a function (__aarch64_cas8_relax and its
 // kin, of libgcc and compiler-rt, which take it behind the values).
-static bool passes_counts(const struct zg_ahead_machine *m) {
+static bool passes_counts(const struct zg_lookahead_machine *m) {
     for (int i = 1; i <= 2; i++) {
-        struct zg_known value = argument(m, i);
-        if (zg_known_is_whole(value) && value.bits == m->found.object + 8) return true;
+        struct zg_known_bits value = argument(m, i);
+        if (zg_known_bits_is_whole(value) && value.bits == m->found.object + 8) return true;
     }
     return false;
 }
 
 // A function that is not there yet.
-static enum end enter_symbol(struct zg_ahead_machine *m, const char *symbol, int passed_in, uint64_t return_address) {
+static enum end enter_symbol(struct zg_lookahead_machine *m, const char *symbol, int passed_in,
+                             uint64_t return_address) {
     bool is_swift = begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
     // Whether it is a method, its name tells.
     if (is_swift && self_of(m).bits == m->found.object)
-        zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .symbol = symbol});
+        zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .symbol = symbol});
     if (is_swift && passed_in != NOWHERE && passed_in != numbers->self) return ends;
     if (!is_swift && is_first) {
         if (!begins(symbol, "swift_retain") && !begins(symbol, "swift_release")) return ends;
         if (!count(m, begins(symbol, "swift_retain") ? 1 : -1)) return ends;
-        pass_over(m, (struct function){zg_known_none(), symbol}, return_address);
-        m->registers[numbers->result] = zg_known_word(m->found.object);
+        pass_over(m, (struct function){zg_known_bits_none(), symbol}, return_address);
+        m->cpu.registers[numbers->result] = zg_known_bits_word(m->found.object);
         return goes_on;
     }
-    return pass_over(m, (struct function){zg_known_none(), symbol}, return_address);
+    return pass_over(m, (struct function){zg_known_bits_none(), symbol}, return_address);
 }
 
-static enum end follow(struct run *run, struct zg_ahead_machine *m);
+static enum end emulate(struct run *run, struct zg_lookahead_machine *m);
 
-static void drop_use(struct zg_ahead *found, int number) {
+static void drop_use(struct zg_lookahead *found, int number) {
     if (number >= found->use_count) return;
     found->use_count--;
     for (int i = number; i < found->use_count; i++) found->uses[i] = found->uses[i + 1];
@@ -157,33 +161,34 @@ static void drop_use(struct zg_ahead *found, int number) {
 
 // A function that may have the object as its self, or that merely leaves its caller's register alone: what it does tells. So it is with
 // what was returned in the register of the first argument.
-static enum end enter_asking(struct run *run, struct zg_ahead_machine *m, uint64_t target, uint64_t return_address) {
-    struct zg_ahead_machine inside = *m;
+static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, uint64_t target,
+                             uint64_t return_address) {
+    struct zg_lookahead_machine inside = *m;
     bool is_self = self_of(m).bits == m->found.object;
-    if (is_self) zg_ahead_add_use(&inside, (struct zg_ahead_use){.is_call = true, .code = target});
+    if (is_self) zg_lookahead_add_use(&inside, (struct zg_lookahead_use){.is_call = true, .code = target});
     inside.outer_calls = m->calls;
     inside.uses_self = inside.uses_result = false;
-    inside.asks_result = m->is_result_left && holds_object(m, m->registers[numbers->result]);
-    inside.self_sp = m->registers[numbers->stack].bits;
+    inside.asks_result = m->is_result_left && holds_object(m, m->cpu.registers[numbers->result]);
+    inside.self_sp = m->cpu.registers[numbers->stack].bits;
     inside.calls++;
-    inside.pc = target;
+    inside.cpu.pc = target;
     int forks = run->forks, steps = run->steps;
     bool gave_up = run->gave_up, is_leaf = run->is_leaf;
     run->forks = forks / 2;
     run->is_leaf = forks <= 0;
     if (steps > STEPS_INSIDE) run->steps = STEPS_INSIDE;
     int allowed = run->steps;
-    run->gave_up = is_leaf || !zg_arch_ahead_link(&inside, return_address);
-    enum end end = run->gave_up ? ends : follow(run, &inside);
+    run->gave_up = is_leaf || !zg_arch_step_link(&inside.cpu, return_address);
+    enum end end = run->gave_up ? ends : emulate(run, &inside);
     run->is_leaf = is_leaf;
     if (forks > 0) run->forks = forks - 1;
     run->steps = steps - (allowed - run->steps);
     if (end == is_dead_end) return is_dead_end;
     if (!inside.uses_self && !inside.uses_result) {
         if (is_self && run->gave_up && forks <= 0)
-            zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
+            zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .code = target});
         run->gave_up = gave_up;
-        return pass_over(m, (struct function){zg_known_word(target), NULL}, return_address);
+        return pass_over(m, (struct function){zg_known_bits_word(target), NULL}, return_address);
     }
     // So does the function that has handed on what it was given.
     if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
@@ -197,60 +202,62 @@ static enum end enter_asking(struct run *run, struct zg_ahead_machine *m, uint64
     return ends;
 }
 
-static enum end enter(struct run *run, struct zg_ahead_machine *m, struct zg_known at, uint64_t return_address) {
+static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg_known_bits at,
+                      uint64_t return_address) {
     int passed_in = first_passing(m);
-    bool may_take_result = passed_in == NOWHERE && m->is_result_left && holds_object(m, m->registers[numbers->result]);
+    bool may_take_result =
+        passed_in == NOWHERE && m->is_result_left && holds_object(m, m->cpu.registers[numbers->result]);
     struct function target = behind_stub(m, at);
     if (passes_property(m)) return ends;
     if (target.symbol) return enter_symbol(m, target.symbol, passed_in, return_address);
     bool counts = passed_in == NOWHERE && !may_take_result && passes_counts(m);
     if (passed_in == NOWHERE && !may_take_result && !counts) return pass_over(m, target, return_address);
-    if (!zg_known_is_whole(target.code) || m->calls == CALLS) return ends;
+    if (!zg_known_bits_is_whole(target.code) || m->calls == CALLS) return ends;
     if (may_take_result || (passed_in == numbers->self && self_of(m).bits == m->found.object))
         return enter_asking(run, m, target.code.bits, return_address);
     if (self_of(m).bits == m->found.object)
-        zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target.code.bits});
-    if (!zg_arch_ahead_link(m, return_address)) return ends;
+        zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .code = target.code.bits});
+    if (!zg_arch_step_link(&m->cpu, return_address)) return ends;
     m->calls++;
-    m->pc = target.code.bits;
+    m->cpu.pc = target.code.bits;
     return goes_on;
 }
 
 // The function that goes on with a task elsewhere, as that of an actor: at the address in the first argument, with the context in its
 // register (SWIFT_CC(swiftasync)).
-static bool is_task_switch(const struct zg_ahead_machine *m, uint64_t place) {
-    const char *symbol = place ? m->found.called_through(m->pc, place) : NULL;
+static bool is_task_switch(const struct zg_lookahead_machine *m, uint64_t place) {
+    const char *symbol = place ? m->found.called_through(m->cpu.pc, place) : NULL;
     return symbol && begins(symbol, "swift_task_switch");
 }
 
-static enum end switch_task(struct zg_ahead_machine *m) {
-    struct zg_known next = argument(m, 0);
-    for (int i = 0; i < ZG_AHEAD_REGISTERS; i++)
-        if (i != numbers->stack && i != numbers->task) m->registers[i] = zg_known_none();
+static enum end switch_task(struct zg_lookahead_machine *m) {
+    struct zg_known_bits next = argument(m, 0);
+    for (int i = 0; i < ZG_CPU_REGISTERS; i++)
+        if (i != numbers->stack && i != numbers->task) m->cpu.registers[i] = zg_known_bits_none();
     forget_vectors(m);
-    m->pc = next.bits;
-    return zg_known_is_whole(next) ? goes_on : ends;
+    m->cpu.pc = next.bits;
+    return zg_known_bits_is_whole(next) ? goes_on : ends;
 }
 
 // A last call, or a jump within the function: only a function has a name where it begins.
-static void note_last_call(struct zg_ahead_machine *m, uint64_t target) {
+static void note_last_call(struct zg_lookahead_machine *m, uint64_t target) {
     int last = m->found.use_count - 1;
     if (self_of(m).bits != m->found.object) return;
     if (last >= 0 && m->found.uses[last].is_call && m->found.uses[last].code == target) return;
-    zg_ahead_add_use(m, (struct zg_ahead_use){.is_call = true, .code = target});
+    zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .code = target});
 }
 
-static enum end jump(struct zg_ahead_machine *m, const struct zg_ahead_target *target) {
+static enum end jump(struct zg_lookahead_machine *m, const struct zg_step_target *target) {
     if (is_task_switch(m, target->place)) return switch_task(m);
-    if (!zg_known_is_whole(target->code)) return ends;
+    if (!zg_known_bits_is_whole(target->code)) return ends;
     if (target->may_be_call) note_last_call(m, target->code.bits);
-    m->pc = target->code.bits;
+    m->cpu.pc = target->code.bits;
     return goes_on;
 }
 
-static enum end leave(struct zg_ahead_machine *m, struct zg_known address) {
-    if (!zg_known_is_whole(address)) return ends;
-    m->pc = address.bits;
+static enum end leave(struct zg_lookahead_machine *m, struct zg_known_bits address) {
+    if (!zg_known_bits_is_whole(address)) return ends;
+    m->cpu.pc = address.bits;
     leave_result(m);
     if (m->calls) {
         m->calls--;
@@ -262,26 +269,26 @@ static enum end leave(struct zg_ahead_machine *m, struct zg_known address) {
 
 // --- the way ------------------------------------------------------------------------------------------------------------
 
-static const uint8_t *fetch(struct run *run, const struct zg_ahead_machine *m, int *count) {
-    if (m->pc < run->code_at || m->pc - run->code_at + ZG_AHEAD_CODE > (uint64_t)run->code_count) {
-        run->code_at = m->pc;
-        run->code_count = (int)m->found.read(run->code, m->pc, CODE);
+static const uint8_t *fetch(struct run *run, const struct zg_lookahead_machine *m, int *count) {
+    if (m->cpu.pc < run->code_at || m->cpu.pc - run->code_at + ZG_STEP_CODE > (uint64_t)run->code_count) {
+        run->code_at = m->cpu.pc;
+        run->code_count = (int)m->found.read(run->code, m->cpu.pc, CODE);
     }
-    int at = (int)(m->pc - run->code_at), left = run->code_count - at;
-    *count = left < ZG_AHEAD_CODE ? left : ZG_AHEAD_CODE;
+    int at = (int)(m->cpu.pc - run->code_at), left = run->code_count - at;
+    *count = left < ZG_STEP_CODE ? left : ZG_STEP_CODE;
     return run->code + at;
 }
 
 // Both ways: what they have in common.
-static enum end follow_both(struct run *run, struct zg_ahead_machine *m, uint64_t target) {
+static enum end follow_both(struct run *run, struct zg_lookahead_machine *m, uint64_t target) {
     if (run->forks <= 0) {
         run->gave_up = true;
         return ends;
     }
     run->forks--;
-    struct zg_ahead_machine other = *m;
-    other.pc = target;
-    enum end one_end = follow(run, m), other_end = follow(run, &other);
+    struct zg_lookahead_machine other = *m;
+    other.cpu.pc = target;
+    enum end one_end = emulate(run, m), other_end = emulate(run, &other);
     if (one_end == is_dead_end && other_end == is_dead_end) return is_dead_end;
     if (other_end == is_dead_end) return one_end;
     if (one_end == is_dead_end) {
@@ -302,7 +309,7 @@ static enum end follow_both(struct run *run, struct zg_ahead_machine *m, uint64_
     return ends;
 }
 
-static enum end follow(struct run *run, struct zg_ahead_machine *m) {
+static enum end emulate(struct run *run, struct zg_lookahead_machine *m) {
     while (run->steps-- > 0) {
         int count;
         const uint8_t *code = fetch(run, m, &count);
@@ -310,38 +317,40 @@ static enum end follow(struct run *run, struct zg_ahead_machine *m) {
         bool is_inside = m->calls > m->outer_calls;
         bool may_use_self = is_inside && self_of(m).bits == m->found.object,
              may_use_result = is_inside && m->asks_result;
-        struct zg_ahead_target target = {0};
-        m->used = m->set = 0;
-        enum zg_ahead_step step = zg_arch_ahead_step(m, code, count, &target);
-        if (may_use_self && m->used >> numbers->self & 1) m->uses_self = true;
-        if (may_use_result && m->used >> numbers->result & 1) m->uses_result = true;
-        if (m->set >> numbers->result & 1) m->is_result_left = m->asks_result = false;
+        struct zg_step_target target;
+        enum zg_step step = zg_arch_lookahead_step(m, code, count, &target);
+        if (may_use_self && m->cpu.used >> numbers->self & 1) m->uses_self = true;
+        if (may_use_result && m->cpu.used >> numbers->result & 1) m->uses_result = true;
+        if (m->cpu.set >> numbers->result & 1) m->is_result_left = m->asks_result = false;
         enum end end = goes_on;
         switch (step) {
-        case zg_ahead_next: break;
-        case zg_ahead_ends: return ends;
-        case zg_ahead_dead_end: return is_dead_end;
-        case zg_ahead_forks: return follow_both(run, m, target.code.bits);
-        case zg_ahead_calls: end = enter(run, m, target.code, m->pc); break;
-        case zg_ahead_jumps: end = jump(m, &target); break;
-        case zg_ahead_returns: end = leave(m, target.code); break;
+        case zg_step_next: break;
+        case zg_step_lost: return ends;
+        case zg_step_trap: return is_dead_end;
+        case zg_step_forks: return follow_both(run, m, target.code.bits);
+        case zg_step_calls: end = enter(run, m, target.code, m->cpu.pc); break;
+        case zg_step_jumps: end = jump(m, &target); break;
+        case zg_step_returns: end = leave(m, target.code); break;
         }
         if (end != goes_on) return end;
-        if (!zg_known_is_whole(m->registers[numbers->stack])) return ends;
+        if (!zg_known_bits_is_whole(m->cpu.registers[numbers->stack])) return ends;
     }
     run->gave_up = true;
     return ends;
 }
 
-void zg_look_ahead(const struct zg_registers *registers, struct zg_ahead *ahead) {
+void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead) {
     struct run run = {.steps = STEPS, .forks = FORKS};
-    struct zg_ahead_machine m = {.pc = registers->pc, .found = *ahead};
-    zg_arch_ahead_start(&m, registers);
-    m.registers[numbers->result] = zg_known_word(ahead->object);
+    struct zg_lookahead_machine m = {.found = *lookahead};
+    m.cpu.pc = registers->pc;
+    m.cpu.thread = lookahead->thread ? zg_known_bits_word(lookahead->thread) : zg_known_bits_none();
+    m.cpu.load = zg_lookahead_load, m.cpu.store = zg_lookahead_store;
+    zg_arch_lookahead_start(&m, registers);
+    m.cpu.registers[numbers->result] = zg_known_bits_word(lookahead->object);
     leave_result(&m);
-    m.first_sp = m.registers[numbers->stack].bits;
+    m.first_sp = m.cpu.registers[numbers->stack].bits;
     m.found.use_count = 0;
-    if (!zg_known_is_whole(m.registers[numbers->stack])) return;
-    follow(&run, &m);
-    *ahead = m.found;
+    if (!zg_known_bits_is_whole(m.cpu.registers[numbers->stack])) return;
+    emulate(&run, &m);
+    *lookahead = m.found;
 }

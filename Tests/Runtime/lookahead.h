@@ -1,13 +1,13 @@
-// What code does with an object, looked at row by row: what the tests of each processor's code share (ahead.c, ahead_aarch64.c). Each has the
+// What code does with an object, looked at row by row: what the tests of each processor's code share (lookahead.c, lookahead_aarch64.c). Each has the
 // code, the rows, and the three functions that are declared here.
 
-#ifndef ZG_TESTS_AHEAD_H
-#define ZG_TESTS_AHEAD_H
+#ifndef ZG_TESTS_LOOKAHEAD_H
+#define ZG_TESTS_LOOKAHEAD_H
 
 #include <string.h>
 
 #include "check.h"
-#include "platform/ahead.h"
+#include "platform/lookahead_emulator.h"
 
 enum { CALL = -1, NONE = 0, OBJECT_BYTES = 48 };
 #define STRONG_ONE (UINT64_C(1) << 33)
@@ -50,37 +50,38 @@ static uint64_t read_known(void *to, uint64_t from, uint64_t bytes) {
     return is_known ? bytes : 0;
 }
 
-static struct zg_ahead look(const void *code) {
+static struct zg_lookahead look(const void *code) {
     struct zg_registers registers = {.pc = (uint64_t)code};
     fill_registers(&registers);
-    struct zg_ahead ahead = {.object = (uint64_t)object,
-                             .bytes = OBJECT_BYTES,
-                             .first_word = (uint64_t) class,
-                             .counts = 3 + 4 * STRONG_ONE,
-                             .count_step = STRONG_ONE,
-                             .read = read_known,
-                             .called_through = called_through};
-    zg_look_ahead(&registers, &ahead);
-    return ahead;
+    struct zg_lookahead lookahead = {.object = (uint64_t)object,
+                                     .bytes = OBJECT_BYTES,
+                                     .first_word = (uint64_t) class,
+                                     .counts = 3 + 4 * STRONG_ONE,
+                                     .count_step = STRONG_ONE,
+                                     .read = read_known,
+                                     .called_through = called_through};
+    zg_lookahead_run(&registers, &lookahead);
+    return lookahead;
 }
 
 static void check_rows(const struct row *rows, size_t count) {
     class[1] = 40, class[3] = (uint64_t)method;
     for (size_t i = 0; i < count; i++) {
         const struct row *row = &rows[i];
-        struct zg_ahead ahead = look(row->code);
-        const struct zg_ahead_use *uses = ahead.uses;
+        struct zg_lookahead lookahead = look(row->code);
+        const struct zg_lookahead_use *uses = lookahead.uses;
         if (row->first == NONE) {
-            CHECK_EQUAL(ahead.use_count, 0, row->name);
+            CHECK_EQUAL(lookahead.use_count, 0, row->name);
             continue;
         }
-        if (!CHECK(ahead.use_count > 0, row->name)) continue;
+        if (!CHECK(lookahead.use_count > 0, row->name)) continue;
         CHECK_EQUAL(uses[0].is_call, row->first == CALL, row->name);
         if (row->first == CALL) CHECK_EQUAL(uses[0].code, row->called, row->name);
         else CHECK_EQUAL(uses[0].byte, row->first, row->name);
         CHECK_EQUAL(uses[0].is_write, row->is_write, row->name);
         CHECK_EQUAL(uses[0].is_doubtful, row->is_doubtful, row->name);
-        if (row->second > 0 && CHECK(ahead.use_count > 1, row->name)) CHECK_EQUAL(uses[1].byte, row->second, row->name);
+        if (row->second > 0 && CHECK(lookahead.use_count > 1, row->name))
+            CHECK_EQUAL(uses[1].byte, row->second, row->name);
     }
 }
 
@@ -90,16 +91,17 @@ static void check_noise(void) {
     for (int i = 0; i < 20000; i++) {
         for (size_t j = 0; j < sizeof random_code; j++) random_code[j] = (uint8_t)work_random(&state);
         reads = 0;
-        struct zg_ahead ahead = look(random_code);
-        CHECK(ahead.use_count >= 0 && ahead.use_count <= ZG_AHEAD_USES, "as many uses as there is room for");
+        struct zg_lookahead lookahead = look(random_code);
+        CHECK(lookahead.use_count >= 0 && lookahead.use_count <= ZG_LOOKAHEAD_USES,
+              "as many uses as there is room for");
         CHECK(reads < 200000, "the work is bounded");
-        for (int j = 0; j < ahead.use_count; j++)
-            CHECK(ahead.uses[j].is_call || (ahead.uses[j].byte >= 16 && ahead.uses[j].byte < OBJECT_BYTES),
+        for (int j = 0; j < lookahead.use_count; j++)
+            CHECK(lookahead.uses[j].is_call || (lookahead.uses[j].byte >= 16 && lookahead.uses[j].byte < OBJECT_BYTES),
                   "a property lies in the object");
     }
 }
 
-static int check_ahead(const struct row *rows, size_t count) {
+static int check_lookahead(const struct row *rows, size_t count) {
     uint64_t words[64] = {0};
     stack = words;
     check_rows(rows, count);

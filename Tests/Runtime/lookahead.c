@@ -2,7 +2,7 @@
 // processor: x86_64
 // link: runtime
 
-#include "ahead.h"
+#include "lookahead.h"
 
 // rbx and r13 hold the object, rbp and rsp lead to the stack; rax is the object, too, as the retain returns it.
 __asm__(
@@ -76,4 +76,4 @@ static void fill_registers(struct zg_registers *registers) {
     registers->known = 1u << 3 | 1u << 6 | 1u << 7 | 1u << 13;
 }
 
-int main(void) { return check_ahead(rows, sizeof rows / sizeof *rows); }
+int main(void) { return check_lookahead(rows, sizeof rows / sizeof *rows); }
