@@ -31,7 +31,7 @@ ZG_INLINE void *take_part(char **at, uint64_t bytes) {
 bool zg_slab_init(uint32_t region_shift) {
     uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
     uint32_t bytes = 16, step = 16;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++, bytes += step) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++, bytes += step) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->slot_bytes = bytes;
         slots += slab->limit = region / bytes;
@@ -146,7 +146,7 @@ static bool commit_more(struct zg_slab *slab) {
 
 void zg_slab_open_reserve(uint64_t bytes) {
     zg_slab_need_deaths();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         zg_lock_take_inside(&slab->lock);
         uint64_t wanted = zg_max(bytes, slab->committed * slab->slot_bytes);
@@ -252,11 +252,11 @@ uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
 }
 
 void zg_slab_lock_all(void) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) zg_lock_take(&zg_slabs.slab[class].lock);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_lock_take(&zg_slabs.slab[class].lock);
 }
 
 void zg_slab_unlock_all(bool reset) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         if (reset) zg_lock_reset(&zg_slabs.slab[class].lock);
         else zg_lock_drop(&zg_slabs.slab[class].lock);
     }

@@ -17,7 +17,7 @@ static uint64_t committed[ZG_CLASS_COUNT];
 bool zg_tags_start(void) {
     if (!ZG_ARCH_TAGS || !zg_arch_has_tags() || !zg_os_start_tags()) return false;
     uint64_t bytes = 0;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++)
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         bytes += zg_round_up(zg_slabs.slab[class].limit * sizeof(struct zg_tagged), ZG_PAGE_BYTES);
     char *tables = zg_os_reserve(bytes);
     if (!tables) return false;
@@ -25,7 +25,7 @@ bool zg_tags_start(void) {
         zg_os_unreserve(tables, bytes);
         return false;
     }
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         records[class] = (struct zg_tagged *)tables;
         tables += zg_round_up(zg_slabs.slab[class].limit * sizeof(struct zg_tagged), ZG_PAGE_BYTES);
     }

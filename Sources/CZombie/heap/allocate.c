@@ -190,7 +190,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
 static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
     uint32_t class = zg_size_class(size);
-    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class ++;
+    while (class < ZG_CLASS_COUNT && zg_class_bytes(class) & (alignment - 1)) class++;
     return class;
 }
 

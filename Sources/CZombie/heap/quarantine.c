@@ -483,7 +483,7 @@ uint64_t zg_quarantine_verify_all(const char *found_by) {
     uint64_t before = zg_stats_get(zg_counter_findings);
     // While the lock is held, pages of blocks evicted meanwhile stay accessible.
     zg_retire_lock();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE);
         for (uint64_t i = 0; i < used; i++)

@@ -47,7 +47,7 @@ static uint32_t answering;
 // Estimates the memory that was used before and is not in use now: freed blocks and free slots.
 static uint64_t held_bytes(void) {
     uint64_t used = 0, committed = 0, all = zg_stats_get(zg_counter_heap_committed_bytes);
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         used += zg_load(&slab->used) * slab->slot_bytes;
         committed += zg_load(&slab->committed) * slab->slot_bytes;

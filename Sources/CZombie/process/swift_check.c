@@ -18,11 +18,9 @@
 
 #define UNOWNED_ONE (UINT64_C(1) << 1)
 #define STRONG_ONE (UINT64_C(1) << 33)
-// Counts of a new object
-#define NEW_BITS                                                                                                       \
-// One strong reference (stored as 0), one unowned reference for all strong references, freed by Swift's               \
-// deallocator.
-UINT64_C(3)
+// Counts of a new object: one strong reference (stored as 0), one unowned reference for all strong references, freed by
+// Swift's deallocator.
+#define NEW_BITS UINT64_C(3)
 
 void (*zg_swift_check_seen)(void);
 static uint32_t checking;

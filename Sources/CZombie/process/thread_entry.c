@@ -347,7 +347,7 @@ static void end_thread(void *context) {
     thread->in_runtime = 1;
     ZG_SIGNAL_FENCE();
     zg_quarantine_flush(thread);
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         struct zg_magazine *magazine = &thread->magazines[class];
         if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
         magazine->count = 0;

@@ -42,7 +42,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
     }
     zg_classes_init(on);
     on = on && zg_classes_on;
-    for (uint32_t class = 0; on && class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; on && class < ZG_CLASS_COUNT; class++) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->trap_isa = zg_trap_first_isa(class);
         slab->trap_side = zg_trap_first_side(class);
