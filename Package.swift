@@ -9,8 +9,7 @@ let versionSetting = CSetting.define("ZG_VERSION", to: "\"\(version)\"")
 // test bundle needs only them.
 let lowerFolders = ["System", "Names", "Findings", "Symbols", "Watched", "Text", "InProcess"]
 let upperFolders = [
-    "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "Fleet", "Serve", "History",
-    "ZombieGuard.docc",
+    "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "History", "ZombieGuard.docc",
 ]
 
 let package = Package(
@@ -45,6 +44,11 @@ let package = Package(
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
             exclude: lowerFolders + ["README.md"]),
+        // What only some users need, above all others: nothing below imports these two.
+        .target(
+            name: "ZombieGuardStalls",
+            dependencies: ["ZombieGuard", "ZombieGuardCore", "CZombie", "CSystem", "CUnwind"]),
+        .target(name: "ZombieGuardFleet", dependencies: ["ZombieGuard", "ZombieGuardCore", "CZlib", "CSystem"]),
         // Linking this target guards a test bundle: malloc becomes a symbol of the executable, which precedes all
         // libraries in symbol search order.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),
@@ -54,7 +58,9 @@ let package = Package(
             dependencies: ["ZombieGuardCore", "ZombieGuardToolchain", "CZombie", "CSystem", "CZombieTesting"]),
         // Lets zguard run with older C libraries than the one with which it was linked.
         .target(name: "COlderLibc"),
-        .executableTarget(name: "zguard", dependencies: ["ZombieGuard", "CSystem", "COlderLibc"]),
+        .executableTarget(
+            name: "zguard",
+            dependencies: ["ZombieGuard", "ZombieGuardStalls", "ZombieGuardFleet", "CSystem", "COlderLibc"]),
         // The plugins build zguard on demand. As a dependency it would be built even where zguard is installed.
         .plugin(
             name: "ZGuardTest",
@@ -66,7 +72,10 @@ let package = Package(
                 intent: .custom(
                     verb: "zguard-run", description: "build an executable of the package and run it guarded"))),
         .testTarget(
-            name: "ZombieGuardTests", dependencies: ["ZombieGuard", "ZombieGuardCore", "zguard", "CZombie", "CSystem"]),
+            name: "ZombieGuardTests",
+            dependencies: ["ZombieGuard", "ZombieGuardCore", "ZombieGuardFleet", "zguard", "CZombie", "CSystem"]),
+        .testTarget(
+            name: "ZombieGuardFleetTests", dependencies: ["ZombieGuardFleet", "ZombieGuard", "ZombieGuardCore"]),
     ],
     swiftLanguageModes: [.v6],
     cLanguageStandard: .c17

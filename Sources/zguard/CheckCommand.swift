@@ -35,3 +35,11 @@ struct CheckCommand {
         return intake.groups.findings.isEmpty ? ExitStatus.success : ExitStatus.findings
     }
 }
+
+extension CheckCommand {
+    static let command = Command(
+        name: "check", operands: "PID", operandCount: 1...1,
+        text: "verify the freed blocks, and the gaps around live ones, of a running process now",
+        flags: [.format, .suppressions, .full, .symbols],
+        run: { try CheckCommand($0).run() })
+}

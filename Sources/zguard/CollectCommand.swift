@@ -2,6 +2,7 @@
 
 import Glibc
 import ZombieGuard
+import ZombieGuardFleet
 
 struct CollectCommand {
     private let targets: [FleetAddress]
@@ -95,4 +96,34 @@ struct CollectCommand {
             return false
         }
     }
+}
+
+extension CollectCommand {
+    static let command = Command(
+        name: "collect",
+        text: "ship the findings of complete reports to another directory, a database or a server, each once",
+        flags: [
+            Flag(name: "--from", value: .required("DIR"), repeats: true, text: "directory of reports"),
+            Flag(
+                name: "--to", value: .required("PLACE"), repeats: true,
+                text: "directory, sqlite:FILE, postgresql://…, https://… (JSON lines) or otlp+https://…"),
+            Flag(
+                name: "--watch", value: .optionalNumber("SECONDS"),
+                text: "look again every SECONDS seconds (default 10), for ever"),
+            Flag(name: "--tenant", value: .required("TEXT"), text: "whose findings these are (default: default)"),
+            Flag(name: "--host", value: .required("TEXT"), text: "name of this machine (default: its own)"),
+            Flag(name: "--program-version", value: .required("TEXT"), text: "version of the programs"),
+            Flag(name: "--redact", value: .required("FILE"), text: "cut what the rules in this file name"),
+            .keepShare,
+            Flag(
+                name: "--keep-age", value: .required("AGE"),
+                text: "delete what is older at the destination, such as 30d (default: keep all)"),
+            Flag(
+                name: "--keep-count", value: .required("N"),
+                text: "keep at most N reports in a destination that is a directory"),
+            Flag(
+                name: "--keep-bytes", value: .required("SIZE"),
+                text: "keep at most SIZE of reports in a destination that is a directory"),
+            Flag(name: "--quiet", text: "do not say what was sent"),
+        ], run: { try CollectCommand($0).run() })
 }

@@ -54,3 +54,9 @@ struct CompletionsCommand {
         }
     }
 }
+
+extension CompletionsCommand {
+    static let command = Command(
+        name: "completions", operands: CompletionsCommand.Shell.operands, operandCount: 1...1,
+        text: "print the completion script for a shell", run: { try CompletionsCommand($0).run() })
+}

@@ -272,3 +272,9 @@ struct DoctorCommand {
 
     private func number(in path: String) -> Int? { contents(path).flatMap { Int(signedDigits: $0) } }
 }
+
+extension DoctorCommand {
+    static let command = Command(
+        name: "doctor", text: "check what this machine supports and whether guarding works",
+        run: { _ in DoctorCommand().run() })
+}

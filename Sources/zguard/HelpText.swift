@@ -42,3 +42,10 @@ enum HelpText {
         return ExitStatus.success
     }
 }
+
+extension HelpText {
+    static let command = Command(
+        name: "help", operands: "[COMMAND]", operandCount: 0...1, text: "show help for zguard, or for one command",
+        flags: [Flag(name: "--man", text: "print the man page (roff)")],
+        run: { try HelpText.run($0) })
+}

@@ -73,3 +73,16 @@ struct HistoryCommand {
         }
     }
 }
+
+extension HistoryCommand {
+    static let command = Command(
+        name: "history", operands: "PID|CORE ADDRESS", operandCount: 2...2,
+        text: "show what is, or was, at an address in a process or core file",
+        flags: [
+            Flag(
+                name: "--format", value: .choice(["text", "json"]),
+                text: "output format: text (default) or json (one object)"),
+            .full, .symbols,
+        ],
+        run: { try HistoryCommand($0).run() })
+}

@@ -50,3 +50,13 @@ struct OptionsCommand {
         return text
     }
 }
+
+extension OptionsCommand {
+    static let command = Command(
+        name: "options", text: "list the runtime options",
+        flags: [
+            Flag(name: "--json", text: "print as JSON"),
+            Flag(name: "--markdown", text: "print as a Markdown table"),
+        ],
+        run: { try OptionsCommand($0).run() })
+}

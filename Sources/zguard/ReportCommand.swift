@@ -2,6 +2,7 @@
 
 import Glibc
 import ZombieGuard
+import ZombieGuardFleet
 
 struct ReportCommand {
     private let paths: [String]
@@ -260,4 +261,34 @@ struct ReportCommand {
         if skipped > 0 || reader.problem != nil { contents.isComplete = false }
         return found > 0 || skipped == 0 || reader.hasBeginning
     }
+}
+
+extension ReportCommand {
+    static let command = Command(
+        name: "report", operands: "PATH…", operandCount: 1...Int.max,
+        text:
+            "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and what core files say of a crash (coredump:PID and coredump:PROGRAM are those that systemd has kept)",
+        flags: [
+            .format, .suppressions,
+            Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),
+            Flag(
+                name: "--since", value: .required("AGE"),
+                text: "only findings since then: 2d, 12h, 2026-11-20, 2026-11-20T10:00Z"),
+            Flag(
+                name: "--kind", value: .required("TEXT"), text: "only findings of this kind, such as use-after-free"
+            ),
+            Flag(
+                name: "--program", value: .required("PATH"),
+                text: "only findings of this program: its path or its name; of a core file, where its executable is"
+            ),
+            Flag(name: "--host", value: .required("TEXT"), text: "only findings of this machine"),
+            Flag(name: "--signature", value: .required("TEXT"), text: "only the findings with this signature"),
+            Flag(
+                name: "--new-since", value: .required("TEXT"),
+                text: "only bugs that no version of the program before this one had"),
+            Flag(
+                name: "--tenant", value: .required("TEXT"), text: "whose findings in a database (default: default)"),
+            .full, .symbols,
+        ],
+        run: { try ReportCommand($0).run() })
 }

@@ -3,6 +3,7 @@
 import CSystem
 import Glibc
 import ZombieGuard
+import ZombieGuardStalls
 
 struct RunCommand {
     private let arguments: Arguments
@@ -337,4 +338,52 @@ struct RunCommand {
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }
     }
+}
+
+extension RunCommand {
+    static let command = Command(
+        name: "run", operands: "PROGRAM [ARG…]", operandCount: 1...Int.max, takesProgram: true,
+        text: "run a program with guarding on, and print the findings",
+        flags: [
+            Flag(
+                name: "--profile", value: .choice(OptionTable.options.first { $0.name == "profile" }?.choices ?? []),
+                text: "preset of runtime options"),
+            Flag(
+                name: "-o", value: .required("KEY=VALUE"), repeats: true,
+                text: "set a runtime option; 'zguard options' lists them"),
+            Flag(
+                name: "--collect", value: .required("crashes|stalls"),
+                text:
+                    "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that should wait for events and do not)"
+            ),
+            Flag(
+                name: "--report", value: .required("PATH"),
+                text: "write findings to a file, or to a directory that serves as report store"),
+            Flag(
+                name: "--format", value: .choice(ReportFormat.available),
+                text:
+                    "output format: text (default), json (JSON lines, default with --report), sarif, html, junit (XML) or github (annotations)"
+            ),
+            .suppressions, .full, .symbols,
+            Flag(
+                name: "--exit-code", value: .required("N"),
+                text: "exit status if there were findings and the program itself exited with 0 (default 99)"),
+            Flag(
+                name: "--require-coverage", value: .required("PERCENT"),
+                text:
+                    "exit with 98 if less of the allocation stacks was watched, such as 90%, and nothing else went wrong"
+            ),
+            Flag(
+                name: "--keep-age", value: .required("AGE"),
+                text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),
+            Flag(
+                name: "--keep-count", value: .required("N"),
+                text: "keep at most N reports; none: no limit (default 1000)"),
+            Flag(
+                name: "--keep-bytes", value: .required("SIZE"),
+                text: "keep at most SIZE of reports, such as 1g; none: no limit (default 256m)"),
+            .keepShare,
+            Flag(name: "--compress", text: "compress the report in the directory when the program exits"),
+            Flag(name: "--quiet", text: "do not print the closing line"),
+        ], run: { try RunCommand($0).run() })
 }

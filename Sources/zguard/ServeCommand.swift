@@ -2,6 +2,7 @@
 
 import Glibc
 import ZombieGuard
+import ZombieGuardFleet
 
 struct ServeCommand {
     private let address: FleetAddress
@@ -56,4 +57,16 @@ struct ServeCommand {
             throw Failure("cannot start a thread that makes pages: \(error)")
         }
     }
+}
+
+extension ServeCommand {
+    static let command = Command(
+        name: "serve", operands: "STORE", operandCount: 1...1,
+        text: "show a directory of reports, or a database, as web pages on this machine",
+        flags: [
+            Flag(
+                name: "--port", value: .required("N"), text: "port on 127.0.0.1 (default 7070); 0: one that is free"
+            ),
+            .symbols,
+        ], run: { try ServeCommand($0).run() })
 }

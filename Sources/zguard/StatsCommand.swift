@@ -88,3 +88,16 @@ struct StatsCommand {
         }
     }
 }
+
+extension StatsCommand {
+    static let command = Command(
+        name: "stats", operands: "[PID]", operandCount: 0...1,
+        text: "show statistics of all guarded processes, or of one",
+        flags: [
+            Flag(
+                name: "--watch", value: .optionalNumber("SECONDS"),
+                text: "refresh every SECONDS seconds (default 2)"),
+            Flag(name: "--json", text: "print one line of JSON"),
+            Flag(name: "--prometheus", text: "print in the Prometheus text format"),
+        ], run: { try StatsCommand($0).run() })
+}

@@ -21,3 +21,9 @@ struct TrimCommand {
         }
     }
 }
+
+extension TrimCommand {
+    static let command = Command(
+        name: "trim", operands: "PID", operandCount: 1...1, text: "make a process return memory to the kernel now",
+        run: { try TrimCommand($0).run() })
+}

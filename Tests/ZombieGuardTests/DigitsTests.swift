@@ -4,6 +4,7 @@ import Testing
 
 @testable import ZombieGuard
 @testable import ZombieGuardCore
+@testable import ZombieGuardFleet
 
 @Suite struct DigitsTests {
     /// Some function of Swift or C accepts each of these as a number.

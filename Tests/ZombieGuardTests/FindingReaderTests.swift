@@ -5,6 +5,7 @@ import Testing
 
 @testable import ZombieGuard
 @testable import ZombieGuardCore
+@testable import ZombieGuardFleet
 
 @Suite struct FindingReaderTests {
     private let scratch: Scratch

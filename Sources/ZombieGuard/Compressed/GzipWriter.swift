@@ -3,7 +3,7 @@
 import CZlib
 import Glibc
 
-enum GzipWriter {
+package enum GzipWriter {
     /// Writes the contents of `source` to `target`, compressed.
     static func compress(_ source: Descriptor, to target: Descriptor) throws(SystemError) {
         var offset: UInt64 = 0
@@ -18,7 +18,7 @@ enum GzipWriter {
     }
 
     /// The bytes in gzip format; nil on failure.
-    static func compressed(_ bytes: [UInt8]) -> [UInt8]? {
+    package static func compressed(_ bytes: [UInt8]) -> [UInt8]? {
         var packed: [UInt8] = []
         var rest = bytes[...]
         do throws(SystemError) {

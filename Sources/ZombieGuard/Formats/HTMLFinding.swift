@@ -1,12 +1,17 @@
 // Renders one finding as HTML: sentence, picture of the block, stacks, and details.
 
-struct HTMLFinding {
+package struct HTMLFinding {
     let finding: Finding
     /// The finding's number on the page, from 1.
     let number: Int
     let isOpen: Bool
     let sourceRoot: String?
     let sources: SourceExcerpts?
+
+    /// The only finding of a page, expanded and without source excerpts.
+    package static func article(of finding: Finding) -> String {
+        Self(finding: finding, number: 1, isOpen: true, sourceRoot: nil, sources: nil).article
+    }
 
     /// A `details` element.
     var article: String {

@@ -81,7 +81,7 @@ public struct HTMLReport {
     }
 
     // The hatch pattern for the surroundings of a block, shared by all pictures.
-    static let patterns = """
+    package static let patterns = """
         <svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse">\
         <path d="M-1 7L7 -1M-1 1L1 -1M5 7L7 5"/></pattern></defs></svg>
         """

@@ -1,11 +1,11 @@
 // Holds the style sheet of the page. No meaning depends on color alone: each color comes with a word or a shape.
 
-enum HTMLStyle {
+package enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
     /// required value.
     static let digest = "QqFynk+3x8T5jEmOoejPVlgnRuTdAaAyKY6dgqIRi/0="
 
-    static let text = """
+    package static let text = """
         :root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1c2024;--mute:#5d666f;--line:#dcdfe1;--soft:#f0f1f0;\
         --link:#1d5fa8;--red:#b3261e;--redbg:#fdecea;--amber:#8a5300;--blue:#23618f;--green:#2d6a3e;--hl:#fff3c4;--hit:#c9372c;\
         --own:#1c2024;--live:#3f8f5b;--held:#c08a2b;--gone:#8a8f98}

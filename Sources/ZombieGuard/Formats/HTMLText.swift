@@ -2,7 +2,7 @@
 
 /// Escapes untrusted text for use between tags and in quoted attributes. Text longer than `limit` is truncated; names
 /// of C++ functions can be enormous.
-func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
+package func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     var shown = visible(text)
     if shown.utf8.count > limit, shown.unicodeScalars.count > limit {
         shown = String(shown.unicodeScalars.prefix(limit)) + "…"
@@ -20,7 +20,7 @@ func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
 }
 
 /// Formats an SVG length with at most one decimal. Returns "0" for values that are not finite or too large.
-func points(_ value: Double) -> String {
+package func points(_ value: Double) -> String {
     guard abs(value) < 1e9 else { return "0" }
     let tenths = Int((value * 10).rounded())
     return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths < 0 ? "-" : "")\(abs(tenths) / 10).\(abs(tenths) % 10)"

@@ -125,7 +125,7 @@ public final class CoreFile: MemoryReader {
 
     // MARK: Memory
 
-    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+    package func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes: [UInt8] = []
         // The range may span adjacent segments: each read ends at the end of its segment.
         while bytes.count < count {

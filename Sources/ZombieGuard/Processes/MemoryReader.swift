@@ -3,7 +3,7 @@
 import CSystem
 
 /// The memory of a program: a running process, or a core file.
-protocol MemoryReader: AnyObject {
+package protocol MemoryReader: AnyObject {
     /// Reads up to `count` bytes; fewer if some are unreadable.
     func read(at address: UInt64, upTo count: Int) -> [UInt8]
     /// The populated parts of a range, sorted by address. All other pages were never touched. nil if unknown.
@@ -11,7 +11,7 @@ protocol MemoryReader: AnyObject {
 }
 
 extension MemoryReader {
-    func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? { nil }
+    package func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? { nil }
 
     /// Reads an array of C structs; returns fewer if some are unreadable.
     func records<Record: BitwiseCopyable>(_: Record.Type, at address: UInt64, count: Int) -> [Record] {
@@ -29,14 +29,14 @@ extension MemoryReader {
     }
 
     /// Reads one C struct; nil if unreadable.
-    func record<Record: BitwiseCopyable>(_ type: Record.Type, at address: UInt64) -> Record? {
+    package func record<Record: BitwiseCopyable>(_ type: Record.Type, at address: UInt64) -> Record? {
         records(type, at: address, count: 1).first
     }
 }
 
 /// The memory of another process. Most addresses to read come from the process itself and may be wrong or malicious, so
 /// a budget proportional to the process's memory bounds all reads. Once ``isExhausted``, reads return nothing.
-final class ProcessMemory: MemoryReader {
+package final class ProcessMemory: MemoryReader {
     private let file: Descriptor
     private let pages: Descriptor?
     private let process: ProcessFolder
@@ -61,7 +61,7 @@ final class ProcessMemory: MemoryReader {
         pages = try? process.open("pagemap")
     }
 
-    convenience init(processID: Int) throws(ProcessError) {
+    package convenience init(processID: Int) throws(ProcessError) {
         let folder: ProcessFolder
         do throws(SystemError) { folder = try ProcessFolder(of: processID) } catch {
             throw ProcessError(processID, error, wantsMemory: true)
@@ -69,14 +69,14 @@ final class ProcessMemory: MemoryReader {
         try self.init(of: folder)
     }
 
-    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+    package func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         guard count > 0, !isExhausted, isAllowed else { return [] }
         let bytes = (try? file.read(at: address, upTo: min(count, Self.mostAtOnce))) ?? []
         spent += UInt64(bytes.count) + Self.costOfRead
         return bytes
     }
 
-    func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? {
+    package func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? {
         guard let pages, !isExhausted, isAllowed, count > 0 else { return nil }
         let pageBytes = UInt64(zg_system_page_bytes())
         let (end, overflows) = start.addingReportingOverflow(UInt64(count))

@@ -6,7 +6,7 @@ import Glibc
 /// An open /proc/PID folder. After the process ends, opening files in it fails, even if the kernel reuses the ID. If
 /// the main thread has ended before the others (`pthread_exit` in `main`), its folder shows neither memory nor
 /// mappings; the folders of the other threads do.
-final class ProcessFolder: Sendable {
+package final class ProcessFolder: Sendable {
     let number: Int
     private let folder: Descriptor
 
@@ -16,7 +16,7 @@ final class ProcessFolder: Sendable {
         var groups: [gid_t]
     }
 
-    init(of number: Int) throws(SystemError) {
+    package init(of number: Int) throws(SystemError) {
         self.number = number
         folder = try Descriptor(opening: "/proc/\(number)", flags: zg_system_open_path | O_DIRECTORY)
     }
@@ -107,5 +107,5 @@ extension Author {
     /// The author of a process's statements: its effective user.
     ///
     /// - Parameter process: nil if the process has ended; then the author is ``unknown``.
-    init(of process: ProcessFolder?) { self = process?.owner.map { Author(user: $0.users[1]) } ?? .unknown }
+    package init(of process: ProcessFolder?) { self = process?.owner.map { Author(user: $0.users[1]) } ?? .unknown }
 }

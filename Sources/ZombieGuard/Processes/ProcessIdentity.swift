@@ -23,5 +23,5 @@ package struct ProcessIdentity: Hashable {
     }
 
     /// Whether the ID still refers to this process.
-    var isCurrent: Bool { Self(number) == self }
+    package var isCurrent: Bool { Self(number) == self }
 }

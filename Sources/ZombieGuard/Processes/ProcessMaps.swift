@@ -1,7 +1,7 @@
 // Parses /proc/PID/maps.
 
 /// One line of /proc/PID/maps.
-struct Mapping: Hashable {
+package struct Mapping: Hashable {
     var start: UInt64
     var end: UInt64
     var permissions: String
@@ -67,7 +67,9 @@ struct Mapping: Hashable {
     }
 
     /// The mappings of a process, sorted by address.
-    static func all(of process: Int) throws(SystemError) -> [Mapping] { try all(of: ProcessFolder(of: process)) }
+    package static func all(of process: Int) throws(SystemError) -> [Mapping] {
+        try all(of: ProcessFolder(of: process))
+    }
 
     static func all(of process: ProcessFolder) throws(SystemError) -> [Mapping] {
         parse(String(decoding: try process.contents(of: "maps"), as: UTF8.self))

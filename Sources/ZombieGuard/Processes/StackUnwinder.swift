@@ -3,9 +3,9 @@
 import CUnwind
 
 /// Unwinds stacks in another program's memory with libunwind, which is loaded on first use.
-final class StackUnwinder {
+package final class StackUnwinder {
     /// Why stacks cannot be unwound here; nil if they can.
-    static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
+    package static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
 
     static let allKnown = UInt64.max
     private static let mostFrames = 256
@@ -13,7 +13,7 @@ final class StackUnwinder {
     private let memory: any MemoryReader
     private var modules: ProcessModules
 
-    init(mappings: [Mapping], memory: any MemoryReader) {
+    package init(mappings: [Mapping], memory: any MemoryReader) {
         self.memory = memory
         modules = ProcessModules(mappings: mappings, memory: memory)
     }
@@ -21,7 +21,7 @@ final class StackUnwinder {
     /// Unwinds the stack that begins with these registers, innermost frame first. Without libunwind, returns the
     /// innermost frame only. `registers` are indexed by DWARF number, the program counter by `ZG_THREAD_PC`; `known`
     /// has a bit for each valid register. `isInCall`: the program counter is the return address of a call in progress.
-    func stack(
+    package func stack(
         from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
     ) -> [Finding.Frame] {
         var registers = registers

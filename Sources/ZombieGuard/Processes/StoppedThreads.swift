@@ -4,30 +4,30 @@ import CUnwind
 import Glibc
 
 /// A snapshot of threads of a process: all are stopped, copied and resumed before anything is unwound.
-struct StoppedThreads {
-    struct Thread {
-        var id: Int32
-        var name: String?
-        var registers: [UInt64]
+package struct StoppedThreads {
+    package struct Thread {
+        package var id: Int32
+        package var name: String?
+        package var registers: [UInt64]
         /// A bit for each valid register, by DWARF number.
-        var known = StackUnwinder.allKnown
+        package var known = StackUnwinder.allKnown
     }
 
     /// Why the threads cannot be stopped.
-    enum Refusal: Error {
+    package enum Refusal: Error {
         case refused(SystemError)
         case traced
     }
 
-    private(set) var threads: [Thread] = []
+    package private(set) var threads: [Thread] = []
     /// Threads that did not stop in time because they are in an uninterruptible call.
-    private(set) var unstopped: [(id: Int32, name: String?)] = []
+    package private(set) var unstopped: [(id: Int32, name: String?)] = []
     /// Threads that have not stopped yet. After they have stopped, the caller must resume them.
-    private(set) var late: [Int32] = []
+    package private(set) var late: [Int32] = []
     /// Threads that ended while traced. The kernel keeps them until the tracer waits for them.
-    private(set) var ended: [Int32] = []
+    package private(set) var ended: [Int32] = []
     /// Copies of the stacks, by address.
-    private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
+    package private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
     private static let longestMicroseconds = 2_000_000, stepMicroseconds: UInt32 = 500
     // Bytes copied per stack: `stackBytes` for up to `fewThreads` threads, else `smallStackBytes`.
@@ -73,7 +73,7 @@ struct StoppedThreads {
     /// during the call, and its stack pointer and program counter are known without a stop. A running thread is stopped
     /// only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only
     /// threads of the process are stopped.
-    init(
+    package init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
     ) throws(Refusal) {
         var seized: [Int32] = []
@@ -164,22 +164,22 @@ struct StoppedThreads {
         thread > 0 && access("/proc/\(processID)/task/\(thread)", F_OK) == 0
     }
 
-    static func threadIDs(of processID: Int) -> [Int32] {
+    package static func threadIDs(of processID: Int) -> [Int32] {
         directoryEntries("/proc/\(processID)/task").compactMap { Int32(digits: $0) }.sorted()
     }
 }
 
 /// Memory of a process, in which earlier copies take precedence.
-final class CopiedMemory: MemoryReader {
+package final class CopiedMemory: MemoryReader {
     private let copies: [(start: UInt64, bytes: [UInt8])] // sorted by address
     private let memory: any MemoryReader
 
-    init(copies: [(start: UInt64, bytes: [UInt8])], memory: any MemoryReader) {
+    package init(copies: [(start: UInt64, bytes: [UInt8])], memory: any MemoryReader) {
         self.copies = copies
         self.memory = memory
     }
 
-    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+    package func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes = memory.read(at: address, upTo: count)
         // Memory that has been unmapped since is in the copies only.
         for copy in copies {

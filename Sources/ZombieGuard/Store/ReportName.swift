@@ -3,10 +3,10 @@
 /// The name of a run's report: "20261121T203921.123Z-PROGRAM-PID-1f2e3d4c", which begins with the start time. The file
 /// is NAME.jsonl or NAME.jsonl.gz; while it is being compressed, both exist. An incomplete file has a leading dot and
 /// the suffix ".tmp".
-struct ReportName: Hashable, Sendable {
-    enum Form: Hashable, Sendable { case plain, compressed, temporary }
+package struct ReportName: Hashable, Sendable {
+    package enum Form: Hashable, Sendable { case plain, compressed, temporary }
 
-    let stem: String
+    package let stem: String
     let started: Timestamp
 
     private static let longestProgram = 64
@@ -27,22 +27,22 @@ struct ReportName: Hashable, Sendable {
     }
 
     /// A store's name for a report file that another program named. Equal arguments give equal names.
-    init(file: String, digits: String) {
+    package init(file: String, digits: String) {
         let safe = file.utf8.prefix(Self.longestProgram).map { Self.isSafe($0) ? $0 : UInt8(ascii: "_") }
         started = Timestamp(rawValue: 0)
         let name = safe.isEmpty ? "program" : String(decoding: safe, as: UTF8.self)
         stem = "\(started.compact)-\(name)-0-\(digits.prefix(Self.suffixDigits))"
     }
 
-    var plain: String { stem + Self.plainExtension }
-    var compressed: String { stem + Self.compressedExtension }
+    package var plain: String { stem + Self.plainExtension }
+    package var compressed: String { stem + Self.compressedExtension }
     var temporary: String { Self.temporary(for: plain) }
     var compressedTemporary: String { Self.temporary(for: compressed) }
 
     private static func temporary(for name: String) -> String { ".\(name).tmp" }
 
     /// Parses a file name; nil if a store did not make it.
-    static func parse(_ file: String) -> (name: ReportName, form: Form)? {
+    package static func parse(_ file: String) -> (name: ReportName, form: Form)? {
         var text = file[...]
         let isTemporary = text.hasPrefix(".") && text.hasSuffix(".tmp")
         if isTemporary { text = text.dropFirst().dropLast(4) }

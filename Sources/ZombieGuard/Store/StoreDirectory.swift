@@ -14,12 +14,12 @@ public struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 /// An open directory. Its path may contain symbolic links; its entries must not be links.
-struct StoreDirectory: Sendable {
-    let path: String
+package struct StoreDirectory: Sendable {
+    package let path: String
     private let descriptor: Descriptor
 
     /// Opens an existing directory.
-    init(opening path: String) throws(StoreError) {
+    package init(opening path: String) throws(StoreError) {
         self.path = path
         do throws(SystemError) {
             descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_DIRECTORY)
@@ -35,7 +35,7 @@ struct StoreDirectory: Sendable {
     }
 
     /// Opens a directory. Creates it and its missing parents, with mode 0700.
-    init(creating path: String) throws(StoreError) {
+    package init(creating path: String) throws(StoreError) {
         var made = ""
         for part in path.split(separator: "/", omittingEmptySubsequences: true) {
             made += (made.isEmpty && !path.hasPrefix("/") ? "" : "/") + part
@@ -48,7 +48,7 @@ struct StoreDirectory: Sendable {
     }
 
     /// The names of all entries. Leaves out names that are not UTF-8: the store makes none.
-    func names() throws(SystemError) -> [String] {
+    package func names() throws(SystemError) -> [String] {
         let copy = openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)
         guard copy >= 0 else { throw .last }
         guard let stream = fdopendir(copy) else {
@@ -72,20 +72,20 @@ struct StoreDirectory: Sendable {
     }
 
     /// The status of a regular file; nil for anything else, including symbolic links.
-    func regularFile(_ name: String) -> stat? {
+    package func regularFile(_ name: String) -> stat? {
         var status = stat()
         guard fstatat(descriptor.number, name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_mode & S_IFMT == S_IFREG
         else { return nil }
         return status
     }
 
-    func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
+    package func open(_ name: String, flags: Int32 = O_RDONLY) throws(SystemError) -> Descriptor {
         // O_NONBLOCK: opening a FIFO must not block.
         try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
     }
 
     /// Creates a file, open for reading and appending, and locks it. The lock marks the file as being written.
-    func create(_ name: String) throws(SystemError) -> Descriptor {
+    package func create(_ name: String) throws(SystemError) -> Descriptor {
         for _ in 0..<100 {
             let file: Descriptor
             do throws(SystemError) {
@@ -106,18 +106,18 @@ struct StoreDirectory: Sendable {
         throw SystemError(number: EAGAIN)
     }
 
-    func rename(_ name: String, to other: String) throws(SystemError) {
+    package func rename(_ name: String, to other: String) throws(SystemError) {
         if renameat(descriptor.number, name, descriptor.number, other) != 0 { throw .last }
         // Best effort: makes the new name survive a power failure.
         fsync(descriptor.number)
     }
 
     @discardableResult
-    func remove(_ name: String) -> Bool { unlinkat(descriptor.number, name, 0) == 0 }
+    package func remove(_ name: String) -> Bool { unlinkat(descriptor.number, name, 0) == 0 }
 
     /// Removes a regular file that nobody is writing. Returns whether this call removed it. Verifies that the name
     /// still refers to the locked file (TOCTOU).
-    func removeIfUnlocked(_ name: String) -> Bool {
+    package func removeIfUnlocked(_ name: String) -> Bool {
         guard let file = try? open(name), flock(file.number, LOCK_EX | LOCK_NB) == 0, let opened = file.status,
             let named = regularFile(name), named.st_ino == opened.st_ino, named.st_dev == opened.st_dev
         else { return false }
@@ -125,7 +125,7 @@ struct StoreDirectory: Sendable {
     }
 
     /// Locks the directory against other prunes; nil if another process holds the lock for longer than `seconds`.
-    func lock(seconds: Double) throws(SystemError) -> Descriptor? {
+    package func lock(seconds: Double) throws(SystemError) -> Descriptor? {
         // flock(2) locks belong to the open file description, and all threads share that of `descriptor`. So open
         // another description.
         let own = try Descriptor(opening: ".", in: descriptor, flags: O_RDONLY | O_DIRECTORY)

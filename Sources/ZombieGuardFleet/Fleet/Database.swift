@@ -1,0 +1,111 @@
+// Interface to the SQL databases that keep findings. SQLite and PostgreSQL share most statements.
+
+import ZombieGuard
+
+/// A value in a row, or of a parameter.
+enum SQLValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case text(String)
+
+    init(_ text: String?) { self = text.map { .text($0) } ?? .null }
+
+    var text: String? {
+        switch self {
+        case .null: nil
+        case .integer(let number): String(number)
+        case .text(let text): text
+        }
+    }
+
+    var integer: Int64 {
+        switch self {
+        case .null: 0
+        case .integer(let number): number
+        // PostgreSQL's sum(bigint) is numeric, with any number of digits.
+        case .text(let text): Int64(signedDigits: text) ?? Self.largest(text)
+        }
+    }
+
+    // Saturates a number that does not fit; 0 if the text is not a number.
+    private static func largest(_ text: String) -> Int64 {
+        let isNegative = text.hasPrefix("-")
+        let digits = text.utf8.dropFirst(isNegative ? 1 : 0).drop { $0 == 0x30 }
+        guard !digits.isEmpty, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return 0 }
+        return isNegative ? .min : .max
+    }
+}
+
+/// A connection to a database. Used by one thread at a time.
+protocol Database: AnyObject {
+    /// Executes several statements without parameters or results.
+    func execute(_ script: String) throws(FleetError)
+    /// Executes one statement. Its parameters are $1, $2 and so on; each of them must occur.
+    @discardableResult
+    func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]]
+    /// Creates missing tables.
+    func prepare() throws(FleetError)
+    /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
+    /// Returns the number of new findings.
+    func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
+    /// Removes findings of days before `day`.
+    func removeFindings(before day: String) throws(FleetError)
+}
+
+extension Database {
+    func query(_ statement: String) throws(FleetError) -> [[SQLValue]] { try query(statement, []) }
+}
+
+/// Tables that hold shipped findings and their counts.
+enum FleetTables {
+    /// The columns of zguard_findings, in the order of ``ShippedFinding/columns(versionKey:)``.
+    static let columns = [
+        "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
+    ]
+
+    /// The tables with counts, for overviews. zguard_totals has a group's counts over all days. The time of a group's
+    /// first occurrence and the oldest version with the bug stay when the findings themselves are removed. `form` is
+    /// the dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
+    static func counting(form: String = "") -> String {
+        """
+        CREATE TABLE IF NOT EXISTS zguard_hosts (
+            tenant text NOT NULL, signature text NOT NULL, host text NOT NULL, findings bigint NOT NULL,
+            occurrences bigint NOT NULL, last_at bigint NOT NULL, PRIMARY KEY (tenant, signature, host))\(form);
+        CREATE INDEX IF NOT EXISTS zguard_hosts_by_host ON zguard_hosts (tenant, host);
+        CREATE TABLE IF NOT EXISTS zguard_groups (
+            tenant text NOT NULL, signature text NOT NULL, kind text NOT NULL, headline text NOT NULL, words text NOT NULL,
+            body text NOT NULL, PRIMARY KEY (tenant, signature));
+        CREATE TABLE IF NOT EXISTS zguard_totals (
+            tenant text NOT NULL, signature text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
+            first_at bigint NOT NULL, last_at bigint NOT NULL, version text NOT NULL, version_key text NOT NULL,
+            PRIMARY KEY (tenant, signature))\(form);
+        """
+    }
+
+    /// The table with counts by day.
+    static func countingDays(_ name: String, day: String, form: String = "") -> String {
+        """
+        CREATE TABLE IF NOT EXISTS \(name) (
+            tenant text NOT NULL, signature text NOT NULL, day \(day) NOT NULL, program text NOT NULL, version text NOT NULL,
+            version_key text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
+            first_at bigint NOT NULL, last_at bigint NOT NULL,
+            PRIMARY KEY (tenant, signature, day, program, version))\(form);
+
+        """
+    }
+
+    /// The suffix of the names of a day's tables or partition: "2026_11_21".
+    static func suffix(of day: String) -> String { day.replacing("-", with: "_") }
+
+    /// Whether a text has the form of such a suffix.
+    static func isDay(_ suffix: String) -> Bool {
+        suffix.utf8.count == 10 && suffix.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
+    }
+
+    /// Whether a day gets its own table or partition. All other days share one, so that forged times cannot create
+    /// tables.
+    static func isOwn(_ day: String, oldest: Int64) -> Bool {
+        let now = Timestamp.now
+        return day >= now.earlier(bySeconds: oldest * 86400).day && day <= now.earlier(bySeconds: -86400).day
+    }
+}

@@ -1,0 +1,301 @@
+// Queries a database of findings.
+
+import ZombieGuard
+
+/// A database of findings, open for reading. Used by one thread at a time.
+public final class FleetReader {
+    /// Findings with equal signatures.
+    public struct Group: Hashable, Sendable {
+        /// Signature, 16 hexadecimal digits.
+        public var signature: String
+        /// Name of the kind, such as "use-after-free".
+        public var kind: String
+        /// The bug in one sentence.
+        public var headline: String
+        /// Number of stored findings.
+        public var findings: Int64
+        /// How often the bug occurred: one finding may count several occurrences.
+        public var occurrences: Int64
+        /// Time of the first occurrence.
+        public var first: Timestamp
+        /// Time of the last occurrence.
+        public var last: Timestamp
+        /// The oldest version with the bug; nil if a finding has no version.
+        public var version: String?
+        /// One of the findings, as a line of JSON.
+        public var line: String
+    }
+
+    /// The order of listed groups.
+    public enum Order: String, CaseIterable, Sendable {
+        /// Most occurrences first.
+        case often
+        /// Latest last occurrence first.
+        case last
+        /// Latest first occurrence first.
+        case new
+    }
+
+    private let database: any Database
+
+    init(_ database: any Database) { self.database = database }
+
+    /// Opens a database.
+    ///
+    /// - Parameter address: a SQLite or PostgreSQL address.
+    /// - Throws: ``FleetError`` if it cannot be opened or has no tables of zguard.
+    public convenience init(_ address: FleetAddress) throws(FleetError) {
+        switch address {
+        case .sqlite(let path): self.init(try SQLiteFleet(reading: path))
+        case .postgres(let text):
+            self.init(try PostgresFleet(reading: text))
+        case .directory, .web, .openTelemetry: throw FleetError("'\(visible(address.name))' is no database")
+        }
+        do throws(FleetError) {
+            _ = try database.query("SELECT 1 FROM zguard_groups LIMIT 1")
+        } catch {
+            throw FleetError("'\(visible(address.name))' holds no findings: \(error)", isTemporary: error.isTemporary)
+        }
+    }
+
+    /// The conditions of an SQL query, and its parameters.
+    private struct Question {
+        var conditions: [String] = []
+        var parameters: [SQLValue] = []
+        /// Table with the counts: zguard_days for a filter with a time or a program, otherwise zguard_totals.
+        var table = "zguard_totals"
+
+        mutating func parameter(_ value: SQLValue) -> String {
+            parameters.append(value)
+            return "$\(parameters.count)"
+        }
+    }
+
+    private func question(_ filter: FleetFilter) -> (Question, tenant: String) {
+        var question = Question()
+        let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
+        question.conditions = ["d.tenant = \(tenant)"]
+        if filter.since != nil || filter.program != nil { question.table = "zguard_days" }
+        if let since = filter.since {
+            question.conditions.append("d.day >= \(question.parameter(.text(since.day)))")
+            question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
+        }
+        if let signature = filter.signature {
+            question.conditions.append("d.signature = \(question.parameter(.text(signature)))")
+        }
+        if let program = filter.program {
+            let whole = question.parameter(.text(program))
+            let end = question.parameter(.text("/" + program))
+            let length = question.parameter(.integer(Int64(program.unicodeScalars.count + 1)))
+            question.conditions.append(
+                "(d.program = \(whole) OR substr(d.program, length(d.program) - CAST(\(length) AS integer) + 1) = \(end))"
+            )
+        }
+        if let kind = filter.kind {
+            let value = question.parameter(.text(kind))
+            question.conditions.append(
+                "d.signature IN (SELECT signature FROM zguard_groups WHERE tenant = \(tenant) AND kind = \(value))")
+        }
+        for word in filter.words {
+            let value = question.parameter(.text("%" + Self.escaped(word.lowercased()) + "%"))
+            question.conditions.append(
+                """
+                d.signature IN (SELECT signature FROM zguard_groups
+                    WHERE tenant = \(tenant) AND lower(words) LIKE \(value) ESCAPE '!')
+                """)
+        }
+        if let host = filter.host {
+            let value = question.parameter(.text(host))
+            question.conditions.append(
+                "d.signature IN (SELECT signature FROM zguard_hosts WHERE tenant = \(tenant) AND host = \(value))")
+        }
+        if let version = filter.newSince {
+            let value = question.parameter(.text(versionKey(version)))
+            question.conditions.append(
+                """
+                d.signature IN (SELECT signature FROM zguard_totals WHERE tenant = \(tenant) AND version_key >= \(value))
+                """)
+        }
+        return (question, tenant)
+    }
+
+    private static func escaped(_ word: String) -> String {
+        ["!", "%", "_"].reduce(word) { $0.replacing($1, with: "!" + $1) }
+    }
+
+    /// Lists groups of equal findings.
+    ///
+    /// - Parameters:
+    ///   - filter: conditions.
+    ///   - order: sort order.
+    ///   - limit: maximum number of groups.
+    ///   - offset: number of groups to skip.
+    /// - Returns: the groups.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func groups(
+        _ filter: FleetFilter = FleetFilter(), order: Order = .often, limit: Int = 10_000, offset: Int = 0
+    ) throws(FleetError) -> [Group] {
+        var (question, tenant) = question(filter)
+        // Counts of one machine are in zguard_hosts.
+        let sums: String
+        if let host = filter.host {
+            let value = question.parameter(.text(host))
+            sums = """
+                SELECT d.signature, max(h.findings) AS findings, max(h.occurrences) AS occurrences, min(d.first_at) AS first_at,
+                    max(h.last_at) AS last_at, min(d.version_key) AS version_key
+                FROM \(question.table) d JOIN zguard_hosts h ON h.tenant = d.tenant AND h.signature = d.signature AND h.host = \(value)
+                """
+            if let since = filter.since {
+                question.conditions.append("h.last_at >= \(question.parameter(.integer(since.milliseconds)))")
+            }
+        } else {
+            sums = """
+                SELECT d.signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences, min(d.first_at) AS first_at,
+                    max(d.last_at) AS last_at, min(d.version_key) AS version_key
+                FROM \(question.table) d
+                """
+        }
+        let by =
+            switch order {
+            case .often: "occurrences DESC"
+            case .last: "last_at DESC"
+            case .new: "first_at DESC"
+            }
+        let rows = try database.query(
+            """
+            WITH s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature
+                ORDER BY \(by), d.signature LIMIT \(limit) OFFSET \(offset))
+            SELECT s.signature, g.kind, g.headline, s.findings, s.occurrences, s.first_at, s.last_at, s.version_key,
+                g.body, t.version
+            FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature
+                JOIN zguard_totals t ON t.tenant = \(tenant) AND t.signature = s.signature ORDER BY s.\(by), s.signature
+            """, question.parameters)
+        return rows.map { row in
+            Group(
+                signature: row[0].text ?? "", kind: row[1].text ?? "", headline: row[2].text ?? "",
+                findings: row[3].integer,
+                occurrences: row[4].integer, first: Timestamp(milliseconds: row[5].integer),
+                last: Timestamp(milliseconds: row[6].integer), version: row[9].text.flatMap { $0.isEmpty ? nil : $0 },
+                line: row[8].text ?? "")
+        }
+    }
+
+    /// Counts groups, findings and occurrences.
+    ///
+    /// - Parameter filter: conditions.
+    /// - Returns: numbers of groups, findings and occurrences.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func totals(_ filter: FleetFilter) throws(FleetError) -> (groups: Int64, findings: Int64, occurrences: Int64)
+    {
+        let (question, _) = question(filter)
+        let row = try database.query(
+            """
+            SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM \(question.table) d
+                WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature) AS t
+            """, question.parameters)
+        return (row[0][0].integer, row[0][1].integer, row[0][2].integer)
+    }
+
+    /// Counts the occurrences of groups by day.
+    ///
+    /// - Parameters:
+    ///   - signatures: signatures of the groups.
+    ///   - since: the first day, such as "2026-11-20".
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: occurrences by signature and day.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func days(of signatures: [String], since: String, tenant: String? = nil) throws(FleetError) -> [String:
+        [String:
+        Int64]]
+    {
+        if signatures.isEmpty { return [:] }
+        var question = Question()
+        let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
+        let first = question.parameter(.text(since))
+        let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let rows = try database.query(
+            """
+            SELECT signature, day, sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first)
+                AND signature IN (\(list)) GROUP BY signature, day
+            """, question.parameters)
+        var days: [String: [String: Int64]] = [:]
+        for row in rows { days[row[0].text ?? "", default: [:]][row[1].text ?? ""] = row[2].integer }
+        return days
+    }
+
+    /// Lists the machines on which a group was seen, most occurrences first.
+    ///
+    /// - Parameters:
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - limit: maximum number of machines.
+    /// - Returns: the machines, and their total number.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func hosts(of signature: String, tenant: String? = nil, limit: Int = 50) throws(FleetError) -> (
+        hosts: [(name: String, occurrences: Int64, last: Timestamp)], count: Int64
+    ) {
+        let key: [SQLValue] = [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)]
+        let count = try database.query("SELECT count(*) FROM zguard_hosts WHERE tenant = $1 AND signature = $2", key)
+        let rows = try database.query(
+            """
+            SELECT host, occurrences, last_at FROM zguard_hosts WHERE tenant = $1 AND signature = $2
+            ORDER BY occurrences DESC, host LIMIT \(limit)
+            """, key)
+        return (
+            rows.map { ($0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer)) }, count[0][0].integer
+        )
+    }
+
+    /// Lists the versions in which a group was seen, oldest first, at most 100.
+    ///
+    /// - Parameters:
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: versions; the name is empty for findings without a version.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func versions(of signature: String, tenant: String? = nil) throws(FleetError) -> [(
+        name: String, occurrences: Int64, first: Timestamp, last: Timestamp
+    )] {
+        let rows = try database.query(
+            """
+            SELECT version, sum(occurrences), min(first_at), max(last_at) FROM zguard_days
+            WHERE tenant = $1 AND signature = $2 GROUP BY version, version_key ORDER BY version_key LIMIT 100
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+        return rows.map {
+            (
+                $0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer),
+                Timestamp(milliseconds: $0[3].integer)
+            )
+        }
+    }
+
+    /// The latest findings of a group as lines of JSON, newest day first.
+    ///
+    /// - Parameters:
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - limit: maximum number of findings.
+    /// - Returns: the lines.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func lines(of signature: String, tenant: String? = nil, limit: Int = 1) throws(FleetError) -> [String] {
+        let rows = try database.query(
+            """
+            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 ORDER BY day DESC, id LIMIT \(limit)
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+        return rows.compactMap { $0.first?.text }
+    }
+}
+
+extension FleetReader.Group {
+    /// One finding of the group, with the count and the times of the whole group; nil if its line cannot be decoded.
+    public var finding: Finding? {
+        guard var finding = Finding(jsonLine: line) else { return nil }
+        finding.count = Int(clamping: occurrences)
+        finding.signature = signature
+        let (first, last) = (first.description, last.description)
+        finding.firstSeen = finding.time == first ? nil : first
+        finding.lastSeen = finding.time == last ? nil : last
+        finding.origin?.version = version
+        return finding
+    }
+}

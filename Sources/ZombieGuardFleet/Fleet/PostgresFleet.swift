@@ -1,0 +1,205 @@
+// Keeps findings in PostgreSQL, partitioned by day so that a whole day can be dropped at once.
+
+import ZombieGuard
+
+final class PostgresFleet: PostgresConnection, Database {
+    /// Days known to have a partition, or known to get none.
+    private var days: Set<String> = []
+
+    /// Age in days up to which a day gets its own partition. Older and future days share the default partition.
+    private static let oldestPartition: Int64 = 400
+    /// Key of the advisory lock under which tables are created ("zguard" in ASCII).
+    private static let lock = 0x7a67_7561_7264
+
+    /// Runs each query in a read-only transaction of its own: a pooler (PgBouncer) may use another connection for the
+    /// next query.
+    private var isReading = false
+
+    /// Opens a database read-only.
+    convenience init(reading address: String) throws(FleetError) {
+        try self.init(address: address)
+        isReading = true
+    }
+
+    override init(address: String) throws(FleetError) {
+        try super.init(address: address)
+        try execute("SET client_encoding = 'UTF8'; SET lock_timeout = '20s'; SET datestyle = 'ISO'")
+    }
+
+    func prepare() throws(FleetError) {
+        // Check first: a role that may only insert cannot create tables.
+        if try isThere("zguard_totals") { return }
+        try locked {
+            """
+            CREATE TABLE IF NOT EXISTS zguard_findings (
+                tenant text NOT NULL, signature text NOT NULL, day date NOT NULL, id uuid NOT NULL, at bigint NOT NULL,
+                host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text COLLATE "C" NOT NULL,
+                occurrences bigint NOT NULL, body text NOT NULL,
+                PRIMARY KEY (tenant, signature, day, id)) PARTITION BY RANGE (day);
+            CREATE TABLE IF NOT EXISTS zguard_findings_other PARTITION OF zguard_findings DEFAULT;
+            \((FleetTables.countingDays("zguard_days", day: "date") + FleetTables.counting())
+                .replacing("version_key text", with: "version_key text COLLATE \"C\""))
+            """
+        }
+    }
+
+    @discardableResult
+    override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
+        if !isReading { return try super.query(statement, parameters) }
+        return try transaction("BEGIN READ ONLY") { () throws(FleetError) in try super.query(statement, parameters) }
+    }
+
+    private func isThere(_ name: String) throws(FleetError) -> Bool {
+        try query("SELECT to_regclass($1)::text", [.text(name)]).first?.first?.text != nil
+    }
+
+    private func locked(_ script: () -> String) throws(FleetError) {
+        try transaction("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock))") { () throws(FleetError) in
+            try execute(script())
+        }
+    }
+
+    private static func partition(of day: String) -> String { "zguard_findings_" + FleetTables.suffix(of: day) }
+
+    private func prepare(day: String) throws(FleetError) {
+        if days.contains(day) { return }
+        let name = Self.partition(of: day)
+        if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !isThere(name),
+            let end = Timestamp(day)?.earlier(bySeconds: -86400)
+        {
+            do throws(FleetError) {
+                try locked {
+                    """
+                    CREATE TABLE IF NOT EXISTS \(name) PARTITION OF zguard_findings
+                        FOR VALUES FROM ('\(day)') TO ('\(end.day)')
+                    """
+                }
+            } catch {
+                // Findings of this day arrived when the day was in the future. All of them stay in the default
+                // partition.
+                let checkViolation = "23514"
+                if state != checkViolation { throw error }
+            }
+        }
+        days.insert(day)
+    }
+
+    func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        if findings.isEmpty { return 0 }
+        for day in Set(findings.map(\.day)) { try prepare(day: day) }
+        // All writers lock rows in the same order, to avoid deadlocks.
+        let order = ShippedFinding.order(of: findings)
+        var keys = VersionKeys()
+        var columns = FleetTables.columns.map { _ in [String]() }
+        for index in columns.indices { columns[index].reserveCapacity(order.count) }
+        for place in order {
+            let values = findings[place].columns(versionKey: keys[findings[place].version])
+            for (index, value) in values.enumerated() { columns[index].append(value) }
+        }
+        return try transaction { () throws(FleetError) in
+            // Returns one row for each group that was not counted before, and one row without a group that has the
+            // number of new findings.
+            let rows = try query(Self.insertion, arrays: columns)
+            let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
+            var groups: [[String]: ShippedFinding] = [:]
+            if !unseen.isEmpty {
+                for finding in findings {
+                    let key = [finding.tenant, finding.signature]
+                    if unseen.contains(key) { groups[key] = groups[key] ?? finding }
+                }
+            }
+            if !groups.isEmpty {
+                let sorted = groups.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
+                try _ = query(
+                    Self.insertionOfGroups,
+                    arrays: [
+                        sorted.map(\.tenant), sorted.map(\.signature), sorted.map(\.kind), sorted.map(\.headline),
+                        sorted.map(\.words), sorted.map(\.line),
+                    ])
+            }
+            return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
+        }
+    }
+
+    private func transaction<Result>(
+        _ begin: String = "BEGIN", _ work: () throws(FleetError) -> Result
+    ) throws(FleetError) -> Result {
+        try execute(begin)
+        do throws(FleetError) {
+            let result = try work()
+            try execute("COMMIT")
+            return result
+        } catch {
+            let reason = state
+            if isUsable { try? execute("ROLLBACK") }
+            state = reason
+            throw error
+        }
+    }
+
+    /// One statement inserts the findings and updates all counts from the newly inserted rows. It returns the number of
+    /// new findings and the groups that were not counted before. zguard_groups needs a second statement, whose newer
+    /// snapshot shows which groups other transactions have removed. From then on, row locks in zguard_totals prevent
+    /// removals.
+    private static let insertion = """
+        WITH input AS MATERIALIZED (
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[]::bigint[], $6::text[],
+                $7::text[], $8::text[], $9::text[], $10::text[]::bigint[], $11::text[])
+                AS i(\(FleetTables.columns.joined(separator: ", ")))),
+        new AS (
+            INSERT INTO zguard_findings SELECT * FROM input ON CONFLICT DO NOTHING
+            RETURNING tenant, signature, day, at, host, program, version, version_key, occurrences),
+        days AS (
+            INSERT INTO zguard_days AS d SELECT tenant, signature, day, program, version, version_key, count(*), sum(occurrences),
+                min(at), max(at) FROM new GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5
+            ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = d.findings + excluded.findings,
+                occurrences = d.occurrences + excluded.occurrences, first_at = least(d.first_at, excluded.first_at),
+                last_at = greatest(d.last_at, excluded.last_at)),
+        hosts AS (
+            INSERT INTO zguard_hosts AS h SELECT tenant, signature, host, count(*), sum(occurrences), max(at)
+                FROM new GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+            ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = h.findings + excluded.findings,
+                occurrences = h.occurrences + excluded.occurrences, last_at = greatest(h.last_at, excluded.last_at)),
+        sums AS MATERIALIZED (
+            SELECT tenant, signature, count(*) AS findings, sum(occurrences) AS occurrences, min(at) AS first_at, max(at) AS last_at,
+                (array_agg(version ORDER BY version_key))[1] AS version, min(version_key) AS version_key FROM new GROUP BY 1, 2),
+        totals AS (
+            INSERT INTO zguard_totals AS t SELECT * FROM sums ORDER BY tenant, signature
+            ON CONFLICT (tenant, signature) DO UPDATE SET findings = t.findings + excluded.findings,
+                occurrences = t.occurrences + excluded.occurrences, first_at = least(t.first_at, excluded.first_at),
+                last_at = greatest(t.last_at, excluded.last_at),
+                version = CASE WHEN excluded.version_key < t.version_key THEN excluded.version ELSE t.version END,
+                version_key = least(t.version_key, excluded.version_key)
+            RETURNING tenant, signature, findings)
+        SELECT NULL, NULL, count(*) FROM new
+        UNION ALL SELECT t.tenant, t.signature, t.findings FROM totals t JOIN sums s
+            ON s.tenant = t.tenant AND s.signature = t.signature AND s.findings = t.findings
+        """
+    private static let insertionOfGroups = """
+        INSERT INTO zguard_groups SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+        ON CONFLICT DO NOTHING
+        """
+
+    func removeFindings(before day: String) throws(FleetError) {
+        let partitions = try query(
+            """
+            SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+            WHERE i.inhparent = to_regclass('zguard_findings') AND c.relname LIKE 'zguard\\_findings\\_2%' AND c.relname < $1
+            """, [.text(Self.partition(of: day))])
+        for name in partitions.compactMap({ $0.first?.text }) {
+            try execute("DROP TABLE IF EXISTS \"\(name.replacing("\"", with: "\"\""))\"")
+        }
+        days = []
+        try transaction { () throws(FleetError) in
+            try query("DELETE FROM zguard_findings_other WHERE day < $1", [.text(day)])
+            try query(
+                """
+                WITH gone AS (DELETE FROM zguard_days WHERE day < $1 RETURNING tenant, signature, findings, occurrences),
+                sums AS (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences FROM gone GROUP BY 1, 2)
+                UPDATE zguard_totals t SET findings = t.findings - s.findings, occurrences = t.occurrences - s.occurrences
+                FROM sums s WHERE t.tenant = s.tenant AND t.signature = s.signature
+                """, [.text(day)])
+            for statement in FleetTables.removingEmpty { try query(statement, []) }
+        }
+    }
+}

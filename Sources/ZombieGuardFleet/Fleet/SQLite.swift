@@ -1,0 +1,155 @@
+// Loads libsqlite3 and executes statements with it.
+
+import Glibc
+import ZombieGuard
+
+private struct SQLiteLibrary: Sendable {
+    typealias Handle = OpaquePointer
+    typealias Open =
+        @convention(c) (
+            UnsafePointer<CChar>, UnsafeMutablePointer<Handle?>, CInt, UnsafePointer<CChar>?
+        ) -> CInt
+    typealias Message = @convention(c) (Handle?) -> UnsafePointer<CChar>?
+    typealias Execute =
+        @convention(c) (
+            Handle, UnsafePointer<CChar>, UnsafeRawPointer?, UnsafeRawPointer?, UnsafeRawPointer?
+        ) -> CInt
+    typealias Prepare =
+        @convention(c) (
+            Handle, UnsafePointer<CChar>, CInt, UnsafeMutablePointer<Handle?>, UnsafeRawPointer?
+        ) -> CInt
+    typealias BindText = @convention(c) (Handle, CInt, UnsafePointer<CChar>, CInt, Int) -> CInt
+    typealias BindInteger = @convention(c) (Handle, CInt, Int64) -> CInt
+    typealias Plain = @convention(c) (Handle?) -> CInt
+    typealias OfColumn = @convention(c) (Handle, CInt) -> CInt
+    typealias Integer = @convention(c) (Handle, CInt) -> Int64
+    typealias Text = @convention(c) (Handle, CInt) -> UnsafePointer<UInt8>?
+
+    let open: Open, message: Message, execute: Execute, prepare: Prepare
+    let bindText: BindText, bindInteger: BindInteger, bindNull: OfColumn
+    let step: Plain, reset: Plain, finalize: Plain, close: Plain, changes: Plain, columns: Plain
+    let timeout: OfColumn, type: OfColumn, bytes: OfColumn, integer: Integer, text: Text
+
+    init() throws(FleetError) {
+        let library = try SharedLibrary("libsqlite3.so.0", package: "libsqlite3-0")
+        open = try library.function("sqlite3_open_v2", Open.self)
+        message = try library.function("sqlite3_errmsg", Message.self)
+        execute = try library.function("sqlite3_exec", Execute.self)
+        prepare = try library.function("sqlite3_prepare_v2", Prepare.self)
+        bindText = try library.function("sqlite3_bind_text", BindText.self)
+        bindInteger = try library.function("sqlite3_bind_int64", BindInteger.self)
+        bindNull = try library.function("sqlite3_bind_null", OfColumn.self)
+        step = try library.function("sqlite3_step", Plain.self)
+        reset = try library.function("sqlite3_reset", Plain.self)
+        finalize = try library.function("sqlite3_finalize", Plain.self)
+        close = try library.function("sqlite3_close", Plain.self)
+        changes = try library.function("sqlite3_changes", Plain.self)
+        columns = try library.function("sqlite3_column_count", Plain.self)
+        timeout = try library.function("sqlite3_busy_timeout", OfColumn.self)
+        type = try library.function("sqlite3_column_type", OfColumn.self)
+        bytes = try library.function("sqlite3_column_bytes", OfColumn.self)
+        integer = try library.function("sqlite3_column_int64", Integer.self)
+        text = try library.function("sqlite3_column_text", Text.self)
+    }
+}
+
+/// A connection to a SQLite file.
+class SQLiteConnection {
+    private let library: SQLiteLibrary
+    private let handle: OpaquePointer
+    private let name: String
+    private var statements: [String: OpaquePointer] = [:]
+
+    private static let ok: CInt = 0
+    private static let row: CInt = 100
+    private static let done: CInt = 101
+    /// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_IOERR and SQLITE_FULL.
+    private static let temporary: Set<CInt> = [5, 6, 10, 13]
+    private static let waitMilliseconds: CInt = 30_000
+    private static let integerType: CInt = 1
+    private static let nullType: CInt = 5
+    /// SQLITE_TRANSIENT: SQLite copies the text.
+    private static let copies = -1
+
+    /// - Parameters:
+    ///   - path: path of the file; ":memory:" is a private database that ends with the connection.
+    ///   - isWritten: whether to open for writing, and create a missing file.
+    init(path: String, isWritten: Bool) throws(FleetError) {
+        let library = try SQLiteLibrary()
+        let (readOnly, readWrite, create, noMutex): (CInt, CInt, CInt, CInt) = (1, 2, 4, 0x8000)
+        var opened: OpaquePointer?
+        let status = library.open(path, &opened, (isWritten ? readWrite | create : readOnly) | noMutex, nil)
+        name = visible(path)
+        guard status == Self.ok, let opened else {
+            let reason = library.message(opened).map { String(cString: $0) } ?? "no memory"
+            _ = library.close(opened)
+            throw FleetError("cannot open '\(name)': \(visible(reason))", isTemporary: Self.temporary.contains(status))
+        }
+        (self.library, handle) = (library, opened)
+        _ = library.timeout(opened, Self.waitMilliseconds)
+    }
+
+    deinit {
+        for statement in statements.values { _ = library.finalize(statement) }
+        _ = library.close(handle)
+    }
+
+    func execute(_ script: String) throws(FleetError) {
+        let status = library.execute(handle, script, nil, nil, nil)
+        if status != Self.ok { throw failure(status) }
+    }
+
+    @discardableResult
+    func query(_ text: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
+        let statement = try prepared(text)
+        defer { _ = library.reset(statement) }
+        for (index, value) in parameters.enumerated() {
+            let place = CInt(index + 1)
+            let status =
+                switch value {
+                case .null: library.bindNull(statement, place)
+                case .integer(let number): library.bindInteger(statement, place, number)
+                case .text(let text):
+                    library.bindText(statement, place, text, CInt(clamping: text.utf8.count), Self.copies)
+                }
+            if status != Self.ok { throw failure(status) }
+        }
+        var rows: [[SQLValue]] = []
+        while true {
+            let status = library.step(statement)
+            if status == Self.done { return rows }
+            if status != Self.row { throw failure(status) }
+            rows.append((0..<library.columns(statement)).map { value(of: statement, $0) })
+        }
+    }
+
+    /// Rows changed by the last statement.
+    var changes: Int { Int(library.changes(handle)) }
+
+    private func prepared(_ text: String) throws(FleetError) -> OpaquePointer {
+        if let known = statements[text] { return known }
+        var statement: OpaquePointer?
+        // Statements number parameters as PostgreSQL does ($1, $2); SQLite writes ?1, ?2. Statements contain no other
+        // dollar signs.
+        let status = library.prepare(handle, text.replacing("$", with: "?"), -1, &statement, nil)
+        guard status == Self.ok, let statement else { throw failure(status) }
+        statements[text] = statement
+        return statement
+    }
+
+    private func value(of statement: OpaquePointer, _ column: CInt) -> SQLValue {
+        switch library.type(statement, column) {
+        case Self.nullType: return .null
+        case Self.integerType: return .integer(library.integer(statement, column))
+        default:
+            guard let start = library.text(statement, column) else { return .null }
+            let bytes = UnsafeBufferPointer(start: start, count: Int(library.bytes(statement, column)))
+            return .text(String(decoding: bytes, as: UTF8.self))
+        }
+    }
+
+    private func failure(_ status: CInt) -> FleetError {
+        let reason = library.message(handle).map { String(cString: $0) } ?? "error \(status)"
+        return FleetError("'\(name)': \(visible(reason))", isTemporary: Self.temporary.contains(status & 0xff))
+    }
+}

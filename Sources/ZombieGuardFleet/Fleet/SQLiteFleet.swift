@@ -1,0 +1,243 @@
+// Keeps findings in a SQLite file.
+
+import ZombieGuard
+
+final class SQLiteFleet: SQLiteConnection, Database {
+    init(path: String) throws(FleetError) {
+        try super.init(path: path, isWritten: true)
+        // synchronous = FULL: a committed finding survives a power failure.
+        try execute(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8192"
+        )
+    }
+
+    /// Opens a file read-only.
+    init(reading path: String) throws(FleetError) { try super.init(path: path, isWritten: false) }
+
+    /// Makes a store in memory.
+    init() throws(FleetError) {
+        try super.init(path: ":memory:", isWritten: true)
+        try prepare()
+    }
+
+    /// Gives each day its own tables, like PostgreSQL's partitions, so that a day's findings are dropped at once. Views
+    /// join the tables.
+    func prepare() throws(FleetError) {
+        let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
+        if try query(kinds + "'view'").count == Self.byDay.count { return }
+        try transaction { () throws(FleetError) in
+            // In older versions, zguard_findings and zguard_days were tables for all days (zguard_days until more
+            // recently). Such a table becomes the table of other days.
+            for name in try query(kinds + "'table'").compactMap({ $0.first?.text }) {
+                try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
+            }
+            try execute(Self.tables(Self.otherDays) + FleetTables.counting(form: " WITHOUT ROWID"))
+            for suffix in try suffixes() { try execute(Self.tables(suffix)) }
+            try showAllDays()
+        }
+    }
+
+    private static let byDay = ["zguard_findings", "zguard_days"]
+    private static let otherDays = "other"
+    /// Age in days up to which a day gets its own tables. A view can join at most 500 tables.
+    private static let oldestTable: Int64 = 400
+
+    private static func tables(_ suffix: String) -> String {
+        """
+        CREATE TABLE IF NOT EXISTS zguard_findings_\(suffix) (
+            tenant text NOT NULL, signature text NOT NULL, day text NOT NULL, id text NOT NULL, at bigint NOT NULL,
+            host text NOT NULL, program text NOT NULL, version text NOT NULL, version_key text NOT NULL,
+            occurrences bigint NOT NULL, body text NOT NULL,
+            PRIMARY KEY (tenant, signature, day, id));
+
+        """ + FleetTables.countingDays("zguard_days_\(suffix)", day: "text", form: " WITHOUT ROWID")
+    }
+
+    /// Suffixes of the names of all day tables, the newest day first.
+    private func suffixes() throws(FleetError) -> [String] {
+        let first = Self.byDay[0] + "_"
+        return try query(
+            "SELECT substr(name, \(first.utf8.count + 1)) FROM sqlite_master WHERE type = 'table' AND name GLOB '\(first)*' ORDER BY 1 DESC"
+        ).compactMap { $0.first?.text }.filter { $0 == Self.otherDays || FleetTables.isDay($0) }
+    }
+
+    private func showAllDays() throws(FleetError) {
+        let suffixes = try suffixes()
+        for name in Self.byDay {
+            let all = suffixes.map { "SELECT * FROM \(name)_\($0)" }
+            try execute("DROP VIEW IF EXISTS \(name); CREATE VIEW \(name) AS \(all.joined(separator: " UNION ALL "))")
+        }
+    }
+
+    /// The table suffix for a day. Creates the day's tables. Call in a transaction, which excludes other writers.
+    private func suffix(of day: String) throws(FleetError) -> String {
+        let suffix = FleetTables.suffix(of: day)
+        if try suffixes().contains(suffix) { return suffix }
+        // Findings of this day may have arrived when the day was in the future. Later findings go to the same table, to
+        // detect duplicates.
+        guard FleetTables.isOwn(day, oldest: Self.oldestTable),
+            try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
+        else { return Self.otherDays }
+        try execute(Self.tables(suffix))
+        try showAllDays()
+        return suffix
+    }
+
+    func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        try transaction { () throws(FleetError) in
+            var keys = VersionKeys()
+            var group = Group()
+            var added = 0
+            var suffixes: [String: String] = [:]
+            for day in Set(findings.map(\.day)) { suffixes[day] = try suffix(of: day) }
+            // Insert in key order, for locality in the B-trees.
+            for place in ShippedFinding.order(of: findings) {
+                let finding = findings[place]
+                let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
+                try query(
+                    """
+                    INSERT INTO zguard_findings_\(suffixes[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                    ON CONFLICT DO NOTHING
+                    """, values)
+                if changes == 0 { continue }
+                added += 1
+                let key = finding.tenant + "/" + finding.signature
+                if group.key != key { try count(&group, suffixes, next: key) }
+                group.add(finding, values)
+            }
+            try count(&group, suffixes, next: "")
+            return added
+        }
+    }
+
+    private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try execute("BEGIN IMMEDIATE")
+        do throws(FleetError) {
+            let result = try work()
+            try execute("COMMIT")
+            return result
+        } catch {
+            try? execute("ROLLBACK")
+            throw error
+        }
+    }
+
+    /// Counts of the new findings in one group.
+    private struct Group {
+        struct Counts {
+            /// The key columns of the table, tenant and signature first.
+            var key: [SQLValue]
+            var findings: Int64 = 0
+            var occurrences: Int64 = 0
+            var first = Int64.max
+            var last = Int64.min
+
+            /// Parameters of a counting statement: key, counts, then `more`.
+            func values(_ more: [SQLValue] = []) -> [SQLValue] {
+                key + [.integer(findings), .integer(occurrences), .integer(first), .integer(last)] + more
+            }
+        }
+
+        var key = ""
+        var finding: ShippedFinding?
+        var total: Counts?
+        var version: (name: SQLValue, key: String) = (.null, "")
+        var days: [[SQLValue]: Counts] = [:]
+        var hosts: [[SQLValue]: Counts] = [:]
+
+        mutating func add(_ new: ShippedFinding, _ values: [SQLValue]) {
+            func count(_ counts: inout Counts) {
+                counts.findings += 1
+                counts.occurrences += new.occurrences
+                counts.first = min(counts.first, new.milliseconds)
+                counts.last = max(counts.last, new.milliseconds)
+            }
+            let versionKey = values[8].text ?? ""
+            if finding == nil || versionKey < version.key { version = (values[7], versionKey) }
+            finding = finding ?? new
+            var total = total ?? Counts(key: Array(values[..<2]))
+            count(&total)
+            self.total = total
+            // Key of zguard_days: tenant, signature, day, program, version, version_key. Key of zguard_hosts: tenant,
+            // signature, host.
+            let day = Array(values[..<3]) + values[6...8]
+            count(&days[day, default: Counts(key: day)])
+            let host = Array(values[..<2]) + values[5...5]
+            count(&hosts[host, default: Counts(key: host)])
+        }
+    }
+
+    /// Adds the counts of a group to the tables, then starts the next group.
+    private func count(_ group: inout Group, _ suffixes: [String: String], next key: String) throws(FleetError) {
+        if let finding = group.finding, let total = group.total {
+            for day in group.days.values {
+                let suffix = day.key[2].text.flatMap { suffixes[$0] } ?? Self.otherDays
+                try query(Self.countingDays(suffix), day.values())
+            }
+            for host in group.hosts.values { try query(Self.countingHosts, host.values()) }
+            try query(Self.countingTotals, total.values([group.version.name, .text(group.version.key)]))
+            if try query("SELECT 1 FROM zguard_groups WHERE tenant = $1 AND signature = $2", total.key).isEmpty {
+                try query(
+                    "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6)",
+                    total.key + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
+            }
+        }
+        group = Group(key: key)
+    }
+
+    private static func countingDays(_ suffix: String) -> String {
+        """
+        INSERT INTO zguard_days_\(suffix) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + excluded.findings,
+            occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
+            last_at = max(last_at, excluded.last_at)
+        """
+    }
+    private static let countingHosts = """
+        INSERT INTO zguard_hosts VALUES ($1, $2, $3, $4, $5, $7)
+        ON CONFLICT (tenant, signature, host) DO UPDATE SET findings = findings + excluded.findings,
+            occurrences = occurrences + excluded.occurrences, last_at = max(last_at, excluded.last_at)
+        """
+    private static let countingTotals = """
+        INSERT INTO zguard_totals VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (tenant, signature) DO UPDATE SET findings = findings + excluded.findings,
+            occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
+            last_at = max(last_at, excluded.last_at),
+            version = CASE WHEN excluded.version_key < version_key THEN excluded.version ELSE version END,
+            version_key = min(version_key, excluded.version_key)
+        """
+
+    func removeFindings(before day: String) throws(FleetError) {
+        try transaction { () throws(FleetError) in
+            func uncount(_ suffix: String) throws(FleetError) {
+                try query(
+                    """
+                    UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
+                    FROM (SELECT tenant, signature, sum(findings) AS findings, sum(occurrences) AS occurrences
+                        FROM zguard_days_\(suffix) WHERE day < $1 GROUP BY tenant, signature) AS g
+                    WHERE t.tenant = g.tenant AND t.signature = g.signature
+                    """, [.text(day)])
+            }
+            let all = try suffixes()
+            // Older versions kept the counts of all days in one table.
+            try uncount(Self.otherDays)
+            for name in Self.byDay { try query("DELETE FROM \(name)_\(Self.otherDays) WHERE day < $1", [.text(day)]) }
+            for suffix in all where FleetTables.isDay(suffix) && suffix < FleetTables.suffix(of: day) {
+                try uncount(suffix)
+                for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
+            }
+            try showAllDays()
+            for statement in FleetTables.removingEmpty { try query(statement, []) }
+        }
+    }
+}
+
+extension FleetTables {
+    /// Statements that remove groups without findings.
+    static let removingEmpty =
+        ["zguard_groups", "zguard_hosts"].map { table in
+            """
+            DELETE FROM \(table) WHERE (tenant, signature) IN (SELECT tenant, signature FROM zguard_totals WHERE findings <= 0)
+            """
+        } + ["DELETE FROM zguard_totals WHERE findings <= 0"]
+}

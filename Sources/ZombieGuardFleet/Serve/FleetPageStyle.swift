@@ -1,0 +1,49 @@
+// Style sheet and keyboard script of the pages of `zguard serve`, beyond the style of HTML reports.
+
+import ZombieGuard
+
+enum FleetPageStyle {
+    static let text = """
+
+        h1 a{color:inherit;text-decoration:none}h1 a:hover{color:var(--link)}
+        .find{display:flex;flex-wrap:wrap;gap:.4rem;max-width:calc(1180px - 2.5rem);margin:.4rem auto 0}
+        .find input{width:9rem;flex:1 1 7rem;min-width:0}.find #q{flex:3 1 12rem}
+        select{font:inherit;font-size:.9rem;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.2rem .4rem}
+        select:focus-visible{outline:2px solid var(--link);outline-offset:1px}
+        .groups{list-style:none;margin:.6rem 0;padding:0;background:var(--card);border:1px solid var(--line);border-radius:8px;overflow:clip}
+        .groups:empty{display:none}
+        .g{display:grid;grid-template-columns:minmax(0,1fr) 15rem 150px;gap:.2rem 1rem;align-items:center;padding:.45rem .9rem}
+        .g:not(:first-child){border-top:1px solid var(--line)}.g:hover,.g:focus-within{background:var(--soft)}
+        .g>a{color:var(--ink);text-decoration:none}.g>a:hover{color:var(--link)}
+        .kind{color:var(--red);font-weight:600}
+        .facts{color:var(--mute);font-size:.86rem;font-variant-numeric:tabular-nums;text-align:right}.facts b{color:var(--ink)}
+        .spark{display:block;max-width:100%}.spark rect{fill:var(--blue)}.spark path{stroke:var(--line);fill:none}
+        .chart{margin:.6rem 0 0}.chart svg{width:100%;height:auto}.chart figcaption{color:var(--mute);font-size:.84rem}
+        .tables{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 2rem}
+        table{border-collapse:collapse;width:100%}td{padding:.15rem .8rem .15rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+        td.n{text-align:right;font-variant-numeric:tabular-nums}time{white-space:nowrap}
+        .pages{margin:.6rem 0;display:flex;gap:1rem;color:var(--mute)}
+        kbd{border:1px solid var(--line);border-radius:4px;padding:0 .3rem;font-family:inherit}
+        @media(max-width:800px){.g{grid-template-columns:minmax(0,1fr)}.facts{text-align:left}.tables{grid-template-columns:minmax(0,1fr)}\
+        .find #q{flex-basis:100%}}
+        """
+
+    static let keys = """
+        (function () {
+          "use strict";
+          var links = Array.prototype.slice.call(document.querySelectorAll(".g > a")), box = document.getElementById("q");
+          document.addEventListener("keydown", function (e) {
+            if (e.ctrlKey || e.metaKey || e.altKey) return;
+            var typing = /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName);
+            if (e.key === "Escape" && typing) { e.target.blur(); return; }
+            if (typing) return;
+            var at = links.indexOf(document.activeElement);
+            if (e.key === "/" && box) { e.preventDefault(); box.focus(); box.select(); }
+            if (e.key === "j" && links.length) links[Math.min(at + 1, links.length - 1)].focus();
+            if (e.key === "k" && links.length) links[Math.max(at - 1, 0)].focus();
+            if (e.key === "u") history.back();
+          });
+        })();
+
+        """
+}

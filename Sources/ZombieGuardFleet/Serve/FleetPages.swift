@@ -1,0 +1,285 @@
+// Renders a store of findings as HTML: an overview of groups, and a page per group. `htmlText` escapes every text.
+
+import ZombieGuard
+
+/// Renders the pages of a store.
+public struct FleetPages {
+    private let source: FleetSource
+    /// Name of the store, as given.
+    private let name: String
+    private let symbolicator: Symbolicator
+    private let today: () -> Timestamp
+
+    private static let groupsOfPage = 100
+    static let sparkDays: Int64 = 30
+
+    /// Makes a renderer for one thread.
+    ///
+    /// - Parameters:
+    ///   - source: the store.
+    ///   - name: name of the store for the footer.
+    ///   - symbols: symbol sources for raw frames.
+    ///   - today: current time; charts end on this day.
+    public init(
+        _ source: FleetSource, name: String, symbols: SymbolSources = SymbolSources(),
+        today: @escaping () -> Timestamp = { .now }
+    ) {
+        self.source = source
+        self.name = name
+        symbolicator = Symbolicator(sources: symbols)
+        self.today = today
+    }
+
+    /// Answers a request.
+    ///
+    /// - Parameter request: a parsed request.
+    /// - Returns: a page, or an error page with status 404 or 503.
+    public func response(to request: HTTPRequest) -> HTTPResponse {
+        do throws(FleetError) {
+            switch request.path {
+            case "/": return try overview(request.query)
+            case "/style.css":
+                return HTTPResponse(type: "text/css; charset=utf-8", body: HTMLStyle.text + FleetPageStyle.text)
+            case "/keys.js": return HTTPResponse(type: "text/javascript; charset=utf-8", body: FleetPageStyle.keys)
+            default:
+                let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
+                if parts.count == 3, parts[1] == "group" { return try group(String(parts[2]), request.query) }
+                return page(
+                    "Not found", status: 404,
+                    "<main><p class=\"none\">There is no such page. <a href=\"/\">All groups</a></p></main>")
+            }
+        } catch {
+            return page("No answer", status: 503, "<main><p class=\"none\">\(htmlText("\(error)"))</p></main>")
+        }
+    }
+
+    private func page(_ title: String, status: Int = 200, _ body: String) -> HTTPResponse {
+        HTTPResponse(
+            status: status,
+            body: """
+                <!DOCTYPE html>
+                <html lang="en">
+                <head>
+                <meta charset="utf-8">
+                <meta name="viewport" content="width=device-width, initial-scale=1">
+                <meta name="color-scheme" content="light dark">
+                <title>\(htmlText(title)) – zguard</title>
+                <link rel="icon" href="data:,">
+                <link rel="stylesheet" href="/style.css">
+                <script src="/keys.js" defer></script>
+                </head>
+                <body>
+                \(body)
+                <footer>zguard \(htmlText(zombieGuardVersion)) · \(htmlText(name)) · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
+                next and previous, <kbd>Enter</kbd> open, <kbd>u</kbd> back</footer>
+                </body>
+                </html>
+
+                """)
+    }
+
+    // MARK: Overview
+
+    private static let fields = [
+        ("kind", "kind"), ("program", "program"), ("host", "host"), ("since", "since, e.g. 7d"),
+        ("new", "new since version"),
+    ]
+
+    private func filter(_ query: [String: String]) -> (filter: FleetFilter, problem: String?) {
+        func value(_ name: String) -> String? { query[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
+        var filter = FleetFilter()
+        var problem: String?
+        filter.kind = value("kind")
+        filter.program = value("program")
+        filter.host = value("host")
+        filter.newSince = value("new")
+        filter.tenant = value("tenant")
+        filter.words = (value("q") ?? "").split(separator: " ").prefix(8).map(String.init)
+        if let since = value("since") {
+            do throws(ValueError) { filter.since = try Timestamp(since: since, now: today()) } catch {
+                problem = "since: expected \(error.expected)"
+            }
+        }
+        return (filter, problem)
+    }
+
+    private func overview(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
+        let (filter, problem) = filter(query)
+        let order = FleetReader.Order(rawValue: query["order"] ?? "") ?? .often
+        let number = max(1, min(Int(digits: query["page"] ?? "") ?? 1, 10_000))
+        let first = today().earlier(bySeconds: (Self.sparkDays - 1) * 86400)
+        let answer = try source.ask { (reader) throws(FleetError) in
+            let groups = try reader.groups(
+                filter, order: order, limit: Self.groupsOfPage + 1, offset: (number - 1) * Self.groupsOfPage)
+            return (
+                groups, try reader.totals(filter),
+                try reader.days(of: groups.map(\.signature), since: first.day, tenant: filter.tenant)
+            )
+        }
+        let (groups, totals, days) = answer
+        var body = """
+            <header><div class="bar"><h1><a href="/">Findings</a></h1><p class="sum"><b>\(totals.groups)</b> \
+            group\(totals.groups == 1 ? "" : "s"), seen <b>\(totals.occurrences)</b> times</p></div>
+            <form class="find" action="/" method="get" role="search"><input id="q" type="search" name="q" placeholder="Search" \
+            aria-label="words that a finding contains" value="\(htmlText(query["q"] ?? "", cutAt: 500))">
+            """
+        for (name, label) in Self.fields {
+            body += """
+                <input name="\(name)" placeholder="\(label)" aria-label="\(label)" value="\(htmlText(query[name] ?? "", cutAt: 500))">
+                """
+        }
+        body += "<select name=\"order\" aria-label=\"order\">"
+        for (choice, label) in [(FleetReader.Order.often, "most often"), (.last, "last seen"), (.new, "newest")] {
+            body += "<option value=\"\(choice.rawValue)\"\(choice == order ? " selected" : "")>\(label)</option>"
+        }
+        if let tenant = query["tenant"], !tenant.isEmpty {
+            body +=
+                "</select><input type=\"hidden\" name=\"tenant\" value=\"\(htmlText(tenant, cutAt: 500))\"><button>Find</button></form></header><main>\n"
+        } else {
+            body += "</select><button>Find</button></form></header><main>\n"
+        }
+        if let problem { body += "<p class=\"notes\">\(htmlText(problem))</p>\n" }
+        if groups.isEmpty { body += "<p class=\"none\">No findings.</p>\n" }
+        body += "<ol class=\"groups\" start=\"\((number - 1) * Self.groupsOfPage + 1)\">\n"
+        for group in groups.prefix(Self.groupsOfPage) {
+            body += row(group, days[group.signature] ?? [:], since: first, query)
+        }
+        body += "</ol>\n" + pager(query, number: number, hasMore: groups.count > Self.groupsOfPage) + "</main>"
+        return page("Findings", body)
+    }
+
+    private func row(_ group: FleetReader.Group, _ days: [String: Int64], since: Timestamp, _ query: [String: String])
+        -> String
+    {
+        let link = "/group/\(urlText(group.signature))" + tenantQuery(query)
+        let version = group.version.map { " · since <b>\(htmlText($0, cutAt: 60))</b>" } ?? ""
+        return """
+            <li class="g"><a href="\(link)"><span class="kind">\(htmlText(group.kind, cutAt: 60))</span> \(htmlText(group.headline, cutAt: 300))</a>\
+            <span class="facts"><b>×\(group.occurrences)</b> · last \(dayText(group.last))\(version)</span>\(DayChart(days, since: since, count: Int(Self.sparkDays)).svg(width: 150, height: 26))</li>
+
+            """
+    }
+
+    private func tenantQuery(_ query: [String: String]) -> String {
+        query["tenant"].map { $0.isEmpty ? "" : "?tenant=\(urlText($0))" } ?? ""
+    }
+
+    private func dayText(_ time: Timestamp) -> String { "<time>\(time.day)</time>" }
+
+    private func pager(_ query: [String: String], number: Int, hasMore: Bool) -> String {
+        func link(_ page: Int, _ label: String) -> String {
+            var query = query
+            query["page"] = "\(page)"
+            let text = query.sorted { $0.key < $1.key }.map { "\(urlText($0.key))=\(urlText($0.value))" }.joined(
+                separator: "&amp;")
+            return "<a href=\"/?\(text)\">\(label)</a>"
+        }
+        if number == 1, !hasMore { return "" }
+        return
+            "<nav class=\"pages\">\(number > 1 ? link(number - 1, "previous") : "") page \(number) \(hasMore ? link(number + 1, "next") : "")</nav>\n"
+    }
+
+    // MARK: One group
+
+    private func group(_ signature: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
+        var filter = FleetFilter()
+        filter.signature = signature
+        filter.tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
+        let tenant = filter.tenant
+        let days = 60
+        let first = today().earlier(bySeconds: Int64(days - 1) * 86400)
+        let answer = try source.ask { (reader) throws(FleetError) in
+            (
+                try reader.groups(filter, limit: 1), try reader.hosts(of: signature, tenant: tenant),
+                try reader.versions(of: signature, tenant: tenant),
+                try reader.lines(of: signature, tenant: tenant, limit: 10),
+                try reader.days(of: [signature], since: first.day, tenant: tenant)
+            )
+        }
+        let (groups, hosts, versions, lines, counts) = answer
+        guard let group = groups.first else {
+            return page(
+                "Not found", status: 404,
+                "<main><p class=\"none\">There is no such group. <a href=\"/\">All groups</a></p></main>")
+        }
+        var body = """
+            \(HTMLReport.patterns)<header><div class="bar"><h1><a href="/\(tenantQuery(query))">Findings</a> / <span class="kind">\(htmlText(group.kind, cutAt: 60))</span></h1>\
+            <p class="sum">seen <b>\(group.occurrences)</b> times on <b>\(hosts.count)</b> machine\(hosts.count == 1 ? "" : "s"), first \
+            \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
+            <main><h2>\(htmlText(group.headline, cutAt: 500))</h2>
+            <figure class="chart">\(DayChart(counts[signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
+            <figcaption>findings a day, the last \(days) days</figcaption></figure>
+            <div class="tables">
+            """
+        body += "<section><h3>Machines <span>\(hosts.count)</span></h3><table>"
+        for host in hosts.hosts {
+            body +=
+                "<tr><td>\(htmlText(host.name, cutAt: 120))<td class=\"n\">×\(host.occurrences)<td>\(dayText(host.last))"
+        }
+        body += "</table></section><section><h3>Versions</h3><table>"
+        for version in versions {
+            let name = version.name.isEmpty ? "none" : htmlText(version.name, cutAt: 120)
+            body +=
+                "<tr><td>\(name)<td class=\"n\">×\(version.occurrences)<td>\(dayText(version.first)) – \(dayText(version.last))"
+        }
+        body += "</table></section></div>\n"
+        // Prefer a finding with stacks: sampling may have removed them.
+        let findings = (lines + [group.line]).compactMap { Finding(jsonLine: $0) }
+        if let finding = findings.first(where: {
+            !$0.stacks.access.isEmpty || !$0.stacks.free.isEmpty || !$0.stacks.alloc.isEmpty
+        })
+            ?? findings.first
+        {
+            let named = symbolicator.symbolicate(finding)
+            let place = [named.origin?.host, named.time].compactMap { $0 }.map { htmlText($0) }.joined(separator: ", ")
+            body += "<h3>One of them\(place.isEmpty ? "" : ": \(place)")</h3><div class=\"list\">"
+            body += HTMLFinding.article(of: named) + "</div>\n"
+        }
+        return page("\(group.kind)", body + "</main>")
+    }
+}
+
+/// Percent-encodes a text for a URL.
+func urlText(_ text: String) -> String {
+    var escaped = ""
+    for byte in text.utf8 {
+        let isPlain =
+            byte < 0x80
+            && (Character(Unicode.Scalar(byte)).isLetter || Character(Unicode.Scalar(byte)).isNumber
+                || "-._~".utf8.contains(byte))
+        let digits = String(byte, radix: 16, uppercase: true)
+        escaped += isPlain ? String(Unicode.Scalar(byte)) : "%" + (byte < 16 ? "0" : "") + digits
+    }
+    return escaped
+}
+
+/// A bar chart of occurrences per day.
+struct DayChart {
+    private let counts: [(day: String, count: Int64)]
+
+    init(_ days: [String: Int64], since: Timestamp, count: Int) {
+        counts = (0..<count).map { index in
+            let day = since.earlier(bySeconds: -Int64(index) * 86400).day
+            return (day, max(0, days[day] ?? 0))
+        }
+    }
+
+    func svg(width: Int, height: Int) -> String {
+        let most = counts.max { $0.count < $1.count } ?? ("", 0)
+        let sum = counts.reduce(Int64(0)) { $0.addingReportingOverflow($1.count).overflow ? .max : $0 + $1.count }
+        let label =
+            sum == 0
+            ? "not seen in \(counts.count) days"
+            : "seen \(sum) times in \(counts.count) days, most on \(most.day): \(most.count)"
+        var text =
+            "<svg class=\"spark\" role=\"img\" aria-label=\"\(label)\" viewBox=\"0 0 \(width) \(height)\" width=\"\(width)\" height=\"\(height)\"><title>\(label)</title>"
+        let step = Double(width) / Double(max(1, counts.count))
+        for (index, entry) in counts.enumerated() where entry.count > 0 {
+            // At least 2 units high, so that the smallest bar is visible.
+            let tall = max(2, Double(height - 2) * Double(entry.count) / Double(most.count))
+            text +=
+                "<rect x=\"\(points(Double(index) * step))\" y=\"\(points(Double(height) - 1 - tall))\" width=\"\(points(max(1, step - 1)))\" height=\"\(points(tall))\"/>"
+        }
+        return text + "<path d=\"M0 \(height - 1)H\(width)\"/></svg>"
+    }
+}

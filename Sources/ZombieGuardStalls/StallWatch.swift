@@ -1,0 +1,625 @@
+// Detects threads that stall their event loops. Polls the heartbeats on the run's shared page, and samples the stack of
+// a thread that is busy for long.
+
+import CSystem
+import CUnwind
+import CZombie
+import Glibc
+import ZombieGuard
+
+/// Watches the threads of a run (zg_stalls.h). Use from one thread only: ptrace accepts requests for a stopped thread
+/// from its tracer only.
+package final class StallWatch {
+    private let page: RunPage
+    /// Owner of each heartbeat, by index in the table. Any process of the run can write to the table, so its contents
+    /// prove no ownership.
+    private var owners: [Int: ProcessIdentity] = [:]
+    private var tracks: [Int: Track] = [:] // by index in the table
+    private var known: [Known.Key: Known] = [:]
+    private var lastKeys: [Known.Thread: Known.Key] = [:]
+    private var pools: [Int: PoolWatch] = [:] // by index in the table
+    private var queues: [Int: MainQueueWatch] = [:]
+    private var symbolicator = Symbolicator()
+    private var computing = ComputingThreads()
+    private var late: [Int32] = []
+    private var ended: [Int32] = []
+    private let child: () -> Int32?
+    /// True if the user did not ask for stalls: then only threads that behave like event loops are watched
+    /// (``EventLoop``).
+    private let isCautious: Bool
+    private var clock: Clock
+    private var lastLook: UInt64, lastQueueLook: UInt64
+
+    private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
+    /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second:
+    /// duration at which a stall is a freeze.
+    private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
+    private static let rowMilliseconds: UInt64 = 10_000
+    private static let stopMicroseconds = 20_000
+    private static let mostKnown = 256
+
+    /// `page` is the run's shared page. `isCautious`: the user did not ask for stalls by name. `child` returns the ID
+    /// of the child process that another part of zguard waits for.
+    package init(page: Descriptor, isCautious: Bool, child: @escaping () -> Int32?) throws(SystemError) {
+        self.page = try RunPage(page)
+        self.isCautious = isCautious
+        self.child = child
+        clock = Clock()
+        lastLook = MonotonicTime.milliseconds
+        lastQueueLook = lastLook
+    }
+
+    /// Whether any process of the run asks to be watched.
+    private var isWanted: Bool {
+        zg_system_load(page.place(of: \.pulses.is_wanted)) != 0
+    }
+
+    private var limit: UInt64 { UInt64(page.contents.pointee.pulses.stall_ms) } // milliseconds
+    private var times: Int { Int(page.contents.pointee.pulses.stall_times) }
+
+    /// Time until the next look, in milliseconds; nil if no process asks to be watched.
+    package var milliseconds: Int32? {
+        if !isWanted { return nil }
+        let now = MonotonicTime.milliseconds
+        return Int32(queues.values.reduce(tick) { min($0, $1.pause(now: now) ?? $0) })
+    }
+
+    private var tick: UInt64 { max(Self.shortestTick, min(Self.longestTick, limit / 5)) }
+
+    private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> { page.place(of: \.pulses.pulses) + index }
+
+    /// Records the sender of a message as the owner of its heartbeat.
+    package func note(_ message: RunMessage) {
+        if case .pulse(let index) = message.content, index < Int(ZG_PULSES) { owners[index] = message.sender }
+    }
+
+    /// Whether the process ID in the heartbeat is that of its owner.
+    private func isOwn(_ index: Int) -> Bool { owners[index].map { UInt32($0.number) } == pulse(index).pointee.pid }
+
+    // MARK: Polling
+
+    /// Polls all threads and returns findings to report.
+    package func look() -> [Finding] {
+        if !isWanted { return [] }
+        var findings = lookAtQueues()
+        let now = MonotonicTime.milliseconds
+        guard now - lastLook >= tick else { return findings }
+        // Discount the time in which zguard itself did not run: the threads may have been suspended, too.
+        let unseen = (now - lastLook).subtractingClamped(3 * tick)
+        lastLook = now
+        clock.adjust()
+        letGo()
+        for index in 0..<Int(ZG_PULSES) {
+            let pulse = pulse(index)
+            let state = isOwn(index) ? zg_system_load(&pulse.pointee.state) : zg_pulse_free.rawValue
+            if state == zg_pulse_pool.rawValue {
+                lookAtPool(index, pulse, now: now, &findings)
+                continue
+            }
+            if state == zg_pulse_queue.rawValue, let owner = owners[index], queues[index]?.process != owner.number {
+                queues[index] = MainQueueWatch(process: owner.number, address: pulse.pointee.queue)
+            }
+            guard state == zg_pulse_beats.rawValue else {
+                if let track = tracks.removeValue(forKey: index), mattersAtEnd(track, index) {
+                    findings += conclude(track, index, hasEnded: true)
+                }
+                continue
+            }
+            look(index, pulse, now: now, unseen: unseen, &findings)
+        }
+        return findings
+    }
+
+    /// Call when the program has ended. Returns findings for stalls in progress, and the repeat counts of earlier
+    /// findings.
+    ///
+    /// - Parameter isByItself: false if the program was killed.
+    package func finish(isByItself: Bool) -> [Finding] {
+        var findings: [Finding] = []
+        for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
+            if !mattersAtEnd(track, index), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue {
+                continue
+            }
+            if !mattersAtEnd(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
+            findings += conclude(track, index, hasEnded: true)
+        }
+        tracks = [:]
+        for (index, pool) in pools.sorted(by: { $0.key < $1.key }) {
+            for blocked in pool.blocked(now: MonotonicTime.milliseconds, limit: limit) {
+                findings += say(blocked, in: pool.process, isFreeze: true)
+            }
+            pools[index] = nil
+        }
+        for index in queues.keys.sorted() { findings += endQueue(index, now: MonotonicTime.milliseconds) }
+        for key in known.keys where known[key]!.unsaid > 0 { findings.append(known[key]!.again()) }
+        return findings
+    }
+
+    private func look(
+        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
+    ) {
+        let since = zg_system_load_long(&pulse.pointee.busy_since)
+        if let track = tracks[index], track.nonce != pulse.pointee.nonce || track.thread != pulse.pointee.tid {
+            findings += conclude(track, index, hasEnded: true)
+            tracks[index] = nil
+        }
+        if let track = tracks[index], track.since != 0, since != track.since {
+            findings += conclude(track, index, hasEnded: false)
+            zg_system_store(&pulse.pointee.watched, 0)
+        }
+        if tracks[index] == nil, let owner = owners[index] { tracks[index] = Track(pulse.pointee, of: owner.number) }
+        guard since != 0 else {
+            if isCautious, tracks[index]!.since == 0 {
+                tracks[index]!.loop.waits(pulse.pointee.tid, of: tracks[index]!.process, now: now)
+            }
+            tracks[index]!.since = 0
+            if now &- tracks[index]!.lastAlive > 1000, since == 0 {
+                tracks[index]!.lastAlive = now
+                if !isAlive(index) { release(index, pulse) }
+            }
+            return
+        }
+        let age = clock.milliseconds(since: since)
+        if tracks[index]!.since != since {
+            tracks[index]!.begin(since, now: now)
+            tracks[index]!.time.discount = min(unseen, age)
+            // Baseline for measuring the time that the thread waits for a processor until the next look.
+            if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
+                tracks[index]!.time.count(times, now: now, unseen: 0)
+            }
+            return
+        }
+        guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
+            // The process has ended or executed another program.
+            let track = tracks[index]!
+            findings += conclude(track, index, hasEnded: true)
+            release(index, pulse)
+            return
+        }
+        if tracks[index]!.busy * 2 >= limit,
+            SystemCall(of: tracks[index]!.process, thread: tracks[index]!.thread)?.waitsForStrangers ?? false
+        {
+            tracks[index]!.time.leaveOut(until: now)
+            return
+        }
+        tracks[index]!.time.count(times, now: now, unseen: unseen)
+        let busy = age.subtractingClamped(tracks[index]!.time.discount)
+        tracks[index]!.busy = busy
+        if busy * 2 < limit || times.isStopped { return }
+        if tracks[index]!.isLoop == nil {
+            tracks[index]!.isLoop =
+                isCautious
+                ? tracks[index]!.loop.isOne(pulse.pointee, in: tracks[index]!.process, busyFor: age)
+                : hasWaited(tracks[index]!, index)
+        }
+        if tracks[index]!.isLoop == false { return }
+        zg_system_store(&pulse.pointee.watched, UInt32(truncatingIfNeeded: since))
+        if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
+        if now >= tracks[index]!.samples.next { sample(index, pulse, since, now) }
+        if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
+            tracks[index]!.isSaid = true
+            findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
+        }
+    }
+
+    private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
+
+    private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
+
+    /// A single wait does not show that the thread runs an event loop. Servers are an exception: some handle many
+    /// requests before they wait again.
+    private func hasWaited(_ track: Track, _ index: Int) -> Bool {
+        pulse(index).pointee.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: track.process)
+    }
+
+    /// Whether a stall matters although the program ended by itself: clients may have waited, or the busy time ended
+    /// before the exit.
+    private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
+        let pulse = pulse(index)
+        return !isCautious || track.loop.listens
+            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
+                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+    }
+
+    private func release(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>) {
+        tracks[index] = nil
+        zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue)
+    }
+
+    private func letGo() {
+        late.removeAll { thread in
+            var signal: Int32 = 0
+            let result = zg_thread_has_stopped(thread, &signal)
+            if result > 0 { _ = zg_thread_let_go(thread, signal) }
+            return result != 0
+        }
+        ended.removeAll { zg_thread_bury($0) != 0 }
+    }
+
+    // MARK: Swift's cooperative pool
+
+    private func lookAtPool(
+        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, _ findings: inout [Finding]
+    ) {
+        guard let process = owners[index]?.number else { return }
+        if pools[index]?.process != process { pools[index] = PoolWatch(process: process) }
+        guard let memory = memory(index) else {
+            for blocked in pools[index]!.blocked(now: now, limit: limit) {
+                findings += say(blocked, in: process, isFreeze: true)
+            }
+            pools[index] = nil
+            if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+            return
+        }
+        let over = pools[index]!.look(
+            now: now, limit: limit,
+            sample: { thread, call in sample(thread, of: process, in: call, holder: nil, memory) },
+            name: { (frame: Finding.Frame) -> String? in symbolicator.symbolicate([frame]).last?.function })
+        for one in over { findings += say(one, in: process, isFreeze: false) }
+    }
+
+    private func say(
+        _ blocked: (thread: Int32, name: String?, event: StallEvent), in process: Int, isFreeze: Bool
+    ) -> [Finding] {
+        let number = Int(blocked.thread)
+        let finding = Finding(
+            stalls: [blocked.event], isFreeze: isFreeze, thread: Finding.Thread(id: number, name: blocked.name),
+            processID: process, program: Self.program(of: process))
+        guard var finding else { return [] }
+        finding.detail["pool"] = "tasks of Swift run on this thread, and there are no more of these than processors"
+        // Number -1 stands for all threads of the pool: repeats are counted together.
+        return tell(finding, of: Known.Thread(process: process, number: -1)).findings
+    }
+
+    // MARK: The main queue
+
+    private func lookAtQueues() -> [Finding] {
+        let now = MonotonicTime.milliseconds
+        let unseen = (now - lastQueueLook).subtractingClamped(3 * tick)
+        lastQueueLook = now
+        var findings: [Finding] = []
+        for (index, queue) in queues {
+            let pulse = pulse(index)
+            guard isOwn(index), zg_system_load(&pulse.pointee.state) == zg_pulse_queue.rawValue,
+                owners[index]?.number == queue.process, let memory = memory(index),
+                let state = MainQueueWatch.state(at: queue.address, in: memory)
+            else {
+                findings += endQueue(index, now: now)
+                if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+                continue
+            }
+            let process = queue.process
+            let report = queues[index]!.look(
+                state, now: now, unseen: unseen, limit: limit, times: times, tick: tick,
+                sample: { thread in
+                    let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
+                    let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
+                        memory.record(UInt32.self, at: $0)
+                    }
+                    return sample(thread, of: process, in: call, holder: holder, memory)
+                })
+            if let report { findings += say(report, index) }
+        }
+        return findings
+    }
+
+    /// Whether the event ran a job of a Swift task; true if the event has no samples.
+    private func isOfTask(_ event: StallEvent) -> Bool {
+        let frames = event.samples.flatMap(\.stack)
+        return frames.isEmpty
+            || frames.contains { frame in
+                symbolicator.symbolicate([frame]).contains { $0.function.map(PoolWatch.runsJobs) ?? false }
+            }
+    }
+
+    private func endQueue(_ index: Int, now: UInt64) -> [Finding] {
+        defer { queues[index] = nil }
+        return queues[index]!.finish(now: now, limit: limit).map { say($0, index) } ?? []
+    }
+
+    private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
+        // The task of an asynchronous main runs step by step, and nothing else waits for it.
+        if isCautious, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
+        let process = queues[index]!.process
+        let server = report.events.last?.thread ?? 0
+        let finding = Finding(
+            stalls: report.events, isFreeze: report.isFreeze,
+            thread: Finding.Thread(
+                id: number(of: server, in: process) ?? Int(server), name: report.name),
+            processID: process, program: Self.program(of: process))
+        guard var finding else { return [] }
+        finding.detail["queue"] = "com.apple.main-thread"
+        // Number 0 stands for all threads that serve the queue: repeats are counted together.
+        let told = tell(finding, of: Known.Thread(process: process, number: 0))
+        if !told.isNew { queues[index]!.restMore() }
+        return told.findings
+    }
+
+    /// Memory of the process; nil if the process has ended or executed another program.
+    private func memory(_ index: Int) -> ProcessMemory? {
+        let pulse = pulse(index).pointee
+        guard let owner = owners[index], owner.isCurrent, let memory = try? ProcessMemory(processID: owner.number),
+            memory.record(UInt64.self, at: pulse.place) == pulse.nonce
+        else { return nil }
+        return memory
+    }
+
+    /// Samples a thread; nil if the thread cannot be stopped.
+    private func sample(
+        _ thread: Int32, of process: Int, in call: SystemCall?, holder: Int32?, _ memory: ProcessMemory
+    ) -> StallSample? {
+        let wanted = [thread] + (holder.map { [$0] } ?? [])
+        let stopped = try? StoppedThreads(
+            only: wanted, computing: computing(wanted, of: process), of: process, memory: memory,
+            microseconds: Self.stopMicroseconds)
+        let seen = stopped.map { sample(thread, of: process, in: call, $0, memory) }
+        return seen.flatMap { $0.stack.isEmpty ? nil : $0 }
+    }
+
+    private func computing(_ threads: [Int32], of process: Int) -> Set<Int32> {
+        Set(threads.filter { computing.computes($0, of: process) })
+    }
+
+    // MARK: Sampling
+
+    private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
+        tracks[index]!.samples.plan(after: now, tick: tick)
+        let track = tracks[index]!
+        guard let owner = owners[index], owner.number == track.process, owner.isCurrent,
+            let memory = try? ProcessMemory(processID: track.process)
+        else { return }
+        let nonce: UInt64? = memory.record(UInt64.self, at: pulse.pointee.place)
+        guard nonce == track.nonce else {
+            tracks[index]!.obstacle = "it is in another PID namespace"
+            return
+        }
+        let call = SystemCall(of: track.process, thread: track.thread)
+        let holder = call?.holder(for: track.thread, of: track.process) {
+            memory.record(UInt32.self, at: $0)
+        }
+        let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
+        let computing = computing(wanted, of: track.process)
+        // While `is_sampled` is set, the thread does not begin a wait (threads/pulse.c): the stop would end the wait
+        // early.
+        _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
+        defer {
+            zg_system_store(&pulse.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+        }
+        guard zg_system_load_long(&pulse.pointee.busy_since) == since else { return }
+        do throws(StoppedThreads.Refusal) {
+            let stopped = try StoppedThreads(
+                only: wanted, computing: computing, of: track.process, memory: memory,
+                microseconds: Self.stopMicroseconds)
+            zg_system_store(&pulse.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+            keep(stopped, index, call, holder, memory)
+        } catch {
+            tracks[index]!.obstacle =
+                switch error {
+                case .traced: "a debugger traces the program"
+                case .refused(let error): "the kernel refuses ptrace (\(error))"
+                }
+        }
+    }
+
+    private func keep(
+        _ stopped: StoppedThreads, _ index: Int, _ call: SystemCall?, _ holder: Int32?, _ memory: ProcessMemory
+    ) {
+        let track = tracks[index]!
+        if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
+        let sample = sample(Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, stopped, memory)
+        if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
+    }
+
+    private func sample(
+        _ thread: Int32, of process: Int, in call: SystemCall?, _ stopped: StoppedThreads, _ memory: ProcessMemory
+    ) -> StallSample {
+        late += stopped.late
+        ended += stopped.ended.filter { $0 != child() }
+        let unwinder = StackUnwinder(
+            mappings: (try? Mapping.all(of: process)) ?? [],
+            memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+        var sample = StallSample(call: call?.name)
+        for one in stopped.threads {
+            let stack = unwinder.stack(from: one.registers, known: one.known)
+            if one.id == thread {
+                sample.stack = stack
+            } else {
+                sample.holder = Finding.ThreadStack(
+                    id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name, stack: stack)
+            }
+        }
+        // If the process has ended meanwhile, memory beyond the copies is unreadable and the stacks are incomplete.
+        if let place = stopped.threads.first?.registers[Int(ZG_THREAD_PC)], memory.read(at: place, upTo: 1).isEmpty {
+            return StallSample(call: nil)
+        }
+        return sample
+    }
+
+    // The runtime's number of a thread; nil if it has no heartbeat.
+    private func number(of thread: Int32, in process: Int) -> Int? {
+        if Int(thread) == process { return 1 }
+        for index in 0..<Int(ZG_PULSES) where pulse(index).pointee.tid == UInt32(bitPattern: thread) {
+            return Int(pulse(index).pointee.number)
+        }
+        return nil
+    }
+
+    // MARK: Reporting
+
+    private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
+        defer { tracks[index]?.since = 0 }
+        // Check the duration first: most busy times are short, and finding out whether the thread is an event loop
+        // reads /proc.
+        guard track.since != 0, clock.milliseconds(since: track.since) >= limit,
+            track.isLoop ?? (!isCautious && hasWaited(track, index))
+        else { return [] }
+        var track = track
+        // Count the time since the last look in which the thread waited for a processor.
+        if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
+            track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
+        }
+        var busy = track.busy
+        let pulse = pulse(index)
+        let until = zg_system_load_long(&pulse.pointee.busy_until)
+        // The thread may have ended its busy time and exited between two looks.
+        let isOver =
+            !hasEnded
+            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
+                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+        if isOver, until > track.since {
+            busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
+        }
+        if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
+        let now = MonotonicTime.milliseconds
+        track.recent.append(track.event(lasting: busy))
+        track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
+        let isFreeze = !isOver
+        if busy < limit * Self.onceTimes, track.recent.count < times {
+            tracks[index]?.recent = track.recent
+            return []
+        }
+        tracks[index]?.recent = []
+        return say(track, track.recent, isFreeze: isFreeze)
+    }
+
+    /// Makes a finding of these events. A known finding is reported again only when its repeats have doubled.
+    private func say(_ track: Track, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
+        guard
+            var finding = Finding(
+                stalls: events, isFreeze: isFreeze, thread: Finding.Thread(id: track.number, name: track.name),
+                processID: track.process, program: track.program)
+        else { return [] }
+        let hasSamples = finding.stall?.sampled.isEmpty == false
+        if let obstacle = track.obstacle, !hasSamples { finding.detail["samples"] = "none: \(obstacle)" }
+        let told = tell(finding, of: Known.Thread(process: track.process, number: track.number))
+        if !told.isNew, let index = tracks.first(where: { $0.value.thread == track.thread })?.key {
+            tracks[index]!.restMore()
+        }
+        return told.findings
+    }
+
+    private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
+        var finding = raw
+        // As root, use only the rights of the process's user: the process chooses its mappings, and their debug
+        // information names files to open.
+        if geteuid() == 0 { finding.author = Author(of: try? ProcessFolder(of: thread.process)) }
+        var key = Known.Key(
+            thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
+        // Without samples, count the stall as a repeat of the thread's previous finding.
+        if finding.stall?.sampled.isEmpty != false, let last = lastKeys[thread] { key = last }
+        lastKeys[thread] = key
+        if known[key] == nil, known.count < Self.mostKnown {
+            known[key] = Known(finding: finding)
+            return (true, [finding])
+        }
+        known[key]?.count(finding)
+        if let again = known[key], again.isDue { return (false, [known[key]!.again()]) }
+        return (false, [])
+    }
+}
+
+// MARK: - State
+
+extension StallWatch {
+    private struct Clock {
+        private let firstTicks = zg_system_ticks(), firstTime = MonotonicTime.nanoseconds
+        private var perMillisecond = 1_000_000.0
+
+        mutating func adjust() {
+            let passed = Double(MonotonicTime.nanoseconds - firstTime) / 1e6
+            if passed > 1 { perMillisecond = Double(zg_system_ticks() &- firstTicks) / passed }
+        }
+
+        func milliseconds(from start: UInt64, to end: UInt64) -> UInt64 {
+            end > start ? UInt64(Double(end - start) / max(perMillisecond, 1)) : 0
+        }
+
+        func milliseconds(since start: UInt64) -> UInt64 { milliseconds(from: start, to: zg_system_ticks()) }
+    }
+
+    private struct Track {
+        let process: Int, thread: UInt32, number: Int, nonce: UInt64
+        let program: String?
+        var name: String?
+        var since: UInt64 = 0 // ticks; 0 while the thread is not known to be busy
+        var busy: UInt64 = 0
+        var time = BusyTime(now: 0)
+        var loop = EventLoop()
+        /// Whether this busy time is that of an event loop; nil: not determined yet.
+        var isLoop: Bool?
+        var lastAlive: UInt64 = 0
+        var samples = StallSamples()
+        var recent: [StallEvent] = []
+        var obstacle: String?
+        var isSaid = false
+        private(set) var rest = StallRest()
+
+        init(_ pulse: zg_pulse, of process: Int) {
+            self.process = process
+            thread = pulse.tid
+            number = Int(pulse.number)
+            nonce = pulse.nonce
+            program = StallWatch.program(of: process)
+        }
+
+        mutating func begin(_ since: UInt64, now: UInt64) {
+            if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
+            self.since = since
+            (busy, time, isSaid, isLoop) = (0, BusyTime(now: now), false, nil)
+            samples = StallSamples(next: rest.isOver ? 0 : .max)
+            rest.passes()
+        }
+
+        mutating func restMore() { rest.more() }
+
+        /// No sample caught the thread running, although samples were due: neither the thread nor zguard was running.
+        var wasNeverSeen: Bool { samples.kept.isEmpty && samples.next != .max && obstacle == nil }
+
+        func event(lasting busy: UInt64) -> StallEvent {
+            StallEvent(
+                at: MonotonicTime.milliseconds, busy: busy, isComputing: time.isComputing(in: samples.kept),
+                samples: samples.kept)
+        }
+    }
+
+    /// A reported finding, and the number of its repeats since then.
+    private struct Known {
+        struct Thread: Hashable {
+            var process, number: Int
+        }
+
+        struct Key: Hashable {
+            var thread: Thread
+            var place: Address?
+            var depth: Int
+        }
+
+        var finding: Finding
+        var said = 1, unsaid = 0
+        private var longest = 0, occurrences = 0
+
+        init(finding: Finding) { self.finding = finding }
+
+        var isDue: Bool { unsaid >= said }
+
+        mutating func count(_ other: Finding) {
+            unsaid += 1
+            longest = max(longest, other.stall?.durationMs ?? 0)
+            occurrences += other.stall?.occurrences ?? 1
+        }
+
+        mutating func again() -> Finding {
+            var again = finding
+            again.count = unsaid
+            again.time = Timestamp.now.description
+            again.stall?.durationMs = longest
+            again.stall?.occurrences = occurrences
+            again.stall?.samples = 0
+            said += unsaid
+            (unsaid, longest, occurrences) = (0, 0, 0)
+            return again
+        }
+    }
+}
