@@ -30,7 +30,7 @@ START_UP = "start-up"  # instructions of a whole run of `true`
 ALLOWED = 0.03
 # Isolated blocks, retired pages and the number of recorded frames depend on processor time, and would make the counts
 # vary.
-OPTIONS = "fence_per_context=0:fence_overhead=0:stack_overhead=100%"
+OPTIONS = "isolated_per_context=0:isolated_overhead=0:stack_overhead=100%"
 # At the start the runtime reads files about the machine's memory, whose length depends on the machine.
 START_UP_OPTIONS = OPTIONS + ":pressure=off"
 

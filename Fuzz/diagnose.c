@@ -443,7 +443,7 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     char path[] = "/tmp/zguard-fuzz-XXXXXX";
     report_descriptor = mkstemp(path);
     CHECK(report_descriptor >= 0);
-    snprintf(options, sizeof options, "report_path=%s:pressure=0:overread_ms=0:fence_overhead=100%%:stats=0", path);
+    snprintf(options, sizeof options, "report_path=%s:pressure=0:overread_ms=0:isolated_overhead=100%%:stats=0", path);
     setenv("ZGUARD_OPTIONS", options, 1);
     zg_runtime_start();
     unlink(path);
@@ -451,14 +451,14 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     zg_found_never_abort(true);
     static const uint64_t sizes[] = {16, 48, 200, 4000, 40000, 200000, 2 << 20, 100};
     for (int i = 0; i < REAL; i++) {
-        zg_config.fence_per_context = i % 4 == 3 ? ZG_FENCE_ALL : 0;
+        zg_config.isolated_per_context = i % 4 == 3 ? ZG_FENCE_ALL : 0;
         real_sizes[i] = sizes[i % 8];
         real_blocks[i] = allocate(real_sizes[i], i % 5 == 4 ? 4096 : 16);
         CHECK(zg_slab_contains(real_blocks[i]) || i % 4 == 3 || real_sizes[i] > 32768);
     }
     for (int i = 0; i < REAL; i++)
         if (i % 3 != 1) release(real_blocks[i]);
-    zg_config.fence_per_context = 0;
+    zg_config.isolated_per_context = 0;
     zg_signals_watch_aborts(zg_fault_handler);
     // As in a program, its own handlers run on its own alternate stack.
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};

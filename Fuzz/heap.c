@@ -510,7 +510,7 @@ static void set_options(struct input *input) {
     static const uint64_t fills[] = {UINT64_C(1) << 40, 64, 4096, 16},
                           retired[] = {16 << 20, 0, 1 << 20, UINT64_C(1) << 28};
     uint8_t one = take8(input), two = take8(input);
-    zg_config.fence_per_context = fences[one & 3];
+    zg_config.isolated_per_context = fences[one & 3];
     zg_config.fill_freed_bytes = fills[one >> 2 & 3];
     zg_config.fill_new = one >> 4 & 1;
     zg_config.retired_bytes = retired[two & 3];
@@ -530,7 +530,7 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
     // Windows are off: the records of their blocks disappear with their addresses. Tests/Runtime/windows.c tests them.
     setenv(
         "ZGUARD_OPTIONS",
-        "fence_windows=off:report_path=/dev/null:pressure=0:overread_ms=0:fence_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0",
+        "isolated_windows=off:report_path=/dev/null:pressure=0:overread_ms=0:isolated_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0",
         0);
     zg_runtime_start();
     CHECK(zg_ready());

@@ -21,7 +21,7 @@ import PackagePlugin
 
     // The same defaults as in guarded test bundles (docs/TESTING-HELPERS.md): tests go on after a finding, and more
     // blocks are guarded.
-    private static let settings = ["on_finding=continue", "fence_overhead=20%", "stack_overhead=20%"]
+    private static let settings = ["on_finding=continue", "isolated_overhead=20%", "stack_overhead=20%"]
     // Options for the default profile only; other profiles set these options themselves.
     private static let guardSettings = ["quarantine_bytes=32m", "quarantine_per_context=16"]
 

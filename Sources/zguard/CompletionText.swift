@@ -6,9 +6,9 @@ enum CompletionText {
     /// Names and descriptions of the commands.
     static var commands: [(name: String, text: String)] { Command.all.map { ($0.name, $0.text) } }
 
-    /// Names and descriptions of the runtime options, and the kind of their values.
+    /// Names and descriptions of the runtime options that are listed, and the kind of their values.
     static var settings: [(name: String, text: String, kind: ValueKind)] {
-        OptionTable.options.map { option in
+        OptionTable.options.filter(\.isShown).map { option in
             switch option.kind {
             case .choice, .words: (option.name, option.text, .choice(option.choices))
             case .bool: (option.name, option.text, .choice(["0", "1"]))

@@ -31,12 +31,12 @@ struct ManPage {
         page.section("RUNTIME OPTIONS")
         page.paragraph(
             "Set these with -o KEY=VALUE, or in ZGUARD_OPTIONS as KEY=VALUE:KEY=VALUE. A profile sets several of them.")
-        for option in OptionTable.options {
-            let initial = option.initialText.isEmpty ? "" : " The default is \(option.initialText)."
-            page.item(
-                "\(Roff.bold(option.name))=\(Roff.italic(option.rangeText))",
-                option.text.capitalizedFirst + "." + initial)
+        for (title, options) in OptionsCommand.grouped(OptionTable.options.filter(\.isShown)) {
+            page.line(".SS \(Roff.quoted(title))")
+            for option in options { add(option, to: &page) }
         }
+        page.line(".SS \(Roff.quoted("Options for tests and special machines"))")
+        for option in OptionTable.options where !option.isShown { add(option, to: &page) }
         page.section("ENVIRONMENT")
         for (name, text) in Self.environment { page.item(Roff.bold(name), text) }
         page.section("FILES")
@@ -50,6 +50,13 @@ struct ManPage {
         page.section("SEE ALSO")
         page.line(".BR gdb (1),\n.BR valgrind (1),\n.BR ld.so (8)")
         return page.result
+    }
+
+    private func add(_ option: OptionTable.Option, to page: inout Roff) {
+        let initial = option.initialText.isEmpty ? "" : " The default is \(option.initialText)."
+        page.item(
+            "\(Roff.bold(option.name))=\(Roff.italic(option.rangeText))",
+            OptionsCommand.sentences(option) + initial)
     }
 
     private func add(_ command: Command, to page: inout Roff) {
@@ -124,5 +131,5 @@ struct ManPage {
 
 extension String {
     /// The string with its first letter in upper case.
-    fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+    var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 }

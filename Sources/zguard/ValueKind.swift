@@ -21,7 +21,7 @@ enum ValueKind: Hashable, Sendable {
         "PATH": .file, "FILE": .file, "CORE": .file, "DIR": .directory, "PROGRAM": .program, "PID": .process,
         "COMMAND": .command, "KEY=VALUE": .setting, "ARG": .file, "N": .text, "SECONDS": .text, "AGE": .text,
         "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file,
-        "ADDRESS": .text,
+        "ADDRESS": .text, "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
     ]
 
     /// The kinds of a placeholder such as "PATH", "PID-or-CORE", or a choice of words "bash|zsh"; nil if unknown.

@@ -1,5 +1,5 @@
 // Page-aligned buffers that happen to be adjacent are passed to system calls as one buffer, as web servers do.
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // A system call instruction of the program's own makes processes; they use the existing blocks and allocate others.
-// options: profile=fence:fence_windows=all
+// options: profile=fence:isolated_windows=all
 
 #define _GNU_SOURCE
 #include <signal.h>

@@ -1,5 +1,5 @@
 // A process limits its address space or forbids itself mremap, and forks: parent and child still use the old blocks.
-// options: profile=fence:fence_windows=all
+// options: profile=fence:isolated_windows=all
 
 #define _GNU_SOURCE
 #include <errno.h>

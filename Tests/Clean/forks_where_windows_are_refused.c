@@ -1,5 +1,5 @@
 // Where mremap is refused, a child and its own child each use the blocks as their parent left them.
-// options: profile=fence:fence_windows=all
+// options: profile=fence:isolated_windows=all
 
 #define _GNU_SOURCE
 #include <errno.h>

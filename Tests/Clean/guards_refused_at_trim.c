@@ -1,5 +1,5 @@
 // The kernel refuses guard pages for the first time in malloc_trim(): the blocks of those pages are used again.
-// options: fence_overhead=0:fence_per_context=0:quarantine_bytes=0
+// options: isolated_overhead=0:isolated_per_context=0:quarantine_bytes=0
 
 #define _GNU_SOURCE
 #include <errno.h>

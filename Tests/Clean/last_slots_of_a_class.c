@@ -1,5 +1,5 @@
 // Blocks are freed among the last slots of a size class, where the memory behind is not accessible yet.
-// options: quarantine_bytes=0:fence_overhead=100%:fence_per_context=0
+// options: quarantine_bytes=0:isolated_overhead=100%:isolated_per_context=0
 
 #include <malloc.h>
 #include <stdio.h>

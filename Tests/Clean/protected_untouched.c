@@ -1,5 +1,5 @@
 // Large blocks are protected before their pages are first touched, and then freed; their memory is used again.
-// options: quarantine_bytes=0:fence_per_context=0:fence_overhead=0
+// options: quarantine_bytes=0:isolated_per_context=0:isolated_overhead=0
 // qemu-user: unguarded it dies there, of pages that were protected before they were touched
 
 #include <malloc.h>

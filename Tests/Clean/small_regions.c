@@ -1,5 +1,5 @@
 // With little address space the tables of freed pages are small: the program's pages behind them stay protected.
-// options: quarantine_bytes=0:fence_overhead=100%:fence_per_context=0
+// options: quarantine_bytes=0:isolated_overhead=100%:isolated_per_context=0
 // warning: zguard
 
 #define _GNU_SOURCE

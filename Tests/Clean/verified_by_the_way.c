@@ -1,5 +1,5 @@
 // The program verifies freed blocks through the API while other threads free and pages are being protected.
-// options: fence_overhead=100%:quarantine_bytes=8m:fence_per_context=0
+// options: isolated_overhead=100%:quarantine_bytes=8m:isolated_per_context=0
 // libs: -pthread
 
 #define _GNU_SOURCE

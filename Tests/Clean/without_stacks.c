@@ -1,5 +1,5 @@
 // No stacks are recorded: all blocks share one unknown context, and more than its first blocks are isolated.
-// options: stack_depth=0:fence_overhead=100%
+// options: stack_depth=0:isolated_overhead=100%
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@ place isolated blocks. A part is a set of faults with options:
   guard, mprotect   a share of the faults, with freed pages protected by MADV_GUARD_INSTALL, or by mprotect
   continue    a share of the faults, with on_finding=continue: the program goes on, and the later free is not a bug
   default     a share of the faults, with default options: the first block of each context is isolated
-  align8, align1   a share of the faults, with fence_align=8 and fence_align=1: the guard page is closer to the block's end
+  align8, align1   a share of the faults, with isolated_align=8 and isolated_align=1: the guard page is closer to the block's end
   windows, windows-clean   small blocks in windows: uses after free and overflows of live blocks; and correct uses
   tags, tags-continue, tags-clean   only on arm64 (--arch aarch64), and the only parts there: blocks with memory tags (profile mte)
 --slice thins this out, but keeps every use, way to make and to free a block, and size, in each mode.
@@ -91,7 +91,7 @@ def round_up(number, step):
 class Fault:
     """One fault and its expected finding. Offsets are relative to the block's start."""
 
-    fence_align = 16  # the option of the same name; set before the faults of a part are created
+    isolated_align = 16  # the option of that name; set before the faults of a part are created
     spills = False  # with on_finding=continue, the write also changes another block, which gives a further finding
 
     def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
@@ -99,7 +99,7 @@ class Fault:
         self.make, self.drop, self.alignment = make, drop, PAGE if make == "valloc" else alignment
         self.earlier = earlier
         if make in PLAIN:
-            self.alignment = self.fence_align
+            self.alignment = self.isolated_align
         # Aligned blocks of at least OWN_PAGES bytes are never moved to a page start, because the program may remap their pages.
         is_at_start = earlier % START_EVERY == START_AT and (make in PLAIN or size < OWN_PAGES)
         step = PAGE if is_at_start else min(self.alignment, PAGE)
@@ -277,8 +277,8 @@ def matrix(widths):
             if use not in ("memcmp", "memchr"):
                 for over in (1, 100):
                     faults.append(Fault("live", size, use, 0, drop=next(drops), 
-                                        count=round_up(size, Fault.fence_align) + over))
-        if size % Fault.fence_align == 0:  # otherwise a zero byte in the gap may end the string
+                                        count=round_up(size, Fault.isolated_align) + over))
+        if size % Fault.isolated_align == 0:  # otherwise a zero byte in the gap may end the string
             for use in ("strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
                 fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
                 fault.low, fault.high = size, size + PAGE - 1
@@ -611,26 +611,26 @@ def symbolicated(zguard, reports, wanted, names):
 
 
 class Part:
-    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, fence_align=16, earlier_most=5,
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, isolated_align=16, earlier_most=5,
                  earlier_bytes_most=1 << 30, faults=matrix, arch="x86_64"):
         self.faults, self.arch = faults, arch
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
-        self.fence_align = fence_align
+        self.isolated_align = isolated_align
         # Maximum numbers of blocks and bytes that the stack may have allocated before, so that the budget still allows an isolated block.
         self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
 
 PARTS = [
-    Part("fence", "profile=fence:fence_windows=off"),
-    Part("clean", "profile=fence:fence_windows=off", share=2, is_clean=True),
-    Part("guard", "profile=fence:fence_windows=off:protect=guard", share=11),
-    Part("mprotect", "profile=fence:fence_windows=off:protect=mprotect", share=5),
-    Part("continue", "profile=fence:fence_windows=off:on_finding=continue", share=7, goes_on=True),
+    Part("fence", "profile=fence:isolated_windows=off"),
+    Part("clean", "profile=fence:isolated_windows=off", share=2, is_clean=True),
+    Part("guard", "profile=fence:isolated_windows=off:protect=guard", share=11),
+    Part("mprotect", "profile=fence:isolated_windows=off:protect=mprotect", share=5),
+    Part("continue", "profile=fence:isolated_windows=off:on_finding=continue", share=7, goes_on=True),
     Part("default", "", share=5, earlier_most=1, earlier_bytes_most=PAGE),
-    Part("windows", "profile=fence:fence_windows=all", faults=in_windows),
-    Part("windows-clean", "profile=fence:fence_windows=all", share=2, is_clean=True, faults=in_windows),
-    Part("align8", "profile=fence:fence_windows=off:fence_align=8", share=7, fence_align=8),
-    Part("align1", "profile=fence:fence_windows=off:fence_align=1", share=3, fence_align=1),
+    Part("windows", "profile=fence:isolated_windows=all", faults=in_windows),
+    Part("windows-clean", "profile=fence:isolated_windows=all", share=2, is_clean=True, faults=in_windows),
+    Part("align8", "profile=fence:isolated_windows=off:isolated_align=8", share=7, isolated_align=8),
+    Part("align1", "profile=fence:isolated_windows=off:isolated_align=1", share=3, isolated_align=1),
     Part("tags", "profile=mte", faults=with_tags, arch="aarch64"),
     Part("tags-continue", "profile=mte:on_finding=continue", share=7, goes_on=True, faults=with_tags, arch="aarch64"),
     Part("tags-clean", "profile=mte", share=2, is_clean=True, faults=with_tags, arch="aarch64"),
@@ -709,7 +709,7 @@ def main():
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def faults_of(part):
-        Fault.fence_align = part.fence_align
+        Fault.isolated_align = part.isolated_align
         return [fault for fault in part.faults({int(width) for width in widths.split()})
                 if re.search(arguments.only, str(fault)) and
                 fault.earlier <= part.earlier_most and fault.earlier * fault.size <= part.earlier_bytes_most]

@@ -206,7 +206,7 @@ def check_testing(run, package):
     expect(run, "the exit status that is asked for", package("zguard-test", "--exit-code", "0", "CartTests/buysLate"), tests={"buysLate": True})
     for words, has, lacks in (
             ((), ["on_finding=continue", "quarantine_bytes=32m"], ["profile="]),
-            (("--profile", "fence"), ["profile=fence", "on_finding=continue"], ["fence_overhead", "quarantine_bytes"]),
+            (("--profile", "fence"), ["profile=fence", "on_finding=continue"], ["isolated_overhead", "quarantine_bytes"]),
             (("--profile=sample", "-o", "sample_rate=7"), ["profile=sample", "sample_rate=7"], ["quarantine_bytes"])):
         said = re.search(r"^options (.*)", package("zguard-test", "--quiet", *words, "saysOptions").stdout, re.M)
         said = said[1] if said else "nothing"

@@ -67,6 +67,9 @@ def documents_name_what_exists():
              for name in re.findall(r"^  ([a-z]+)", overview, re.M)}
     assert "run" in flags and "--profile" in flags["run"], overview
     options = {option["name"]: option for option in json.loads(run(ZGUARD, "options", "--json").stdout)}
+    aliases = re.findall(r"\bX\((fence_\w+), (\w+)\)", (ROOT / "Sources/CZombie/include/zg_options.h").read_text())
+    assert aliases and not {alias for alias, _ in aliases} & options.keys() and {name for _, name in aliases} <= options.keys(), aliases
+    former = {alias: options[name] for alias, name in aliases}
     problems, seen = [], 0
     for path, text in sources("*.md", "docs/**/*.md", "Sources/*/*.md", "Sources/*/*.docc/*.md", "Examples/**/*.md"):
         for command, rest in commands_in(text):
@@ -81,7 +84,9 @@ def documents_name_what_exists():
                          if name not in options["profile"]["choices"]]
         given = re.findall(r'(?:-o |ZGUARD_OPTIONS="?|`)((?:[a-z_]+=[\w%|.]+:?)+)', text)
         for name, value in (pair.split("=", 1) for pairs in given for pair in pairs.strip(":").split(":")):
-            if name not in options:
+            if path.name == "CHANGELOG.md" and name in former:
+                assert set(value.split("|")) <= set(former[name].get("choices", [value])), f"{path}: {name}={value}"
+            elif name not in options:
                 problems += [f"{path}: option {name}"] if "_" in name else []
             elif (choices := options[name].get("choices")) and not set(value.split("|")) <= set(choices):
                 problems.append(f"{path}: {name}={value}")
@@ -99,7 +104,7 @@ def documents_name_what_exists():
 
 
 def completions_are_complete():
-    options = json.loads(run(ZGUARD, "options", "--json").stdout)
+    options = [option for option in json.loads(run(ZGUARD, "options", "--json").stdout) if option["shown"]]
     words = set(re.findall(r"^  ([a-z]+)", run(ZGUARD, "help").stdout, re.M))
     words |= {option["name"] for option in options} | {choice for option in options for choice in option.get("choices", [])}
     assert len(words) > 40, words
@@ -442,7 +447,7 @@ int main(void) { char *p = make(); free(p); ((volatile char *)p)[40] = 1; write(
     assert built.returncode == 0, built.stderr
     child = subprocess.Popen([work / "late"], stdout=subprocess.PIPE,
                              env={**os.environ, "LD_PRELOAD": str(ROOT / "build/lib/libzguard.so"),
-                                  "ZGUARD_OPTIONS": "fence_per_context=0"})
+                                  "ZGUARD_OPTIONS": "isolated_per_context=0"})
     try:
         child.stdout.read(1)
         result = run(ZGUARD, "check", child.pid)

@@ -17,7 +17,7 @@ from Support.checks import run_tests  # noqa: E402
 from Support.environment import LIBRARY, ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 60
-ALL_BLOCKS = 65535  # maximum of fence_per_context
+ALL_BLOCKS = 65535  # maximum of isolated_per_context
 
 # usage: blocks STACKS BLOCKS [END [CHILDREN]]: allocates BLOCKS blocks from each of STACKS stacks (at most 65,536), then ends as END says.
 # Each child does the same, and ends the same way; the parent waits for each. END spawn: the program is executed once more, with END exit.
@@ -126,17 +126,17 @@ def closing(result):
 
 
 def shares_are_counted(work):
-    assert closing(work.run(10, 100, flags=options(fence_per_context=ALL_BLOCKS))) == ("no findings", 100, 100, None)
-    found = work.coverage(10, 100, flags=options(fence_per_context=ALL_BLOCKS))
+    assert closing(work.run(10, 100, flags=options(isolated_per_context=ALL_BLOCKS))) == ("no findings", 100, 100, None)
+    found = work.coverage(10, 100, flags=options(isolated_per_context=ALL_BLOCKS))
     assert (found["blocks"], found["blocks_watched"], found["stacks"], found["stacks_watched"]) == (1000, 1000, 10, 10), found
     assert found["reason"] is None, found
-    found = work.coverage(10, 100, flags=options(fence_overhead="100%", fence_windows="off"))
+    found = work.coverage(10, 100, flags=options(isolated_overhead="100%", isolated_windows="off"))
     assert (found["blocks"], found["stacks"], found["stacks_watched"]) == (1000, 10, 10) and 10 <= found["blocks_watched"] < 1000, found
     assert found["stacks_percent"] == 100 and found["blocks_percent"] < 100 and found["reason"] == "fence_per_context", found
     # Statistics are reported even if other processes cannot see the statistics page.
-    assert work.coverage(10, 100, flags=options(stats=0, fence_per_context=ALL_BLOCKS))["blocks_watched"] == 1000
-    _, blocks, stacks, reason = closing(work.run(10, 100, flags=options(fence_per_context=0)))
-    assert (blocks, stacks) == (0, 0) and reason.startswith("fence_per_context"), (blocks, stacks, reason)
+    assert work.coverage(10, 100, flags=options(stats=0, isolated_per_context=ALL_BLOCKS))["blocks_watched"] == 1000
+    _, blocks, stacks, reason = closing(work.run(10, 100, flags=options(isolated_per_context=0)))
+    assert (blocks, stacks) == (0, 0) and reason.startswith("isolated_per_context is 0"), (blocks, stacks, reason)
     assert work.zguard("run", "true").stderr == "==zguard== no findings; no block was allocated\n"
 
 
@@ -144,7 +144,7 @@ def processes_are_added_up(work):
     # Threads update the counters in batches; the last batch is lost if a process ends without exit handlers.
     for end in "exit", "_exit", "kill", "abort", "fault", "exec", "spawn":
         expected = 4 * 3 * 1000 + (3 * 3 * 5 if end == "spawn" else 0)
-        found = work.coverage(3, 1000, end, 3, flags=options(fence_per_context=ALL_BLOCKS, handle_signals=0))
+        found = work.coverage(3, 1000, end, 3, flags=options(isolated_per_context=ALL_BLOCKS, handle_signals=0))
         lost = 0 if end in ("exit", "spawn") else 3 * 200
         assert expected - lost <= found["blocks"] <= expected and found["blocks_percent"] == 100, (end, found)
         # Children continue with the parent's stacks, which count as new stacks in each child.
@@ -156,23 +156,23 @@ def processes_are_added_up(work):
 
 def an_end_by_a_signal_is_said_too(work):
     for end, status in ("kill", 137), ("abort", 134):
-        assert closing(work.run(5, 5, end, flags=options(fence_per_context=ALL_BLOCKS), status=status)) == ("no findings", 100, 100, None)
+        assert closing(work.run(5, 5, end, flags=options(isolated_per_context=ALL_BLOCKS), status=status)) == ("no findings", 100, 100, None)
     # A program executes another program: both are counted.
-    assert closing(work.run(5, 5, "exec", flags=options(fence_per_context=ALL_BLOCKS)))[1:3] == (100, 100)
+    assert closing(work.run(5, 5, "exec", flags=options(isolated_per_context=ALL_BLOCKS)))[1:3] == (100, 100)
 
 
 def reasons_are_told(work):
     for name, given, arguments in (
-            ("fence_bytes", {"fence_bytes": "4k", "fence_overhead": "100%"}, (1000, 1)),
-            ("mappings", {"mappings": 64, "protect": "mprotect", "fence_overhead": "100%"}, (1000, 1)),
+            ("fence_bytes", {"isolated_bytes": "4k", "isolated_overhead": "100%"}, (1000, 1)),
+            ("mappings", {"mappings": 64, "protect": "mprotect", "isolated_overhead": "100%"}, (1000, 1)),
             ("sample_rate", {"sample_rate": 100}, (100, 1000)),
-            ("overhead", {"overhead": "0.1%", "fence_overhead": "100%", "fence_bytes": "1g"}, (200, 20_000))):
+            ("overhead", {"overhead": "0.1%", "isolated_overhead": "100%", "isolated_bytes": "1g"}, (200, 20_000))):
         found = work.coverage(*arguments, flags=options(**given))
         assert found["reason"] == name, (name, found)
         timed = name != "sample_rate"
         assert (isinstance(found["reason_ms"], int) and found["reason_ms"] < TIMEOUT_SECONDS * 1000) == timed, found
         _, blocks, stacks, reason = closing(work.run(*arguments, flags=options(**given)))
-        assert name in reason and bool(re.search(r" at [\d.]+ s$", reason)) == timed and blocks < 100, (name, reason)
+        assert name.replace("fence_", "isolated_") in reason and bool(re.search(r" at [\d.]+ s$", reason)) == timed and blocks < 100, (name, reason)
     # Blocks served by libc's allocator (bypass) count too.
     found = work.coverage(100, 1000, flags=options(sample_rate=100))
     assert 95_000 <= found["blocks"] <= 100_000 and 0 < found["blocks_watched"] < 5000 and found["stacks_percent"] < 5, found
@@ -191,7 +191,7 @@ def findings_say_it_too(work):
 def required_share(work):
     for value in "100%", "100", "61.5%", "0":
         assert closing(work.run(10, 1, flags=["--require-coverage", value])), value
-    less = options(fence_bytes="4k")
+    less = options(isolated_bytes="4k")
     out = work.run(1000, 1, flags=["--require-coverage=90%", *less], status=98)
     assert re.fullmatch(r"zguard: error: [\d.]+ % of the allocation stacks were watched; '--require-coverage' asks for 90 %",
                         out.stderr.splitlines()[-1]) and LINE.match(out.stderr.splitlines()[0]), out.stderr
@@ -247,7 +247,7 @@ def programs_without_their_environment(work):
 
 def running_processes(work):
     process = subprocess.Popen([work.program, "10", "1000", "wait"], stdin=subprocess.PIPE,
-                               env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"fence_per_context={ALL_BLOCKS}"))
+                               env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"isolated_per_context={ALL_BLOCKS}"))
 
     def allocated():
         said = json.loads(work.zguard("stats", "--json").stdout)["processes"]
@@ -297,14 +297,14 @@ def memory_tags_are_not_there(work):
         return
     # The warning is printed once for all processes of a run; the coverage is that of profile guard.
     warning = "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here"
-    everything = options(fence_overhead="100%", fence_windows="off")
+    everything = options(isolated_overhead="100%", isolated_windows="off")
     for arguments in (10, 100), (3, 10, "spawn", 3), (3, 10, "exec", 3):
         said = work.run(*arguments, flags=["--profile", "mte", *everything]).stderr.splitlines()
         assert said[:-1] == [warning], said
     plain, tagged = (work.coverage(10, 100, flags=["--profile", name, *everything]) for name in ("guard", "mte"))
     assert plain == tagged and tagged["blocks_watched"] >= 10, (plain, tagged)
     # Options given besides the profile apply.
-    assert work.coverage(10, 100, flags=["--profile", "mte", *options(fence_per_context=ALL_BLOCKS)])["blocks_watched"] == 1000
+    assert work.coverage(10, 100, flags=["--profile", "mte", *options(isolated_per_context=ALL_BLOCKS)])["blocks_watched"] == 1000
     result = subprocess.run([work.program, "10", "100"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS,
                             env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS="profile=mte"))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", warning + "\n"), result

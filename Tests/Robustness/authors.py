@@ -265,7 +265,7 @@ def processes(work):
     """)
     subprocess.run(["gcc", "-g", "-O1", "-w", "-fno-optimize-sibling-calls", source, "-o", program], check=True)
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/", user=NOBODY, group=NOBODY, extra_groups=[],
-                               env=scrubbed(LD_PRELOAD=str(work.library), ZGUARD_OPTIONS="fence_per_context=0:verify_at_exit=0"))
+                               env=scrubbed(LD_PRELOAD=str(work.library), ZGUARD_OPTIONS="isolated_per_context=0:verify_at_exit=0"))
     try:
         address = process.stdout.readline().strip()
         shown = [work.run("history", process.pid, address), *(work.run("check", "--format", form, process.pid) for form in ("text", "html"))]

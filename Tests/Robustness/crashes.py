@@ -54,7 +54,7 @@ def chosen(seed, number):
     """Returns case `number`: arguments for the program, and how to run it."""
     chance = random.Random(f"{seed}-{number}")
     case = {"number": number, "seed": chance.randrange(1 << 31), "to": chance.choice(["file", "file", "file", "terminal"]),
-            "options": chance.choice(["", "", "profile=fence", "protect=mprotect", "fence_per_context=0", "stack_depth=0"])}
+            "options": chance.choice(["", "", "profile=fence", "protect=mprotect", "isolated_per_context=0", "stack_depth=0"])}
     kind = chance.random()
     if kind < 0.35:
         case |= {"program": "storm", "what": chance.choice(["sent", "page", "heap", "code", "scribble", "trace", "trace", "touch"]),
@@ -225,7 +225,7 @@ class Crashes:
         if kind:
             # The runtime may restore the contents or make the pages accessible, so the program continues. Likewise nothing faults if the
             # kernel refused to protect the pages.
-            if goes_on or "fence_per_context=0" in case["options"] or case["short"] in ("memory", "data"):
+            if goes_on or "isolated_per_context=0" in case["options"] or case["short"] in ("memory", "data"):
                 allowed |= {0, -signal.SIGSEGV, 20 + signal.SIGSEGV}
             if case["where"] == "all":
                 # All other threads find the block freed already.
@@ -271,7 +271,7 @@ class Crashes:
             return False
         if case["short"] in ("memory", "data") and FREED[case["what"]][1] == "wild":
             return False
-        return "fence_per_context=0" not in case["options"] or case["what"] in ("free-twice", "free-inside", "freed-large", "freed-pointer")
+        return "isolated_per_context=0" not in case["options"] or case["what"] in ("free-twice", "free-inside", "freed-large", "freed-pointer")
 
     def judge_storm(self, case, result, found, problems):
         what = case["what"]

@@ -192,14 +192,14 @@ class Scenario:
 
 GOES_ON = "on_finding=continue:error_text=headline"
 SCENARIOS = [
-    Scenario("plain", ["program", "clean"], "quarantine_bytes=262144:fence_overhead=100%"),
+    Scenario("plain", ["program", "clean"], "quarantine_bytes=262144:isolated_overhead=100%"),
     Scenario("bugs", ["program", "bugs"], GOES_ON, findings=12),
     Scenario("bugs-text", ["program", "bugs"], "on_finding=continue:report_path=", 0.3, findings=12),
     Scenario("fence", ["program", "bugs"], GOES_ON + ":profile=fence", 0.4, findings=12),
-    Scenario("mappings", ["program", "clean"], "protect=mprotect:quarantine_bytes=65536:fence_overhead=100%:fill_new=1", 0.3),
+    Scenario("mappings", ["program", "clean"], "protect=mprotect:quarantine_bytes=65536:isolated_overhead=100%:fill_new=1", 0.3),
     Scenario("pressure", ["program", "bugs"],
              "quarantine_bytes=16777216:pressure_thread_bytes=0:verify_at_exit=1:retired_bytes=1048576:on_finding=continue:"
-             "fence_bytes=1048576", 0.4, findings=12),
+             "isolated_bytes=1048576", 0.4, findings=12),
     Scenario("sample", ["program", "clean"], "profile=sample:sample_rate=20:sample_seed=3", 0.3),
     Scenario("overhead", ["program", "clean"], "overhead=5%", 0.3),
     Scenario("swift", ["zombie"], GOES_ON, 0.3, findings=1, may_die=True),

@@ -196,7 +196,7 @@ def hostile_core(work):
     """A core file whose paths of program, library and libc were replaced by chosen ones."""
     program = work.path / "a program with a name that is long enough for all those paths that stand in its place"
     shutil.copy(Work.programs / "twice", program)
-    process = work.waiting("fence_per_context=0", program)
+    process = work.waiting("isolated_per_context=0", program)
     try:
         address = process.stdout.readline().decode().strip()
         written = subprocess.run(["gdb", "-nx", "-batch", "-p", str(process.pid), "-ex", f"generate-core-file {work.path}/core"], capture_output=True,
@@ -299,7 +299,7 @@ def calls_as_listed(work):
     """Nothing is called that docs/SYSTEM-CALLS.md does not list: at the start, and while a program does nothing but allocate."""
     listed = listed_calls()
     plain, of_libc = traced_calls(work, None)
-    for options in ("", "profile=fence", "profile=sample", "overhead=5%", "pressure_thread_bytes=1m:fence_overhead=100%"):
+    for options in ("", "profile=fence", "profile=sample", "overhead=5%", "pressure_thread_bytes=1m:isolated_overhead=100%"):
         for words in ((), ("threads",)):
             start, running = traced_calls(work, options, *words)
             # libc creates the memory pressure thread; the program makes the other threads and the child.

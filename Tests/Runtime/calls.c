@@ -1,6 +1,6 @@
 // Buffers of system calls: what the runtime records before the call, and when it reports a finding.
 // link: runtime
-// options: on_finding=continue:fence_per_context=0
+// options: on_finding=continue:isolated_per_context=0
 // warning: ==zguard==
 
 #include "entry/calls.h"

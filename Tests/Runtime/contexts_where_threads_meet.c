@@ -1,6 +1,6 @@
 // Threads allocate in the same new contexts at the same time: each is counted once, and counted once as isolated.
 // link: runtime
-// options: fence_overhead=100%:fence_windows=off
+// options: isolated_overhead=100%:isolated_windows=off
 
 #include <pthread.h>
 

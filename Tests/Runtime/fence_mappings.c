@@ -1,7 +1,7 @@
 // When mappings for the contents of freed blocks run out, new isolated blocks take the oldest freed blocks' pages.
 // qemu-user: /proc/self/maps shows the emulator's mappings, not the kernel's
 // link: runtime
-// also: protect=mprotect:fence_windows=off retired_bytes=1m protect=mprotect:retired_bytes=1m
+// also: protect=mprotect:isolated_windows=off retired_bytes=1m protect=mprotect:retired_bytes=1m
 // options: profile=fence:on_finding=continue:mappings=1000
 
 #include "check.h"

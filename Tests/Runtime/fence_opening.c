@@ -1,6 +1,6 @@
 // on_finding=continue: the runtime's pages become accessible for the faulting instruction, the program's own never do.
 // link: runtime
-// options: profile=fence:on_finding=continue:fence_overhead=100%
+// options: profile=fence:on_finding=continue:isolated_overhead=100%
 
 #include <errno.h>
 #include <string.h>

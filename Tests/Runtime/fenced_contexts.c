@@ -1,6 +1,6 @@
 // The first blocks of each context are isolated, and few later ones; each test gets a full budget. No windows.
 // link: runtime
-// options: fence_overhead=100%:fence_windows=off
+// options: isolated_overhead=100%:isolated_windows=off
 
 #include "include/zg_api.h"
 
@@ -18,7 +18,7 @@ static bool is_fenced(const char *block) {
 }
 
 static void check_context(char *(*make)(void)) {
-    uint64_t fenced = 0, later = 0, count = zg_config.fence_per_context;
+    uint64_t fenced = 0, later = 0, count = zg_config.isolated_per_context;
     for (uint64_t i = 0; i < count + LATER; i++) {
         char *block = make();
         *(i < count ? &fenced : &later) += is_fenced(block);
@@ -30,7 +30,7 @@ static void check_context(char *(*make)(void)) {
 
 int main(void) {
     zg_runtime_start();
-    CHECK(zg_config.fence_per_context > 1 && zg_config.fence_per_context < 100, "a few of each context");
+    CHECK(zg_config.isolated_per_context > 1 && zg_config.isolated_per_context < 100, "a few of each context");
     for (int test = 0; test < 4; test++) {
         if (test) zg_api_own()->begin_test();
         check_context(made_here);

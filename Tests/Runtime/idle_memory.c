@@ -345,7 +345,7 @@ int main(int argc, char **argv) {
         check_mode("keep_some", ways[i]);
     }
     // With windows, the resident size counts a page once for each block that is mapped to it.
-    check_mode("change_sizes_in_threads", "fence_windows=off");
+    check_mode("change_sizes_in_threads", "isolated_windows=off");
     check_mode("touch_little", "");
     check_mode("repeat_large", "");
     check_mode("repeat_large", "retired_bytes=64M");

@@ -1,6 +1,6 @@
 // Long-lived blocks lie apart from short-lived ones, so that fewer windows are kept by a single block.
 // link: runtime
-// options: profile=fence:fence_windows=all
+// options: profile=fence:isolated_windows=all
 
 #include "check.h"
 #include "heap_calls.h"

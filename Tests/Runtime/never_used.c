@@ -1,6 +1,6 @@
 // A slot that was never allocated keeps no record of a block, even when it is retired with freed neighbors.
 // link: runtime
-// options: fence_per_context=0:report_path=/dev/null
+// options: isolated_per_context=0:report_path=/dev/null
 
 #include <pthread.h>
 

@@ -89,10 +89,19 @@ static const struct row rows[] = {
     {"dealloc_mismatch=all", 1, 0, IS(dealloc_mismatch), 2},
     {"profile=guard", 1, 0, IS(profile), 0},
     {"profile=nothing", 0, 0, IS(profile), 0},
-    {"profile=fence", 1, 0, IS(fence_per_context), ZG_FENCE_ALL},
-    {"fence_per_context=2:profile=fence", 1, 0, IS(fence_per_context), 2},
-    {"profile=fence:profile=guard", 1, 0, IS(fence_per_context), DEFAULT},
-    {"profile=fence:profile=sample", 1, 0, IS(fence_overhead), DEFAULT},
+    {"profile=fence", 1, 0, IS(isolated_per_context), ZG_FENCE_ALL},
+    {"isolated_per_context=2:profile=fence", 1, 0, IS(isolated_per_context), 2},
+    {"profile=fence:profile=guard", 1, 0, IS(isolated_per_context), DEFAULT},
+    {"fence_per_context=2", 1, 0, IS(isolated_per_context), 2},
+    {"fence_per_context=2:isolated_per_context=3", 1, 0, IS(isolated_per_context), 3},
+    {"isolated_per_context=2:fence_per_context=3", 1, 0, IS(isolated_per_context), 3},
+    {"fence_per_context=2:profile=fence", 1, 0, IS(isolated_per_context), 2},
+    {"fence_per_context=65536", 0, 0, IS(isolated_per_context), DEFAULT},
+    {"fence_bytes=1k", 1, 0, IS(isolated_bytes), 1024},
+    {"fence_overhead=2.5%", 1, 0, IS(isolated_overhead), 25},
+    {"fence_windows=all", 1, 0, IS(isolated_windows), zg_isolated_windows_all},
+    {"fence_align=1", 1, 0, IS(isolated_align), zg_isolated_align_1},
+    {"profile=fence:profile=sample", 1, 0, IS(isolated_overhead), DEFAULT},
     {"profile=sample", 1, 0, IS(sample_rate), 10000},
     {"sample_rate=7:profile=sample", 1, 0, IS(sample_rate), 7},
     {"profile=fence:stack_depth=5", 1, 0, IS(stack_depth), 5},
@@ -118,9 +127,15 @@ static const struct row rows[] = {
 static const struct {
     const char *given, *nearest;
 } nearest[] = {
-    {"stack_deph=1", "stack_depth"}, {"quarantine_byte=1", "quarantine_bytes"}, {"fil_new=1", "fill_new"},
-    {"statss=1", "stats"},           {"reportpath=/x", "report_path"},          {"on-finding=abort", "on_finding"},
-    {"zzzzzzzzzzzz=1", ""},          {"completely_different_thing=1", ""},
+    {"stack_deph=1", "stack_depth"},
+    {"quarantine_byte=1", "quarantine_bytes"},
+    {"fil_new=1", "fill_new"},
+    {"statss=1", "stats"},
+    {"reportpath=/x", "report_path"},
+    {"on-finding=abort", "on_finding"},
+    {"fence_byte=1", "isolated_bytes"},
+    {"zzzzzzzzzzzz=1", ""},
+    {"completely_different_thing=1", ""},
 };
 
 static void check_options(void) {
@@ -148,6 +163,8 @@ static void check_options(void) {
     for (int i = 0; i < zg_option_count; i++) {
         const struct zg_option_info *info = &zg_option_table[i];
         CHECK(info->name[0] && info->text[0], "an option has a name and a text");
+        CHECK(!i || info->group == info[-1].group || info->group == info[-1].group + 1,
+              "a group's options are together");
         if (info->kind != zg_option_number && info->kind != zg_option_bytes) continue;
         CHECK(info->initial >= info->least && info->initial <= info->most, info->name);
         const int64_t values[] = {info->least, info->most, info->most + 1};
@@ -158,7 +175,11 @@ static void check_options(void) {
             CHECK_EQUAL(zg_options_parse(&options, text, note, &seen), j < 2, text);
         }
     }
-    // Names and values longer than any of the parser's buffers.
+    // A former name sets the same option, and is not the name of another one.
+    for (int i = 0; i < zg_option_alias_count; i++)
+        for (int j = 0; j < zg_option_count; j++)
+            CHECK(strcmp(zg_option_aliases[i].name, zg_option_table[j].name) != 0, zg_option_aliases[i].name);
+    // Names and values longer than any buffer.
     char *text = malloc(5000);
     struct seen seen = {0};
     memset(text, 'n', 4000);

@@ -34,7 +34,7 @@ static uint64_t spend(enum zg_page_use use, bool ample) {
     return spent_ns - before;
 }
 
-static uint64_t share_of(uint64_t ns) { return ns / 1000 * zg_config.fence_overhead; }
+static uint64_t share_of(uint64_t ns) { return ns / 1000 * zg_config.isolated_overhead; }
 
 static void check_start(void) {
     uint64_t later = spend(zg_page_later, false), next = spend(zg_page_next, false),
@@ -135,12 +135,12 @@ static void check_child(void) {
 }
 
 static void check_no_limit(void) {
-    zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
+    zg_config.isolated_overhead = ZG_NO_LIMIT_PERCENT;
     CHECK(zg_page_time_allows(zg_page_retire, true) && zg_page_time_allows(zg_page_later, true), "100 % is no limit");
 }
 
 int main(void) {
-    zg_config.fence_overhead = 30;
+    zg_config.isolated_overhead = 30;
     check_start();
     check_new_stacks();
     check_left_over();

@@ -535,7 +535,7 @@ static void remove_tree(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "quarantine_bytes=16777216:fence_per_context=0:pressure_thread=0:report_path=/dev/null",
+    setenv("ZGUARD_OPTIONS", "quarantine_bytes=16777216:isolated_per_context=0:pressure_thread=0:report_path=/dev/null",
            1);
     check_numbers();
     check_fields();

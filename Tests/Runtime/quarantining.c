@@ -100,9 +100,9 @@ int __wrap_zg_os_retire(void *start, uint64_t bytes) {
 }
 static void check_order(void) {
     unsigned char *large = heap_allocate(300000, 16, false);
-    uint32_t overhead = zg_config.fence_overhead;
+    uint32_t overhead = zg_config.isolated_overhead;
     zg_config.on_finding = zg_on_finding_abort; // with `continue` the pages stay accessible
-    zg_config.fence_overhead = ZG_NO_LIMIT_PERCENT;
+    zg_config.isolated_overhead = ZG_NO_LIMIT_PERCENT;
     leaving = large;
     memset(large, 1, 300000);
     heap_free(large);
@@ -111,7 +111,7 @@ static void check_order(void) {
     CHECK_EQUAL(heap_state_of(large), zg_state_retired, "its pages leave for good");
     CHECK_EQUAL(state_meanwhile, zg_state_held, "and nobody compares its contents from then on");
     zg_config.on_finding = zg_on_finding_continue;
-    zg_config.fence_overhead = overhead;
+    zg_config.isolated_overhead = overhead;
 }
 
 static void check_fill(void) {
@@ -201,7 +201,7 @@ static void check_concurrent(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:fence_per_context=0", 1);
+    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:isolated_per_context=0", 1);
     zg_runtime_start();
     if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     check_cap();

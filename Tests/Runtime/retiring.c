@@ -516,7 +516,7 @@ static int count_fenced(char *(*make)(void), int count) {
 
 static void check_bytes(void) {
     int most = (1 << 20) / PAGE, first = count_fenced(make_here, ASKED);
-    CHECK(first <= most, "no more blocks in use have pages of their own than fence_bytes allows");
+    CHECK(first <= most, "no more blocks in use have pages of their own than isolated_bytes allows");
     CHECK(first > most / 2, "but as many as that");
     CHECK(count_fenced(make_there, ASKED) > most / 2, "and again when those are dead");
 }
@@ -562,16 +562,16 @@ static const struct mode {
     {"threads-mprotect", "profile=fence:protect=mprotect", "", check_threads},
     {"locked", "profile=fence", "", check_locked},
     {"locked-mprotect", "profile=fence:protect=mprotect", "", check_locked},
-    {"bytes", "profile=fence:fence_bytes=1m", "", check_bytes},
-    {"first-ones", "fence_per_context=3:fence_overhead=100%", "", check_first_ones},
-    {"none", "fence_per_context=0", "", check_none},
+    {"bytes", "profile=fence:isolated_bytes=1m", "", check_bytes},
+    {"first-ones", "isolated_per_context=3:isolated_overhead=100%", "", check_first_ones},
+    {"none", "isolated_per_context=0", "", check_none},
 };
 
 static const struct mode *entered;
 
 static void enter(void) {
     char options[256];
-    snprintf(options, sizeof options, "%s:fence_windows=off:report_path=/dev/null", entered->options);
+    snprintf(options, sizeof options, "%s:isolated_windows=off:report_path=/dev/null", entered->options);
     setenv("ZGUARD_OPTIONS", options, 1);
     setenv("ZG_TEST_MAPPINGS", entered->mappings, 1);
 }

@@ -24,12 +24,12 @@ from Support.environment import RUNTIME, TESTS, scrubbed  # noqa: E402
 
 OPTIONS = [
     ("default", ""),
-    ("retiring", "fence_overhead=100%:retired_bytes=1M"),
-    ("small quarantine", "quarantine_bytes=64K:fence_per_context=0"),
+    ("retiring", "isolated_overhead=100%:retired_bytes=1M"),
+    ("small quarantine", "quarantine_bytes=64K:isolated_per_context=0"),
     ("no quarantine", "quarantine_bytes=0"),
-    ("fence", "profile=fence:fence_bytes=64M:retired_bytes=16M"),
+    ("fence", "profile=fence:isolated_bytes=64M:retired_bytes=16M"),
     ("continue", "on_finding=continue"),
-    ("mappings", "protect=mprotect:fence_overhead=100%:retired_bytes=4M"),
+    ("mappings", "protect=mprotect:isolated_overhead=100%:retired_bytes=4M"),
 ]
 # Options that turn off stacks, signal handlers and the maintenance thread (see threads.c).
 ALWAYS = "stack_depth=0:handle_signals=0:pressure_thread=0:report_path=/dev/null"

@@ -377,9 +377,9 @@ static void check_group(int version) {
         printf("skipped: no control group of version %d can be made\n", version);
         return;
     }
-    setenv("ZGUARD_OPTIONS", "quarantine_bytes=1073741824:fence_per_context=0", 1);
+    setenv("ZGUARD_OPTIONS", "quarantine_bytes=1073741824:isolated_per_context=0", 1);
     CHECK_EQUAL(life_run_self("churn", enter_group), 0, "128 MiB for a quarantine of 1 GiB");
-    setenv("ZGUARD_OPTIONS", "quarantine_bytes=1073741824:fence_per_context=0:pressure_thread=0", 1);
+    setenv("ZGUARD_OPTIONS", "quarantine_bytes=1073741824:isolated_per_context=0:pressure_thread=0", 1);
     CHECK_EQUAL(life_run_self("churn", enter_group), 0, "without a thread, too");
     CHECK_EQUAL(life_run_self("small", enter_group), 0, "in small blocks");
     setenv("ZGUARD_OPTIONS", "profile=fence", 1);
@@ -421,8 +421,8 @@ int main(int count, char **words) {
             if (strcmp(words[1], modes[i].name) == 0) return modes[i].run();
         return 76;
     }
-#define PLAIN "fence_per_context=0"
-#define LARGE "fence_per_context=0:quarantine_bytes=1073741824"
+#define PLAIN "isolated_per_context=0"
+#define LARGE "isolated_per_context=0:quarantine_bytes=1073741824"
     check_mode("idle", "", NULL, "an idle process gives memory back");
     check_mode("idle", PLAIN, NULL, "without fences, too");
     check_mode("threadless", PLAIN ":pressure_thread=0", NULL, "pressure_thread=0: no thread");

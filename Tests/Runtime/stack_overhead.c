@@ -1,6 +1,6 @@
 // Captures over the stack_overhead budget are shortened in steps, equal stacks stay equal, and 100% never shortens.
 // preload
-// options: stack_overhead=0%:stack_bytes=4g:fence_per_context=0
+// options: stack_overhead=0%:stack_bytes=4g:isolated_per_context=0
 
 #include <dlfcn.h>
 #include <spawn.h>
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
 
     pid_t child;
     int status = -1;
-    setenv("ZGUARD_OPTIONS", "stack_overhead=100%:stack_bytes=4g:fence_per_context=0", 1);
+    setenv("ZGUARD_OPTIONS", "stack_overhead=100%:stack_bytes=4g:isolated_per_context=0", 1);
     char *words[] = {argv[0], (char *)"unlimited", NULL};
     if (CHECK(posix_spawn(&child, "/proc/self/exe", NULL, NULL, words, environ) == 0, "a process without a limit"))
         waitpid(child, &status, 0);

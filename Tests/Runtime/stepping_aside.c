@@ -1,6 +1,6 @@
 // A thread in bypass allocates from libc, uncounted; heap blocks that it frees are freed as always.
 // link: runtime
-// options: fence_per_context=0:on_finding=continue
+// options: isolated_per_context=0:on_finding=continue
 // warning: ==zguard==
 
 #include "include/zg_api.h"

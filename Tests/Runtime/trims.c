@@ -1,8 +1,8 @@
 // Trimming again and again: memory that was given back and not used since is not given back a second time.
 // qemu-user: confirms that memory was given back, but keeps it
 // link: runtime
-// also: protect=mprotect:fence_windows=off
-// options: fence_per_context=0:report_path=/dev/null
+// also: protect=mprotect:isolated_windows=off
+// options: isolated_per_context=0:report_path=/dev/null
 
 #include "check.h"
 #include "heap_calls.h"

@@ -1,6 +1,6 @@
 // Without memory tagging, profile mte is profile guard, and the statistics say so; with it, they count tagged blocks.
 // link: runtime
-// options: profile=mte:fence_per_context=0
+// options: profile=mte:isolated_per_context=0
 // warning: no memory tagging
 
 #include "blocks/tags.h"

@@ -1,6 +1,6 @@
 // Captured stacks equal libunwind's, and every capture from a cache equals a walk from scratch.
 // link: runtime
-// options: fence_per_context=0:stack_bytes=1g:stack_overhead=100%
+// options: isolated_per_context=0:stack_bytes=1g:stack_overhead=100%
 // with: unwind_frames.cpp
 // libs: -lunwind -lstdc++ -lm
 // timeout: 60

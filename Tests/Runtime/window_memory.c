@@ -1,6 +1,6 @@
 // Only some blocks lie in windows: few additional private pages, few resident pages of old windows, contents kept.
 // preload
-// options: fence_overhead=100
+// options: isolated_overhead=100
 // timeout: 120
 
 #include <stdbool.h>

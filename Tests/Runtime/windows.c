@@ -2,7 +2,7 @@
 // qemu-user: /proc/self/maps shows the emulator's mappings, and a vfork is a fork
 // slow
 // preload
-// options: profile=fence:fence_windows=all
+// options: profile=fence:isolated_windows=all
 // timeout: 300
 
 #include <errno.h>
@@ -244,7 +244,7 @@ static char report[64];
 
 static void report_to_file(void) {
     char options[128];
-    snprintf(options, sizeof options, "profile=fence:fence_windows=all:report_path=%s", report);
+    snprintf(options, sizeof options, "profile=fence:isolated_windows=all:report_path=%s", report);
     setenv("ZGUARD_OPTIONS", options, 1);
     freopen("/dev/null", "w", stderr);
 }

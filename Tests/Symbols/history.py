@@ -225,7 +225,7 @@ def violations(value, schema, root, path="$"):
 
 
 ADDRESS = "0x[0-9a-f]+"
-WINDOWS = "profile=fence:fence_windows=all"
+WINDOWS = "profile=fence:isolated_windows=all"
 LIVE = dict(what="block", state="live", free="", alloc="^make_block$", allocated_with="malloc", alloc_thread=1)
 DEAD = dict(what="block", free="^drop_block$", alloc="^make_block$", allocated_with="malloc", alloc_thread=1)
 
@@ -332,7 +332,7 @@ def expect_shapes(name, origin, at, **more):
 
 
 def check_processes(folder):
-    with waiting(PROGRAMS / "blocks", "fence_per_context=0") as (process, at):
+    with waiting(PROGRAMS / "blocks", "isolated_per_context=0") as (process, at):
         expect_blocks("slots", process.pid, at, fenced=False)
         expect_elsewhere("process", process.pid, at)
         decimal = history(process.pid, str(at["live"]))
@@ -342,20 +342,20 @@ def check_processes(folder):
         state = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         check("a stopped process stays stopped", state == "T", state)
         os.kill(process.pid, signal.SIGCONT)
-    with waiting(PROGRAMS / "blocks", "profile=fence:fence_windows=off") as (process, at):
+    with waiting(PROGRAMS / "blocks", "profile=fence:isolated_windows=off") as (process, at):
         expect_blocks("fenced", process.pid, at, fenced=True)
     with waiting(PROGRAMS / "blocks", WINDOWS) as (process, at):
         expect_blocks("windows", process.pid, at, fenced=True, windows=True)
-    for options in ("fence_per_context=0", "profile=fence:fence_windows=off", WINDOWS):
+    for options in ("isolated_per_context=0", "profile=fence:isolated_windows=off", WINDOWS):
         with waiting(PROGRAMS / "objects", options) as (process, at):
-            said = expect_objects(options, process.pid, at, fenced=options != "fence_per_context=0")
+            said = expect_objects(options, process.pid, at, fenced=options != "isolated_per_context=0")
             if said:
                 died = said.get("block", {}).get("free_time_ns", 0)
                 check(f"{options}: time of death", abs(time.time() - died / 1e9) < SECONDS, f"{died} at {time.time()}")
         with waiting(PROGRAMS / "shapes", options) as (process, at):
             expect_shapes(options, process.pid, at)
     check_writes(WINDOWS)
-    with waiting(PROGRAMS / "objects", "zombies=0:fence_per_context=0") as (process, at):
+    with waiting(PROGRAMS / "objects", "zombies=0:isolated_per_context=0") as (process, at):
         expect("zombies off", process.pid, at["dead"], "block", "the start of a freed block of 48 bytes", "quarantined")
 
 
@@ -376,7 +376,7 @@ def check_writes(options):
 def check_busy(folder):
     """Another thread allocates and frees a block continuously: each answer must be one of the block's states."""
     seen = set()
-    with waiting(PROGRAMS / "blocks", "fence_per_context=0:fence_overhead=0%:quarantine_bytes=0:quarantine_per_context=0", ["churn"]) as (process, at):
+    with waiting(PROGRAMS / "blocks", "isolated_per_context=0:isolated_overhead=0%:quarantine_bytes=0:quarantine_per_context=0", ["churn"]) as (process, at):
         for _ in range(40):
             done = history(process.pid, at["busy"], "--format", "json")
             check("busy: answers", done.returncode == 0 and not done.stderr, done.stdout + done.stderr)
@@ -426,7 +426,7 @@ def check_refusals(folder):
 
 def check_cores(folder):
     more = dict(source="core")
-    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "fence_per_context=0")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "isolated_per_context=0")
     expect_blocks("core", core, at, fenced=False, **more)
     expect_elsewhere("core", core, at, **more)
     check_damage(folder, core, at)
@@ -436,21 +436,21 @@ def check_cores(folder):
     expect_blocks("gdb's core", core_gdb, at_gdb, fenced=True, windows=True, **more)
     expect_blocks("core with windows", core_windows, at_windows, fenced=True, windows=True, **more)
     expect_blocks("core of a finding", finding, found, fenced=True, **more)
-    for options in ("fence_per_context=0", "on_finding=continue:fence_per_context=0"):
+    for options in ("isolated_per_context=0", "on_finding=continue:isolated_per_context=0"):
         core, at = core_of(folder, PROGRAMS / "objects", "abort", options, f"core-objects-{options}")
         expect_objects(f"core {options}", core, at, **more)
     core, at = core_of(folder, PROGRAMS / "blocks", "read", "", "core-fault", signal.SIGSEGV)
     expect_blocks("core of a fault", core, at, fenced=True, **more)
-    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "stats=0:fence_per_context=0", "core-unpublished")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "stats=0:isolated_per_context=0", "core-unpublished")
     expect_blocks("core without a published page", core, at, fenced=False, **more)
     if writes_cores():
         check_partial(folder)
-    core, at = core_of(folder, PROGRAMS / "objects", "use", "fence_per_context=0", "core-use", signal.SIGSEGV)
+    core, at = core_of(folder, PROGRAMS / "objects", "use", "isolated_per_context=0", "core-use", signal.SIGSEGV)
     said = expect_objects("core of a use", core, at, **more)
     if said:
         before = core.stat().st_mtime - said.get("block", {}).get("free_time_ns", 0) / 1e9
         check("core of a use: time of death", writes_cores() is False or 0.9 < before < SECONDS, f"{before} s before the core file")
-    core, at = core_of(folder, PROGRAMS / "shapes", "abort", "fence_per_context=0", "core-shapes")
+    core, at = core_of(folder, PROGRAMS / "shapes", "abort", "isolated_per_context=0", "core-shapes")
     expect_shapes("core", core, at, **more)
     check_replaced(folder)
 
@@ -497,7 +497,7 @@ def check_replaced(folder):
     """The program file was replaced meanwhile: zguard does not take contents that the core omits from the new file."""
     program = folder / "replaced"
     shutil.copy(PROGRAMS / "objects", program)
-    core, at = core_of(folder, program, "abort", "fence_per_context=0", "core-replaced")
+    core, at = core_of(folder, program, "abort", "isolated_per_context=0", "core-replaced")
     expect("before it is replaced", core, at["cart"], "block", ".*class Shop.Cart", class_="Shop.Cart", source="core")
     shutil.copy(PROGRAMS / "blocks", folder / "new")
     (folder / "new").rename(program)
@@ -566,7 +566,7 @@ def check_debugger(folder, debugger, core, at):
     dead = "freed block of 101 bytes", "drop_block", r"blocks\.c:\d+"
     answer = debugger.ask([program, core], [f"zguard {at['dead']:#x}", "zguard &global_value"])
     says("core file", answer, *dead, "from a core file", r"blocks\+0x[0-9a-f]+, global_value")
-    with waiting(program, "fence_per_context=0") as (process, found):
+    with waiting(program, "isolated_per_context=0") as (process, found):
         answer = debugger.ask(process.pid, [f"zguard (char *){found['dead']:#x} + 3", "zguard --json &global_value"])
         says("process", answer, "3 bytes into a " + dead[0], *dead[1:], '"what":"file"')
         # Only the debugger may access the process: gdb writes a copy for zguard, lldb cannot.
@@ -600,7 +600,7 @@ def check_debugger(folder, debugger, core, at):
 
 
 def check_debuggers(folder):
-    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "fence_per_context=0", "core-debuggers")
+    core, at = core_of(folder, PROGRAMS / "blocks", "abort", "isolated_per_context=0", "core-debuggers")
     check("gdb is there", shutil.which("gdb"))
     check_debugger(folder, GDB(), core, at)
     program, environment = lldb_command()

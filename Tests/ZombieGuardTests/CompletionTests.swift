@@ -48,7 +48,7 @@ import Testing
                 if case .choice(let choices) = flag.value { #expect(script.contains(choices.joined(separator: " "))) }
             }
         }
-        for option in OptionTable.options { #expect(script.contains(option.name)) }
+        for option in OptionTable.options where option.isShown { #expect(script.contains(option.name)) }
         #expect(script.hasSuffix("\n") && !script.contains("\t"))
     }
 

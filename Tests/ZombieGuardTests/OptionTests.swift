@@ -70,6 +70,75 @@ import Testing
             ])
     }
 
+    @Test func formerNamesGoOnWorking() throws {
+        #expect(
+            OptionTable.aliases == [
+                "fence_per_context": "isolated_per_context", "fence_bytes": "isolated_bytes",
+                "fence_overhead": "isolated_overhead", "fence_windows": "isolated_windows",
+                "fence_align": "isolated_align",
+            ])
+        for (alias, name) in OptionTable.aliases {
+            let option = try #require(OptionTable.option(alias))
+            #expect(option.name == name && OptionTable.option(name) == option)
+            let other = option.choices.last ?? "7"
+            let parsed = OptionTable.parse("\(alias)=\(other)")
+            #expect(parsed.problems.isEmpty && parsed.settings == OptionTable.parse("\(name)=\(other)").settings)
+            #expect(parsed.settings[name] != option.initial && parsed.settings[alias] == nil, "\(alias)")
+            #expect(OptionTable.withoutUnknown("zzz=1:\(alias)=\(other)") == "\(alias)=\(other)")
+            let inherited = try RuntimeOptions(inherited: "\(alias)=\(other)", profile: nil, given: [])
+            #expect(inherited.textOfAlone == "\(alias)=\(other)")
+            let given = try RuntimeOptions(inherited: nil, profile: nil, given: ["\(alias)=\(other)"])
+            #expect(given.textOfAlone == "\(alias)=\(other)")
+        }
+        // Lists have the new names only.
+        for option in OptionTable.options { #expect(!option.name.hasPrefix("fence")) }
+        #expect(
+            throws: Failure.usage(
+                "option 'fence_bytes' has the bad value 'x': expected 0 to 1099511627776 bytes, suffixes k, m, g, t")
+        ) { try RuntimeOptions(inherited: nil, profile: nil, given: ["fence_bytes=x"]) }
+    }
+
+    @Test func hiddenOptionsAreLeftOut() throws {
+        let hidden = OptionTable.options.filter { !$0.isShown }.map(\.name)
+        #expect(
+            hidden == [
+                "sample_seed", "fill_freed_bytes", "isolated_windows", "overread_ms", "protect", "mappings",
+                "stack_overhead", "find_object", "pressure_thread", "pressure_thread_bytes",
+            ])
+        let shown = OptionTable.options.filter(\.isShown)
+        let lists = [OptionsCommand.text(shown), OptionsCommand.markdown(shown)]
+        let whole = [OptionsCommand.text(OptionTable.options), OptionsCommand.markdown(OptionTable.options)]
+        for title in OptionTable.groups { for list in lists + whole { #expect(list.contains("\(title)\n")) } }
+        for option in OptionTable.options {
+            #expect(option.text.count <= 70 && !option.text.hasSuffix("."), "\(option.name)")
+            #expect(option.details.isEmpty || option.details.hasSuffix("."), "\(option.name)")
+            for text in [option.text, OptionsCommand.sentences(option)] {
+                let isInTable = text == option.text
+                #expect(lists[isInTable ? 0 : 1].contains(text) == option.isShown, "\(option.name)")
+                #expect(whole[isInTable ? 0 : 1].contains(text), "\(option.name)")
+            }
+        }
+        #expect(CompletionText.settings.map(\.name) == shown.map(\.name))
+    }
+
+    @Test func optionsAreDescribed() throws {
+        let option = try #require(OptionTable.option("stall_ms"))
+        #expect(
+            OptionsCommand.description(option) == """
+                stall_ms=10 to 3600000
+                  Milliseconds that a thread may be busy between two waits for events. Applies with collect=stalls.
+                  Default: 250. Group: Crashes and stalls.
+
+                """)
+        #expect(try OptionsCommand(Arguments(operands: ["stall_ms", "fence_bytes"])).run() == 0)
+        #expect(throws: Failure.usage("unknown option 'stall_m'", hint: "'zguard options --all' lists them")) {
+            try OptionsCommand(Arguments(operands: ["stall_m"]))
+        }
+        #expect(throws: Failure.usage("names of options exclude '--all', '--json' and '--markdown'")) {
+            try OptionsCommand(Arguments(values: ["--json": [""]], operands: ["stall_ms"]))
+        }
+    }
+
     @Test func laterValuesOverride() throws {
         let options = try RuntimeOptions(
             inherited: "stack_depth=3:report_path=/tmp/theirs:zzz=1", profile: "guard", given: ["fill_new=1"])
@@ -94,9 +163,19 @@ import Testing
         #expect(
             OptionsCommand.json(option).line
                 == #"{"name":"on_finding","kind":"choice","default":"abort","choices":["abort","continue"],"#
-                + #""text":"\#(option.text)"}"#)
+                + #""group":"Findings and reports","shown":true,"text":"\#(option.text)"}"#)
+        let hidden = try #require(OptionTable.option("stack_overhead"))
         #expect(
-            OptionsCommand.markdown([option]).hasSuffix(
-                "| `on_finding` | `abort` | `abort\\|continue` | \(option.text) |\n"))
+            OptionsCommand.json(hidden).line.hasSuffix(
+                #""group":"Stacks","shown":false,"text":"\#(hidden.text)","details":"\#(hidden.details)"}"#))
+        #expect(
+            OptionsCommand.markdown([option]) == """
+                ## Findings and reports
+
+                | option | default | range | what it does |
+                |---|---|---|---|
+                | `on_finding` | `abort` | `abort\\|continue` | What the program does after a finding: end or continue. |
+
+                """)
     }
 }

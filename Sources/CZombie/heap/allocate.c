@@ -66,7 +66,7 @@ uint64_t zg_allocate_quick_end;
 
 void zg_allocate_init(void) {
     bool must_be_slow =
-        zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample || zg_config.fill_new;
+        zg_config.isolated_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample || zg_config.fill_new;
     zg_allocate_quick_end = must_be_slow ? 0 : ZG_LARGEST_SLOT + 1;
 }
 
@@ -141,7 +141,7 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
         magazine = &thread->magazines[class];
     }
     if (ZG_UNLIKELY(!magazine->count)) {
-        if (zg_config.fence_per_context && !tagged) {
+        if (zg_config.isolated_per_context && !tagged) {
             struct zg_isolation_order order = {size, alignment, stack, family, zero, true, 0};
             void *isolated = allocate_isolated(thread, &order);
             if (isolated) return isolated;
@@ -195,7 +195,7 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 }
 
 void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero) {
-    if (zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
+    if (zg_config.isolated_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_ISOLATE;
         struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
         void *block = allocate_isolated(thread, &order);

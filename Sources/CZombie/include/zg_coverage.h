@@ -13,11 +13,11 @@
 // Why a block was not isolated: name, kind, text for a run. The order is the order on the page. Only one of several
 // reasons is reported: a cause before an event, the earliest event, a design only if there is nothing else.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
-    X(off, cause, "fence_per_context is 0")                                                                            \
+    X(off, cause, "isolated_per_context is 0")                                                                         \
     X(sample_rate, cause, "only what sample_rate chose")                                                               \
     X(no_faults, cause, "faults cannot be diagnosed here, so that no page is protected")                               \
-    X(fence_bytes, event, "fence_bytes was used up")                                                                   \
-    X(fence_overhead, event, "fence_overhead was spent")                                                               \
+    X(fence_bytes, event, "isolated_bytes was used up")                                                                \
+    X(fence_overhead, event, "isolated_overhead was spent")                                                            \
     X(overhead, event, "overhead was spent")                                                                           \
     X(mappings, event, "the mappings for protected pages were used up")                                                \
     X(memory, event, "such pages had half of the machine's memory")                                                    \
@@ -26,7 +26,7 @@
     X(refused, event, "the kernel refused pages")                                                                      \
     X(heap, event, "the guarded heap could not serve a block")                                                         \
     X(other_allocator, design, "another allocator serves the program")                                                 \
-    X(fence_per_context, design, "fence_per_context: only the first blocks of each stack")                             \
+    X(fence_per_context, design, "isolated_per_context: only the first blocks of each stack")                          \
     X(block_size, design, "blocks of more than 64 MiB are left out")
 
 enum zg_coverage_reason {

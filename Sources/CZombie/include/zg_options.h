@@ -1,12 +1,15 @@
 // The table of options, the only place where an option is defined.
 // Parser, help, documentation, tests, and the fields of struct zg_config are made from it. Columns: name, kind,
-// default, smallest and largest value, names, text. The names are those of a choice (its values are their numbers, from
-// 0) or of words (one bit each, the first is bit 0). A choice also makes an enum: (abort, continue) of on_finding
-// becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }.
+// default, smallest and largest value, names, group, visibility, text, details. The names are those of a choice (its
+// values are their numbers, from 0) or of words (one bit each, the first is bit 0). A choice also makes an enum: (abort,
+// continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The rows of a
+// group follow each other. A hidden option is for tests and special machines; lists of options leave it out. The text
+// is a clause of at most 70 characters, the details are whole sentences or empty.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,92 +22,153 @@ enum zg_option_kind {
 #undef ZG_X
 };
 
+// Groups of options, in the order of the lists: name, title.
+#define ZG_OPTION_GROUPS(X)                                                                                            \
+    X(budget, "Profiles and budget")                                                                                   \
+    X(quarantine, "Quarantine")                                                                                        \
+    X(isolated, "Isolated blocks")                                                                                     \
+    X(stacks, "Stacks")                                                                                                \
+    X(findings, "Findings and reports")                                                                                \
+    X(collector, "Crashes and stalls")                                                                                 \
+    X(objects, "Swift and C++ objects")                                                                                \
+    X(processes, "Processes")                                                                                          \
+    X(pressure, "Memory pressure")
+
+enum zg_option_group {
+#define ZG_X(name, title) zg_option_group_##name,
+    ZG_OPTION_GROUPS(ZG_X)
+#undef ZG_X
+        zg_option_group_count
+};
+
 #define ZG_X(name) +1
 enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
 #undef ZG_X
 
-#define ZG_OPTIONS(X)                                                                                                                              \
-    X(profile, choice, 0, 0, 3, (guard, fence, sample, mte),                                                                                       \
-      "preset of option values; options given explicitly override it")                                                                             \
-    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (),                                                                                      \
-      "maximum total size of the freed blocks held in quarantine")                                                                                 \
-    X(quarantine_per_context, number, 4, 0, 16, (),                                                                                                \
-      "newest freed blocks of each allocation stack, kept in quarantine however much other code frees")                                            \
-    X(fence_per_context, number, 8, 0, 65535, (),                                                                                                  \
-      "first blocks of each allocation stack that get their own pages, protected on free; 65535: all blocks")                                      \
-    X(fence_bytes, bytes, 16777216, 0, 1099511627776, (),                                                                                          \
-      "memory for live blocks with their own pages; the default is also capped at 8 MiB or, if more, a quarter of live memory")                    \
-    X(fence_overhead, percent, 30, 0, 1000, (),                                                                                                    \
-      "CPU time for protected pages, as a share of the program's; first blocks of stacks up to three times of it; 100%: no limit")                 \
-    X(fence_windows, choice, 0, 0, 2, (auto, off, all),                                                                                            \
-      "small blocks with pages of their own share memory by windows (Linux 6.15): where that is cheaper, never, or all that can")                  \
-    X(overread_ms, number, 20, 0, 1000000, (),                                                                                                     \
-      "CPU time after which reads past the end of a live block with its own pages are allowed, where masked loads are slow; 0: never")             \
-    X(fence_align, choice, 0, 0, 2, (16, 8, 1),                                                                                                    \
-      "what the end of a block with its own pages is rounded to; 8 and 1 find more, and break programs that need malloc's alignment")              \
-    X(sample_rate, number, 0, 0, 1000000000, (),                                                                                                   \
-      "one block in this many, on average, gets its own pages and the program's own allocator serves the rest; 0: off")                            \
-    X(sample_seed, number, 0, 0, 4294967295, (),                                                                                                   \
-      "seed for the random choice of blocks, for repeatable runs; 0: random")                                                                      \
-    X(overhead, percent, 0, 0, 1000, (),                                                                                                           \
-      "CPU time that guarding may cost, as a share of the program's; decides how much is watched; 0: no limit")                                    \
-    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (),                                                                                      \
-      "address space that freed, protected pages hold before the oldest are reused; by default records, too, keep to an eighth of live memory")    \
-    X(protect, choice, 0, 0, 2, (auto, guard, mprotect),                                                                                           \
-      "how freed pages are protected: MADV_GUARD_INSTALL (Linux 6.13), or mprotect, which uses up mappings")                                       \
-    X(mappings, number, 16000, 64, 1000000000, (),                                                                                                 \
-      "how many of the mappings that the kernel allows a process may be used for protected pages")                                                 \
-    X(pressure, bool, 1, 0, 1, (), "return memory to the kernel when the system or the process runs short of it")                                  \
-    X(pressure_thread, bool, 1, 0, 1, (),                                                                                                          \
-      "watch for memory pressure in a thread of the runtime; otherwise only on slow allocations and frees")                                        \
-    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (),                                                                                \
-      "how much freed memory must be held before that thread is started")                                                                          \
-    X(fill_new, bool, 0, 0, 1, (), "fill new memory with 0xAA (calloc still returns zeros)")                                                       \
-    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (),                                                                                \
-      "how many bytes of a freed block are filled and later verified, at most")                                                                    \
-    X(stack_depth, number, 32, 0, 128, (), "frames kept of each allocation and free stack; 0: none")                                               \
-    X(stack_bytes, bytes, 67108864, 1048576, 1099511627776, (),                                                                                    \
-      "memory for stacks, or a tenth of live memory if more; fewer frames are kept as it fills, or where stacks do not repeat")                    \
-    X(stack_overhead, percent, 30, 0, 1000, (),                                                                                                    \
-      "CPU time for recording new stacks, as a share of the program's; where they take more, fewer frames are kept; 100%: no limit")               \
-    X(on_finding, choice, 0, 0, 1, (abort, continue), "what the program does after a finding: end, or go on")                                      \
-    X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all),                                                                                      \
-      "report mismatches such as new/free and new[]/delete: never, only when certain, or all")                                                     \
-    X(verify_at_exit, bool, 1, 0, 1, (),                                                                                                           \
-      "verify freed blocks, and what is around live ones with their own pages, when the program exits")                                            \
-    X(report_path, path, 0, 0, 0, (),                                                                                                              \
-      "file for raw findings (%p: process id); if empty, findings go to standard error as text")                                                   \
-    X(error_text, choice, 0, 0, 1, (full, headline),                                                                                               \
-      "what is printed to standard error for a finding that does not end the program: everything, or the first line")                              \
-    X(stats, bool, 1, 0, 1, (), "publish statistics for 'zguard stats'")                                                                           \
-    X(children, choice, 0, 0, 1, (follow, ignore), "whether programs that the guarded program starts are guarded too")                             \
-    X(handle_signals, bool, 1, 0, 1, (), "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)")                                     \
-    X(swift_backtrace, choice, 0, 0, 2, (auto, keep, skip),                                                                                        \
-      "the Swift runtime's crash report after a finding: not where a test bundle said it all; SWIFT_BACKTRACE keeps it, 'zguard run' skips it")    \
-    X(collect, words, 0, 0, 3, (crashes, stalls),                                                                                                  \
-      "what is reported besides misused memory, separated by commas: crashes (signals that end the program, with all its "                         \
-      "threads), stalls (threads that should wait for events and do not)")                                                                         \
-    X(stall_ms, number, 250, 10, 3600000, (),                                                                                                      \
-      "milliseconds that a thread may be busy between two waits for events (collect=stalls)")                                                      \
-    X(stall_times, number, 3, 1, 1000, (),                                                                                                         \
-      "how often within ten seconds that has to happen to be reported; once is enough where it takes twice as long")                               \
-    X(stall_threads, names, 0, 0, 0, (),                                                                                                           \
-      "threads that are looked at, separated by commas: main, all, names, or pool (calls that block threads of Swift's tasks); main unless given") \
-    X(zombies, bool, 1, 0, 1, (), "recognise freed Swift and C++ objects, and report class and member")                                            \
-    X(history_per_object, number, 0, 0, 64, (),                                                                                                    \
-      "newest retains and releases of each Swift object that are kept with their stacks, for findings about it; 0: none")                          \
-    X(trace_class, names, 0, 0, 0, (),                                                                                                             \
-      "Swift classes, separated by commas, whose objects' retains and releases are kept (32 of each, unless history_per_object is given)")         \
-    X(race_delay, number, 0, 0, 100000, (),                                                                                                        \
-      "microseconds that retains and releases of Swift objects in use by two threads wait now and then, which makes races likelier; 0: none")      \
-    X(find_object, bool, 1, 0, 1, (), "use the C library's _dl_find_object where it exists")
+#define ZG_OPTIONS(X)                                                                                                  \
+    X(profile, choice, 0, 0, 3, (guard, fence, sample, mte), budget, shown,                                            \
+      "preset of option values; options that are given override it",                                                   \
+      "guard isolates some blocks of each allocation stack, within a budget. fence isolates every block. "             \
+      "sample guards one block in 10,000 and reports crashes and stalls. mte uses memory tags (aarch64).")             \
+    X(overhead, percent, 0, 0, 1000, (), budget, shown,                                                                \
+      "CPU time for guarding, as a share of the program's; 0: no limit",                                               \
+      "The limit is kept by guarding fewer blocks.")                                                                   \
+    X(sample_rate, number, 0, 0, 1000000000, (), budget, shown,                                                        \
+      "guard one block in this many, and isolate it; 0: guard every block",                                            \
+      "The share is an average. The program's own allocator serves the other blocks.")                                 \
+    X(sample_seed, number, 0, 0, 4294967295, (), budget, hidden,                                                       \
+      "seed for the random choice of blocks, for repeatable runs; 0: random", "")                                      \
+    X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), quarantine, shown,                                       \
+      "maximum total size of the freed blocks held in quarantine", "")                                                 \
+    X(quarantine_per_context, number, 4, 0, 16, (), quarantine, shown,                                                 \
+      "newest freed blocks of each allocation stack that stay in quarantine",                                          \
+      "They stay however much other code frees.")                                                                      \
+    X(fill_new, bool, 0, 0, 1, (), quarantine, shown, "fill new memory with 0xAA (calloc still returns zeros)", "")    \
+    X(fill_freed_bytes, bytes, 1099511627776, 0, 1099511627776, (), quarantine, hidden,                                \
+      "bytes of a freed block that are filled and later verified, at most", "")                                        \
+    X(verify_at_exit, bool, 1, 0, 1, (), quarantine, shown, "verify freed blocks when the program exits",              \
+      "The red zones of live isolated blocks are verified, too.")                                                      \
+    X(isolated_per_context, number, 8, 0, 65535, (), isolated, shown,                                                  \
+      "first blocks of each allocation stack that are isolated; 65535: all",                                           \
+      "An isolated block has pages of its own, followed by a guard page. Its pages are protected when it "             \
+      "is freed.")                                                                                                     \
+    X(isolated_bytes, bytes, 16777216, 0, 1099511627776, (), isolated, shown, "memory for live isolated blocks",       \
+      "The default is also capped at 8 MiB or, if more, a quarter of live memory.")                                    \
+    X(isolated_overhead, percent, 30, 0, 1000, (), isolated, shown,                                                    \
+      "CPU time for isolating blocks, as a share of the program's",                                                    \
+      "The first block of each allocation stack may use up to three times that share. 100%: no limit.")                \
+    X(isolated_align, choice, 0, 0, 2, (16, 8, 1), isolated, shown, "alignment of the end of an isolated block",       \
+      "8 and 1 find more, and break programs that need malloc's alignment.")                                           \
+    X(isolated_windows, choice, 0, 0, 2, (auto, off, all), isolated, hidden,                                           \
+      "share physical pages between small isolated blocks (Linux 6.15)",                                               \
+      "auto: if that is cheaper. off: never. all: whenever possible.")                                                 \
+    X(overread_ms, number, 20, 0, 1000000, (), isolated, hidden,                                                       \
+      "CPU time until reads behind a live isolated block are allowed",                                                 \
+      "In milliseconds, on processors on which masked loads are slow. 0: never.")                                      \
+    X(retired_bytes, bytes, 4294967296, 0, 1099511627776, (), isolated, shown,                                         \
+      "address space of freed isolated blocks before the oldest is reused",                                            \
+      "By default, the records of these blocks are also limited to an eighth of live memory.")                         \
+    X(protect, choice, 0, 0, 2, (auto, guard, mprotect), isolated, hidden,                                             \
+      "how freed pages are protected: MADV_GUARD_INSTALL or mprotect",                                                 \
+      "MADV_GUARD_INSTALL needs Linux 6.13. mprotect uses up mappings.")                                               \
+    X(mappings, number, 16000, 64, 1000000000, (), isolated, hidden, "mappings that protected pages may use up",       \
+      "The kernel limits the mappings of a process (vm.max_map_count).")                                               \
+    X(stack_depth, number, 32, 0, 128, (), stacks, shown,                                                              \
+      "frames recorded of each allocation and free stack; 0: none", "")                                                \
+    X(stack_bytes, bytes, 67108864, 1048576, 1099511627776, (), stacks, shown,                                         \
+      "memory for stacks, or a tenth of live memory if that is more",                                                  \
+      "Fewer frames are recorded as it fills, or if stacks do not repeat.")                                            \
+    X(stack_overhead, percent, 30, 0, 1000, (), stacks, hidden,                                                        \
+      "CPU time for recording new stacks, as a share of the program's",                                                \
+      "If they take more, fewer frames are recorded. 100%: no limit.")                                                 \
+    X(find_object, bool, 1, 0, 1, (), stacks, hidden, "use the C library's _dl_find_object if it exists", "")          \
+    X(on_finding, choice, 0, 0, 1, (abort, continue), findings, shown,                                                 \
+      "what the program does after a finding: end or continue", "")                                                    \
+    X(dealloc_mismatch, choice, 1, 0, 2, (off, certain, all), findings, shown,                                         \
+      "mismatches such as new and free that are reported",                                                             \
+      "off: none. certain: leaves out those that replaced operators or known libraries may cause. all: every one.")    \
+    X(report_path, path, 0, 0, 0, (), findings, shown, "file for raw findings (%p: process id)",                       \
+      "Without it, findings go to standard error as text.")                                                            \
+    X(error_text, choice, 0, 0, 1, (full, headline), findings, shown,                                                  \
+      "how much of a finding is printed to standard error",                                                            \
+      "Applies to findings that do not end the program. headline: the first line only.")                               \
+    X(collect, words, 0, 0, 3, (crashes, stalls), collector, shown,                                                    \
+      "what is reported besides misused memory, separated by commas",                                                  \
+      "crashes: signals that end the program, with the stacks of all its threads. stalls: threads that are "           \
+      "busy instead of waiting for events.")                                                                           \
+    X(handle_signals, bool, 1, 0, 1, (), collector, shown,                                                             \
+      "diagnose faults (SIGSEGV, SIGBUS, and aborts of the Swift runtime)", "")                                        \
+    X(swift_backtrace, choice, 0, 0, 2, (auto, keep, skip), collector, shown,                                          \
+      "whether the Swift runtime prints its crash report after a finding",                                             \
+      "auto: not if a test bundle has reported the finding completely. 'zguard run' sets skip, unless "                \
+      "suppressions are given. The report is always printed if SWIFT_BACKTRACE is set.")                               \
+    X(stall_ms, number, 250, 10, 3600000, (), collector, shown,                                                        \
+      "milliseconds that a thread may be busy between two waits for events", "Applies with collect=stalls.")           \
+    X(stall_times, number, 3, 1, 1000, (), collector, shown,                                                           \
+      "stalls of one kind within ten seconds that are needed for a report",                                            \
+      "A stall of twice stall_ms is reported at once.")                                                                \
+    X(stall_threads, names, 0, 0, 0, (), collector, shown,                                                             \
+      "threads that are watched for stalls: main, all, pool, or names",                                                \
+      "Separated by commas. The default is main. pool: calls that block threads of Swift's tasks.")                    \
+    X(zombies, bool, 1, 0, 1, (), objects, shown,                                                                      \
+      "recognize freed Swift and C++ objects, and report class and member", "")                                        \
+    X(history_per_object, number, 0, 0, 64, (), objects, shown,                                                        \
+      "newest retains and releases recorded of each Swift object; 0: none",                                            \
+      "They are recorded with their stacks, and shown by findings about the object.")                                  \
+    X(trace_class, names, 0, 0, 0, (), objects, shown,                                                                 \
+      "Swift classes whose objects' retains and releases are recorded",                                                \
+      "Separated by commas. 32 are recorded of each object, unless history_per_object is given.")                      \
+    X(race_delay, number, 0, 0, 100000, (), objects, shown,                                                            \
+      "microseconds that some retains and releases wait; 0: none",                                                     \
+      "Applies to Swift objects in use by two threads. The delay makes races likelier.")                               \
+    X(children, choice, 0, 0, 1, (follow, ignore), processes, shown,                                                   \
+      "whether programs that the guarded program starts are guarded, too", "")                                         \
+    X(stats, bool, 1, 0, 1, (), processes, shown, "publish statistics for 'zguard stats'", "")                         \
+    X(pressure, bool, 1, 0, 1, (), pressure, shown,                                                                    \
+      "return memory to the kernel when the system or process runs short", "")                                         \
+    X(pressure_thread, bool, 1, 0, 1, (), pressure, hidden, "watch for memory pressure in a thread of the runtime",    \
+      "Otherwise, slow allocations and frees watch for it.")                                                           \
+    X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), pressure, hidden,                                  \
+      "freed memory at which the memory pressure thread is started", "")
+
+// Former names of options, which are parsed but not listed: former name, name.
+#define ZG_OPTION_ALIASES(X)                                                                                           \
+    X(fence_per_context, isolated_per_context)                                                                         \
+    X(fence_bytes, isolated_bytes)                                                                                     \
+    X(fence_overhead, isolated_overhead)                                                                               \
+    X(fence_windows, isolated_windows)                                                                                 \
+    X(fence_align, isolated_align)
 
 enum zg_option {
-#define ZG_X(name, kind, initial, least, most, choices, text) zg_option_name_##name,
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details) zg_option_name_##name,
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
         zg_option_count
 };
+
+#define ZG_X(alias, name) +1
+enum { zg_option_alias_count = ZG_OPTION_ALIASES(ZG_X) };
+#undef ZG_X
 
 // Makes the enum of each choice, which has two to four names.
 #define ZG_CHOICE_2(name, a, b) zg_##name##_##a, zg_##name##_##b
@@ -129,12 +193,13 @@ enum zg_option {
                    "the largest value of " #name " has the bits of all its words");
 #define ZG_ENUM_choice(name, most, choices) ZG_CHOICE_ENUM_OF(name, most, ZG_UNPACK choices)
 #define ZG_CHOICE_ENUM_OF(name, most, ...) ZG_CHOICE_ENUM(name, most, __VA_ARGS__)
-#define ZG_X(name, kind, initial, least, most, choices, text) ZG_ENUM_##kind(name, most, choices)
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details)                              \
+    ZG_ENUM_##kind(name, most, choices)
 ZG_OPTIONS(ZG_X)
 #undef ZG_X
 
-#define ZG_FENCE_ALL 65535       // value of fence_per_context: every block
-#define ZG_NO_LIMIT_PERCENT 1000 // value of fence_overhead and stack_overhead: no limit
+#define ZG_FENCE_ALL 65535       // value of isolated_per_context: every block
+#define ZG_NO_LIMIT_PERCENT 1000 // value of isolated_overhead and stack_overhead: no limit
 
 struct zg_option_info {
     const char *name;
@@ -142,11 +207,21 @@ struct zg_option_info {
     int64_t initial, least, most;
     // "a, b, c". The value of a choice is the index; of words, the sum of 1 << index.
     const char *choices;
+    enum zg_option_group group;
+    bool is_shown; // false: hidden from lists of options
     const char *text;
+    const char *details; // may be empty
     // Offset of the text in struct zg_options, for the kinds path and names.
     uint64_t path;
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
+extern const char *const zg_option_group_titles[zg_option_group_count];
+
+struct zg_option_alias {
+    const char *name; // the former name
+    enum zg_option option;
+};
+extern const struct zg_option_alias zg_option_aliases[zg_option_alias_count];
 extern const char *const zg_option_kind_names[zg_option_kind_count];
 
 #define ZG_OPTION_PATH_BYTES 512
@@ -160,7 +235,7 @@ extern const char *const zg_option_kind_names[zg_option_kind_count];
 #define ZG_PATH_path(name) char name[ZG_OPTION_PATH_BYTES];
 #define ZG_PATH_words(name)
 #define ZG_PATH_names(name) char name[ZG_OPTION_PATH_BYTES];
-#define ZG_PATH_FIELD(name, kind, initial, least, most, choices, text) ZG_PATH_##kind(name)
+#define ZG_PATH_FIELD(name, kind, initial, least, most, choices, group, visibility, text, details) ZG_PATH_##kind(name)
 
 struct zg_options {
     int64_t value[zg_option_count]; // 0 for the kinds path and names

@@ -129,8 +129,8 @@ enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_late
     struct zg_isolation_request request = {
         .size = size,
         .isolated = record & ISOLATED_MOST,
-        .per_context = zg_config.fence_per_context,
-        .isolates_all = zg_config.fence_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample,
+        .per_context = zg_config.isolated_per_context,
+        .isolates_all = zg_config.isolated_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample,
         .is_later = is_later,
         .is_window_eligible = caller && zg_window_may_be(),
         .is_limited = zg_bypass_may_fail,
@@ -156,7 +156,7 @@ void zg_choice_note_isolated(uint32_t context, uint64_t caller) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
-    if (isolated + 1 == zg_policy_first_blocks(zg_config.fence_per_context, caller && zg_window_may_be())) {
+    if (isolated + 1 == zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be())) {
         zg_depot_mark_context_done(context);
         zg_coverage_declined(zg_coverage_reason_fence_per_context);
     }

@@ -13,14 +13,14 @@ void zg_conditions_set_narrow(bool narrow) { __atomic_store_n(&is_narrow, narrow
 bool zg_conditions_is_narrow(void) { return __atomic_load_n(&is_narrow, __ATOMIC_RELAXED); }
 
 bool zg_conditions_has_few_in_windows(void) {
-    return zg_config.fence_per_context != ZG_FENCE_ALL && zg_config.fence_windows == zg_fence_windows_auto;
+    return zg_config.isolated_per_context != ZG_FENCE_ALL && zg_config.isolated_windows == zg_isolated_windows_auto;
 }
 
 struct zg_isolation_conditions zg_conditions_now(void) {
     return (struct zg_isolation_conditions){
         .live_bytes = zg_stats_get(zg_counter_live_bytes),
         .is_narrow = zg_conditions_is_narrow(),
-        .isolates_all = zg_config.fence_per_context == ZG_FENCE_ALL,
+        .isolates_all = zg_config.isolated_per_context == ZG_FENCE_ALL,
         .has_few_in_windows = zg_conditions_has_few_in_windows(),
     };
 }
@@ -30,8 +30,8 @@ uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason) 
     if (ZG_UNLIKELY(!zg_load(&machine_most))) zg_store(&machine_most, zg_policy_machine_most(zg_os_physical_memory()));
     struct zg_isolation_conditions conditions = zg_conditions_now();
     struct zg_private_limits limits = {
-        .fence_bytes = zg_config.fence_bytes,
-        .is_given = zg_config.fence_bytes != (uint64_t)zg_option_table[zg_option_name_fence_bytes].initial,
+        .isolated_bytes = zg_config.isolated_bytes,
+        .is_given = zg_config.isolated_bytes != (uint64_t)zg_option_table[zg_option_name_isolated_bytes].initial,
         .is_short = zg_stats_get(zg_counter_pressure_level) != 0,
         .machine_most = zg_load(&machine_most),
     };

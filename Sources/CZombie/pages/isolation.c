@@ -23,7 +23,7 @@
 // room behind the block, whose end would not be exact, and a block of 0 bytes is to have a guard page alone.
 static uint64_t window_caller(const struct zg_thread *thread, const struct zg_isolation_order *order) {
     bool can_lie_in_window =
-        order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST && zg_config.fence_align == zg_fence_align_16;
+        order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST && zg_config.isolated_align == zg_isolated_align_16;
     return can_lie_in_window ? thread->frame[1] : 0;
 }
 
@@ -63,7 +63,7 @@ static void *make_private(struct zg_thread *thread, const struct zg_isolation_or
     struct zg_span *span = zg_private_allocate(order->size, order->alignment, order->family, order->context);
     if (!span) {
         zg_stats_add(zg_counter_fence_declined, 1);
-        if (zg_config.fence_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
+        if (zg_config.isolated_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
         return NULL;
     }
     zg_choice_note_isolated(order->context, window_caller(thread, order));
@@ -78,7 +78,7 @@ static void *make_private(struct zg_thread *thread, const struct zg_isolation_or
 void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_order *order, enum zg_isolation *way) {
     if (*way == zg_isolation_window) {
         void *block = make_in_window(thread, order);
-        if (block || zg_config.fence_per_context != ZG_FENCE_ALL) return block;
+        if (block || zg_config.isolated_per_context != ZG_FENCE_ALL) return block;
         *way = zg_isolation_private;
     }
     return make_private(thread, order);
@@ -115,7 +115,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
         return;
     }
     begin_access(thread, span->base, span->base + zg_private_data_bytes(span));
-    // Behind a block that is shorter than the head of an object may be its guard page (fence_align).
+    // Behind a block that is shorter than the head of an object may be its guard page (isolated_align).
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_freed(words, family, span->size);

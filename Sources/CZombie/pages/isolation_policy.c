@@ -52,8 +52,8 @@ bool zg_budget_allows(const struct zg_page_budget *budget, enum zg_page_use use,
 
 bool zg_budget_is_early(const struct zg_page_budget *budget) { return zg_load(&budget->ran_ns) < ZG_POLICY_EARLY_NS; }
 
-uint32_t zg_budget_permille(uint32_t fence_overhead, uint32_t overhead) {
-    return overhead && overhead / 2 < fence_overhead ? overhead / 2 : fence_overhead;
+uint32_t zg_budget_permille(uint32_t isolated_overhead, uint32_t overhead) {
+    return overhead && overhead / 2 < isolated_overhead ? overhead / 2 : isolated_overhead;
 }
 
 void zg_budget_note_ran(struct zg_page_budget *budget, uint64_t ran_ns, uint32_t permille) {
@@ -146,7 +146,7 @@ uint64_t zg_policy_private_most(const struct zg_isolation_conditions *conditions
                                 const struct zg_private_limits *limits, bool first, enum zg_coverage_reason *reason) {
     *reason = zg_coverage_reason_pressure;
     if (limits->is_short || (conditions->isolates_all && conditions->is_narrow)) return 0;
-    uint64_t most = limits->fence_bytes;
+    uint64_t most = limits->isolated_bytes;
     if (!conditions->isolates_all && !limits->is_given) {
         uint64_t share = conditions->is_narrow
                              ? share_of_live(conditions, ZG_POLICY_NARROW_SHARE_BYTES, ZG_POLICY_NARROW_SHARE_SHIFT)

@@ -15,7 +15,7 @@
 struct zg_isolation_conditions {
     uint64_t live_bytes; // bytes of all live blocks
     bool is_narrow;      // the control group is nearly full (zg_pressure_is_narrow)
-    bool isolates_all;   // fence_per_context=all: every block is isolated
+    bool isolates_all;   // isolated_per_context=all: every block is isolated
     // Some blocks are isolated, and some of these lie in windows: the memory and the page tables of windows are a price
     // that other blocks do not have.
     bool has_few_in_windows;
@@ -32,7 +32,7 @@ enum zg_page_use {
     zg_page_retire,   // pages of freed blocks
 };
 
-// The budget of fence_overhead. Threads add to its sums with relaxed atomics: sums are approximate where threads meet.
+// The budget of isolated_overhead. Threads add to its sums with relaxed atomics: sums are approximate where threads meet.
 struct zg_page_budget {
     uint64_t spent_ns;   // the costs of all pages so far
     uint64_t retired_ns; // the part of spent_ns for retired pages
@@ -51,9 +51,9 @@ struct zg_page_budget {
 bool zg_budget_allows(const struct zg_page_budget *budget, enum zg_page_use use, bool ample);
 // It is too early for windows: the first window of each size costs as much as private pages.
 bool zg_budget_is_early(const struct zg_page_budget *budget);
-// The part of the processor time that pages may take, in thousandths: fence_overhead, but at most half of `overhead`
+// The part of the processor time that pages may take, in thousandths: isolated_overhead, but at most half of `overhead`
 // where that is set.
-uint32_t zg_budget_permille(uint32_t fence_overhead, uint32_t overhead);
+uint32_t zg_budget_permille(uint32_t isolated_overhead, uint32_t overhead);
 // Adds the income of a process that has run for `ran_ns`, and forgoes income that was kept too long.
 void zg_budget_note_ran(struct zg_page_budget *budget, uint64_t ran_ns, uint32_t permille);
 // Begins the budget of a child of a fork.
@@ -76,7 +76,7 @@ enum zg_isolation { zg_isolation_none, zg_isolation_private, zg_isolation_window
 struct zg_isolation_request {
     uint64_t size;
     uint32_t isolated;       // blocks of its context that were isolated in this epoch
-    uint32_t per_context;    // fence_per_context
+    uint32_t per_context;    // isolated_per_context
     bool isolates_all;       // every block is isolated: profile fence, and blocks that sample_rate chose
     bool is_later;           // considered because a magazine is empty, and not for its context
     bool is_window_eligible; // the block can lie in a window, and windows may be on
@@ -105,7 +105,7 @@ enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_req
 // --- memory of private pages ----------------------------------------------------------------------------------------
 
 struct zg_private_limits {
-    uint64_t fence_bytes;  // the option
+    uint64_t isolated_bytes;  // the option
     bool is_given;         // the user gave it
     bool is_short;         // memory is short by the level of zg_pressure_level
     uint64_t machine_most; // zg_policy_machine_most

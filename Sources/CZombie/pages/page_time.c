@@ -16,7 +16,7 @@ static void refresh(uint64_t ticks) {
         !__atomic_compare_exchange_n(&refreshed_ticks, &last, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
     zg_budget_note_ran(&budget, zg_clock_process_ns(),
-                       zg_budget_permille(zg_config.fence_overhead, zg_config.overhead));
+                       zg_budget_permille(zg_config.isolated_overhead, zg_config.overhead));
 }
 
 bool zg_page_time_allows(enum zg_page_use use, bool ample) {

@@ -1,10 +1,10 @@
-// The budget of fence_overhead: system calls and page faults of isolated blocks and of retired pages cost processor
+// The budget of isolated_overhead: system calls and page faults of isolated blocks and of retired pages cost processor
 // time. Their costs are added up against an income that comes with the process's processor time, so that blocks of a
 // late phase find something left. Unspent income is kept up to a bound, and less urgent uses leave a reserve of it to
 // more urgent ones.
 //
-// All uses together stay below 5 ms + 3 times fence_overhead of the processor time. In the long run they take
-// fence_overhead: only first blocks of contexts may spend in advance, at most twice the income so far and 64 ms of
+// All uses together stay below 5 ms + 3 times isolated_overhead of the processor time. In the long run they take
+// isolated_overhead: only first blocks of contexts may spend in advance, at most twice the income so far and 64 ms of
 // later income, and a little more where the code that allocates is new, too, because a program has only so much code.
 // The rules are zg_budget_… in isolation_policy.h.
 // Slow path; no lock: sums are approximate where threads meet.
@@ -24,7 +24,7 @@ bool zg_page_time_is_early(void);
 void zg_page_time_after_fork_in_child(void);
 // A test begins: first blocks have at least 1 ms from now on, whatever was spent before.
 void zg_page_time_grant(void);
-ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.fence_overhead < ZG_NO_LIMIT_PERCENT; }
+ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.isolated_overhead < ZG_NO_LIMIT_PERCENT; }
 // The start of work whose time is to be added, in ticks; 0 where there is no limit, and so nothing to add: reading the
 // clock takes 25 ns.
 ZG_INLINE uint64_t zg_page_time_start(void) { return zg_page_time_is_limited() ? zg_arch_ticks() : 0; }

@@ -42,10 +42,10 @@ static bool decline(enum zg_coverage_reason reason) {
     return false;
 }
 
-// The multiple at which the block's end lies: fence_align says so where the program asked for no alignment.
+// The multiple at which the block's end lies: isolated_align says so where the program asked for no alignment.
 static uint64_t end_alignment(uint64_t alignment, enum zg_alloc_family family) {
-    static const uint8_t bytes[] = {[zg_fence_align_16] = 16, [zg_fence_align_8] = 8, [zg_fence_align_1] = 1};
-    return alignment > 16 || zg_family_is_aligned(family) ? alignment : bytes[zg_config.fence_align];
+    static const uint8_t bytes[] = {[zg_isolated_align_16] = 16, [zg_isolated_align_8] = 8, [zg_isolated_align_1] = 1};
+    return alignment > 16 || zg_family_is_aligned(family) ? alignment : bytes[zg_config.isolated_align];
 }
 
 static bool is_start_due(uint32_t context) {

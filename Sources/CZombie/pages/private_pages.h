@@ -44,7 +44,7 @@ bool zg_private_has_room(uint64_t size, bool first);
 bool zg_private_is_affordable(void);
 // Makes a block of the context, its memory zero, the rest of its pages filled. NULL where memory, mappings or address
 // space do not suffice. `alignment` is a power of two, at least 16; where the block's family has no alignment,
-// fence_align may reduce it.
+// isolated_align may reduce it.
 struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context);
 // The first and the last change of the red zones. False where there is none.
 bool zg_private_is_overrun(const struct zg_span *span, struct zg_change *change);

@@ -33,7 +33,7 @@ static struct {
 // --- holding --------------------------------------------------------------------------------------------------------
 
 static bool may_begin(void) {
-    if (!zg_runs_may_be_retired() || !zg_config.fence_overhead || zg_protection_now() == zg_protection_mprotect)
+    if (!zg_runs_may_be_retired() || !zg_config.isolated_overhead || zg_protection_now() == zg_protection_mprotect)
         return false;
     return zg_arch_ticks() >= zg_load(&phase.wait_until_ticks) && zg_page_time_allows(zg_page_retire, false);
 }
@@ -136,7 +136,7 @@ ZG_NOINLINE void zg_retire_leave(const struct zg_thread *thread) {
 bool zg_retire_wants_span(uint64_t bytes) {
     if (!zg_runs_may_be_retired()) return false;
     if (is_forced()) return true;
-    if (!zg_config.fence_overhead || !zg_page_time_allows(zg_page_retire, false)) return false;
+    if (!zg_config.isolated_overhead || !zg_page_time_allows(zg_page_retire, false)) return false;
     zg_page_time_retired(zg_arch_ticks(), bytes / ZG_PAGE_BYTES);
     return true;
 }

@@ -238,7 +238,7 @@ enum zg_window_fault zg_window_fault(uint64_t address) {
     if (!start || !read_chunks(parent, start)) {
         static const char message[] =
             "zguard: a process made by a bare system call lacks blocks in windows, and its parent cannot be "
-            "read: it ends. Run it with ZGUARD_OPTIONS=fence_windows=off\n";
+            "read: it ends. Run it with ZGUARD_OPTIONS=isolated_windows=off\n";
         zg_os_write(2, message, sizeof message - 1);
         return zg_window_fault_lost;
     }

@@ -137,7 +137,7 @@ static uint64_t single_guards_ns, single_guards_ns_most = ZG_POLICY_SINGLE_GUARD
 
 // There is time to guard a single page. Where few blocks lie in windows there always is.
 static bool may_guard_single_page(void) {
-    if (zg_config.fence_per_context != ZG_FENCE_ALL) return true;
+    if (zg_config.isolated_per_context != ZG_FENCE_ALL) return true;
     uint64_t spent = zg_load(&single_guards_ns);
     if (ZG_LIKELY(spent < zg_load(&single_guards_ns_most))) return true;
     static uint64_t looks; // approximate where threads meet

@@ -41,7 +41,7 @@ static void find_libc(void) {
 }
 
 void zg_window_reserve(void) {
-    if (zg_config.fence_windows == zg_fence_windows_off || !zg_config.fence_per_context) return;
+    if (zg_config.isolated_windows == zg_isolated_windows_off || !zg_config.isolated_per_context) return;
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
     // RLIMIT_AS counts windows as mapped memory, also those of dead blocks.
     if (zg_os_address_space() != RLIM_INFINITY) return;
@@ -81,7 +81,7 @@ static bool try_to_start(void) {
 void zg_window_stop(void) { __atomic_store_n(&state, is_stopped, __ATOMIC_RELEASE); }
 bool zg_window_is_on(void) { return __atomic_load_n(&state, __ATOMIC_RELAXED) == is_started; }
 bool zg_window_may_be(void) { return zg_alias_area.pages && __atomic_load_n(&state, __ATOMIC_RELAXED) != is_stopped; }
-bool zg_window_is_forced(void) { return zg_config.fence_windows == zg_fence_windows_all; }
+bool zg_window_is_forced(void) { return zg_config.isolated_windows == zg_isolated_windows_all; }
 
 // libc uses blocks of its own between a fork and the handlers that give the child its windows: blocks of libc and of
 // the loader do not lie in windows, except copies that libc makes for the program.

@@ -13,7 +13,7 @@ bool zg_window_may_be(void);
 // Windows are on, and small blocks of this caller (a return address) may lie in them. The first call tries what the
 // kernel can do, and takes the lock of windows for that.
 bool zg_window_is_for(uint64_t caller);
-// Every block that can lie in a window is to lie in one (fence_windows=all).
+// Every block that can lie in a window is to lie in one (isolated_windows=all).
 bool zg_window_is_forced(void);
 // The windows are on: they were tried, and not stopped since.
 bool zg_window_is_on(void);

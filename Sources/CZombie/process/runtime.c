@@ -316,7 +316,7 @@ static void start(void) {
     if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page) zg_pulse_start(&zg_coverage_run_page->pulses);
     zg_swift_check_at_start();
     zg_sample_start();
-    if (!zg_config.fence_per_context && zg_bypass_mode != zg_bypass_sample)
+    if (!zg_config.isolated_per_context && zg_bypass_mode != zg_bypass_sample)
         zg_coverage_declined(zg_coverage_reason_off);
     // Publish the page only when it is complete, because readers may look at once.
     if (zg_config.stats) zg_stats_publish();

@@ -114,7 +114,7 @@ void zg_config_init(void) {
         zg_string_copy(zg_stats->options, given, sizeof zg_stats->options);
         if (!zg_options_parse(&options, given, warn_option, NULL)) zg_os_exit(64);
     }
-#define ZG_X(name, kind, initial, least, most, choices, text) ZG_READ_##kind(name)
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details) ZG_READ_##kind(name)
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
 }

@@ -19,7 +19,7 @@
 #define ZG_FIELD_names(name)
 
 struct zg_config {
-#define ZG_X(name, kind, initial, least, most, choices, text) ZG_FIELD_##kind(name)
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details) ZG_FIELD_##kind(name)
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
     bool privileged; // AT_SECURE is set: the environment is ignored

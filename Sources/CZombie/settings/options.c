@@ -14,11 +14,35 @@
 #define ZG_PLACE_path(name) offsetof(struct zg_options, name)
 #define ZG_PLACE_names ZG_PLACE_path
 #define ZG_LIST(...) #__VA_ARGS__
+#define ZG_VISIBILITY_shown true
+#define ZG_VISIBILITY_hidden false
 
 const struct zg_option_info zg_option_table[zg_option_count] = {
-#define ZG_X(name, kind, initial, least, most, choices, text)                                                          \
-    {#name, zg_option_##kind, initial, least, most, ZG_LIST choices, text, ZG_PLACE_##kind(name)},
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details)                              \
+    {#name,                                                                                                            \
+     zg_option_##kind,                                                                                                 \
+     initial,                                                                                                          \
+     least,                                                                                                            \
+     most,                                                                                                             \
+     ZG_LIST choices,                                                                                                  \
+     zg_option_group_##group,                                                                                          \
+     ZG_VISIBILITY_##visibility,                                                                                       \
+     text,                                                                                                             \
+     details,                                                                                                          \
+     ZG_PLACE_##kind(name)},
     ZG_OPTIONS(ZG_X)
+#undef ZG_X
+};
+
+const char *const zg_option_group_titles[zg_option_group_count] = {
+#define ZG_X(name, title) title,
+    ZG_OPTION_GROUPS(ZG_X)
+#undef ZG_X
+};
+
+const struct zg_option_alias zg_option_aliases[zg_option_alias_count] = {
+#define ZG_X(alias, name) {#alias, zg_option_name_##name},
+    ZG_OPTION_ALIASES(ZG_X)
 #undef ZG_X
 };
 
@@ -41,7 +65,7 @@ static char *path_of(struct zg_options *options, int index) { return (char *)opt
 
 void zg_options_defaults(struct zg_options *options) {
     for (int i = 0; i < zg_option_count; i++) options->value[i] = zg_option_table[i].initial;
-#define ZG_X(name, kind, initial, least, most, choices, text) ZG_CLEAR_##kind(name)
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details) ZG_CLEAR_##kind(name)
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
 }
@@ -139,7 +163,7 @@ static void describe_expected(struct zg_text *text, const struct zg_option_info 
     switch (option->kind) {
     case zg_option_bool: zg_text_string(text, "0 or 1"); return;
     case zg_option_path: zg_text_string(text, "a path of at most 511 bytes without ':'"); return;
-    case zg_option_names: zg_text_string(text, "names of classes, separated by commas, 511 bytes at most"); return;
+    case zg_option_names: zg_text_string(text, "names separated by commas, of at most 511 bytes"); return;
     case zg_option_percent: zg_text_string(text, "0 to 100, with or without %"); return;
     case zg_option_number:
     case zg_option_bytes:
@@ -197,9 +221,9 @@ static const struct {
     enum zg_option option;
     int64_t value;
 } profile_values[] = {
-    {zg_profile_fence, zg_option_name_fence_per_context, ZG_FENCE_ALL},
-    {zg_profile_fence, zg_option_name_fence_bytes, INT64_C(1) << 40},
-    {zg_profile_fence, zg_option_name_fence_overhead, ZG_NO_LIMIT_PERCENT},
+    {zg_profile_fence, zg_option_name_isolated_per_context, ZG_FENCE_ALL},
+    {zg_profile_fence, zg_option_name_isolated_bytes, INT64_C(1) << 40},
+    {zg_profile_fence, zg_option_name_isolated_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_stack_overhead, ZG_NO_LIMIT_PERCENT},
     {zg_profile_fence, zg_option_name_history_per_object, 8},
     {zg_profile_fence, zg_option_name_overread_ms, 0},
@@ -207,7 +231,7 @@ static const struct {
     {zg_profile_fence, zg_option_name_mappings, 32000},
     {zg_profile_fence, zg_option_name_retired_bytes, INT64_C(16) << 30},
     {zg_profile_sample, zg_option_name_sample_rate, 10000},
-    {zg_profile_sample, zg_option_name_fence_bytes, INT64_C(1) << 20},
+    {zg_profile_sample, zg_option_name_isolated_bytes, INT64_C(1) << 20},
     {zg_profile_sample, zg_option_name_overread_ms, 0},
     {zg_profile_sample, zg_option_name_collect, zg_collect_crashes | zg_collect_stalls},
 };
@@ -243,18 +267,26 @@ static int edit_distance(const char *a, const char *b) {
     return distance;
 }
 
+// Returns the option whose name or alias is most similar to `name`, or -1.
 static int nearest_option(const char *name) {
     int nearest = -1, best = 4;
     for (int i = 0; i < zg_option_count; i++) {
         int distance = edit_distance(name, zg_option_table[i].name);
         if (distance < best) best = distance, nearest = i;
     }
+    for (int i = 0; i < zg_option_alias_count; i++) {
+        int distance = edit_distance(name, zg_option_aliases[i].name);
+        if (distance < best) best = distance, nearest = (int)zg_option_aliases[i].option;
+    }
     return nearest;
 }
 
+// Returns the option of that name or alias, or -1.
 static int find_option(const char *name) {
     for (int i = 0; i < zg_option_count; i++)
         if (zg_string_equal(name, zg_option_table[i].name)) return i;
+    for (int i = 0; i < zg_option_alias_count; i++)
+        if (zg_string_equal(name, zg_option_aliases[i].name)) return (int)zg_option_aliases[i].option;
     return -1;
 }
 

@@ -21,12 +21,12 @@ enum {
 // True if contexts whose isolated blocks are used up get some again.
 static bool asks_again;
 
-// Adds ZG_STACK_ISOLATE to a stack id if fewer than fence_per_context blocks of the context have been isolated.
+// Adds ZG_STACK_ISOLATE to a stack id if fewer than isolated_per_context blocks of the context have been isolated.
 static uint32_t mark(uint32_t found) {
     bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
     found &= ~ZG_DEPOT_CONTEXT_DONE;
     if (!found || settled) return found;
-    return zg_config.fence_per_context && zg_config.fence_per_context != ZG_FENCE_ALL ? found | ZG_STACK_ISOLATE
+    return zg_config.isolated_per_context && zg_config.isolated_per_context != ZG_FENCE_ALL ? found | ZG_STACK_ISOLATE
                                                                                       : found;
 }
 

@@ -38,8 +38,14 @@ public enum OptionTable {
         public var most: Int64
         /// The words of a choice or of `words`; empty for other kinds.
         public var choices: [String]
+        /// The title of its group, such as "Isolated blocks".
+        public var group: String
+        /// False for an option for tests and special machines, which lists of options leave out.
+        public var isShown: Bool
         /// A description of the option, in one line.
         public var text: String
+        /// Further sentences about the option; may be empty.
+        public var details: String
 
         /// The default as written in options; empty for paths and names.
         public var initialText: String {
@@ -98,8 +104,28 @@ public enum OptionTable {
                 name: String(cString: info.name), kind: kind(info.kind), initial: info.initial,
                 least: info.least, most: info.most,
                 choices: String(cString: info.choices).split(separator: ", ").map(String.init),
-                text: String(cString: info.text))
+                group: groups[Int(info.group.rawValue)], isShown: info.is_shown,
+                text: String(cString: info.text), details: String(cString: info.details))
         }
+    }
+
+    /// The titles of the groups, in the order of the table.
+    public static let groups: [String] = withUnsafeBytes(of: zg_option_group_titles) { bytes in
+        bytes.bindMemory(to: UnsafePointer<CChar>.self).map { String(cString: $0) }
+    }
+
+    /// The names of options by their former names, which the parser accepts as well.
+    public static let aliases: [String: String] = withUnsafeBytes(of: zg_option_aliases) { bytes in
+        let pairs = bytes.bindMemory(to: zg_option_alias.self).map {
+            (String(cString: $0.name), options[Int($0.option.rawValue)].name)
+        }
+        return Dictionary(uniqueKeysWithValues: pairs)
+    }
+
+    /// Returns the option of a name or former name.
+    public static func option(_ name: String) -> Option? {
+        let name = aliases[name] ?? name
+        return options.first { $0.name == name }
     }
 
     /// The kind names of the C table; each is a case of ``Option/Kind``.
@@ -146,7 +172,7 @@ public enum OptionTable {
     /// - Parameter text: as in ZGUARD_OPTIONS.
     /// - Returns: the remaining entries.
     public static func withoutUnknown(_ text: String) -> String {
-        let names = Set(options.map(\.name))
+        let names = Set(options.map(\.name)).union(aliases.keys)
         let entries = text.split(separator: ":")
         return entries.filter { names.contains(String($0.prefix { $0 != "=" })) }.joined(separator: ":")
     }

@@ -15,14 +15,14 @@ public struct Coverage: Hashable, Sendable {
 
         /// The name, usually that of an option: `fence_bytes`, `fence_overhead`, `mappings`, `pressure`, …
         public var name: String
-        /// Clause for users, such as "fence_bytes was used up".
+        /// Clause for users, such as "isolated_bytes was used up".
         public var text: String
         /// First occurrence, in seconds since the start; nil if the reason applied from the start.
         public var seconds: Double?
 
         let kind: Kind
 
-        /// "fence_bytes was used up at 0.8 s".
+        /// "isolated_bytes was used up at 0.8 s".
         public var sentence: String { text + (seconds.map { " at \(ProgramEnd.timeText($0))" } ?? "") }
     }
 
@@ -75,7 +75,7 @@ public struct Coverage: Hashable, Sendable {
         (untoldProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
     }
 
-    /// "14 % of the blocks of 61 % of the allocation stacks had pages of their own (fence_bytes was used up at 0.8 s)".
+    /// "14 % of the blocks of 61 % of the allocation stacks had pages of their own (isolated_bytes was used up at 0.8 s)".
     public var text: String {
         var text = "no block was allocated"
         if blocks > 0 {

@@ -6,7 +6,7 @@
 // stack-alloc: make_name
 // exit: 99
 // confidence: exact
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // detail: allocated_with="operator new" freed_with="operator delete[]"
 
 #include <string>

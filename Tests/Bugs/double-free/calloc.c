@@ -7,7 +7,7 @@
 // stack-alloc: make_grid
 // exit: 134
 // confidence: exact
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

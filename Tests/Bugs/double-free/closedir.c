@@ -7,7 +7,7 @@
 // stack-alloc: ~open_folder
 // exit: 134
 // confidence: exact
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 #include <dirent.h>

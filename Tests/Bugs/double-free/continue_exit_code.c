@@ -5,7 +5,7 @@
 // stack-access: drop_again
 // stack-free: drop_flag
 // stack-alloc: make_flag
-// options: on_finding=continue:fence_per_context=0
+// options: on_finding=continue:isolated_per_context=0
 // exit: 3
 // confidence: exact
 

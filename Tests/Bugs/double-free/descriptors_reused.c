@@ -5,7 +5,7 @@
 // stack-access: drop_again
 // stack-free: drop_cart
 // stack-alloc: make_cart
-// options: on_finding=continue:fence_per_context=0
+// options: on_finding=continue:isolated_per_context=0
 // exit: 99
 // confidence: exact
 // stdout: 0 bytes in the file

@@ -5,7 +5,7 @@
 // stack-access: drop_again
 // stack-free: drop_page
 // stack-alloc: make_page
-// options: quarantine_bytes=0:quarantine_per_context=0:fence_per_context=0:retired_bytes=0
+// options: quarantine_bytes=0:quarantine_per_context=0:isolated_per_context=0:retired_bytes=0
 // exit: 134
 // confidence: exact
 

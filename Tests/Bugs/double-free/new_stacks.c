@@ -8,7 +8,7 @@
 // exit: 134
 // detail: shortened="alloc"
 // confidence: exact
-// options: stack_overhead=0%:fence_per_context=0
+// options: stack_overhead=0%:isolated_per_context=0
 
 #include "../drops.h"
 

@@ -5,7 +5,7 @@
 // stack-access: drop_job
 // stack-free: - (the winner may not have recorded it yet)
 // stack-alloc: make_job
-// options: on_finding=continue:fence_per_context=0
+// options: on_finding=continue:isolated_per_context=0
 // exit: 99
 // confidence: exact
 // libs: -lpthread

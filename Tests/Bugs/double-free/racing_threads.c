@@ -8,7 +8,7 @@
 // exit: 134
 // confidence: exact
 // libs: -lpthread
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 #include <pthread.h>

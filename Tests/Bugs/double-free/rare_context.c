@@ -5,7 +5,7 @@
 // stack-access: drop_again
 // stack-free: drop_session
 // stack-alloc: make_session
-// options: quarantine_bytes=1m:fence_per_context=0
+// options: quarantine_bytes=1m:isolated_per_context=0
 // exit: 134
 // confidence: exact
 

@@ -4,7 +4,7 @@
 // block: size=100 offset=100 state=live language=unknown
 // stack-access: fill_buffer
 // stack-alloc: make_buffer
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="read" bytes="110" excess="20"

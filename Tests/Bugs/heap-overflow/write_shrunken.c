@@ -4,7 +4,7 @@
 // block: size=70 offset=70 state=live language=unknown
 // stack-access: empty_buffer
 // stack-alloc: make_buffer
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="write" bytes="80" excess="10"

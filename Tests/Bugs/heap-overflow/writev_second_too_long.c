@@ -4,7 +4,7 @@
 // block: size=50 offset=50 state=live language=unknown
 // stack-access: send_record
 // stack-alloc: make_body
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="writev" bytes="60" excess="10"

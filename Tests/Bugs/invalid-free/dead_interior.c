@@ -8,7 +8,7 @@
 // exit: 134
 // confidence: exact
 // detail: what="interior pointer"
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

@@ -2,7 +2,7 @@
 // finding: invalid-free
 // access: free
 // stack-access: drop_again
-// options: fence_per_context=0:retired_bytes=64k
+// options: isolated_per_context=0:retired_bytes=64k
 // exit: 134
 // confidence: exact
 // detail: what="free memory"

@@ -2,7 +2,7 @@
 // finding: invalid-free
 // access: read
 // stack-access: room_in
-// options: fence_per_context=0:retired_bytes=64k
+// options: isolated_per_context=0:retired_bytes=64k
 // exit: 99
 // confidence: exact
 // detail: call="malloc_usable_size" what="free memory"

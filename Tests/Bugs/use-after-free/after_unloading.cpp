@@ -8,7 +8,7 @@
 // exit: 139
 // confidence: exact
 // libs: -ldl
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
 // stack-access: fill_buffer
 // stack-free: drop_buffer
 // stack-alloc: make_buffer
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="read" bytes="22" freed="during the call"

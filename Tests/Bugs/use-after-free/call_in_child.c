@@ -5,7 +5,7 @@
 // stack-access: empty_buffer
 // stack-free: drop_buffer
 // stack-alloc: make_buffer
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 7
 // confidence: exact
 // detail: call="write" bytes="200"

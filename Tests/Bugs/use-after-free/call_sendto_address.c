@@ -5,7 +5,7 @@
 // stack-access: send_there
 // stack-free: drop_address
 // stack-alloc: make_address
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="sendto" bytes="110"

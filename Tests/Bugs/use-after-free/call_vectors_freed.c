@@ -5,7 +5,7 @@
 // stack-access: send_all
 // stack-free: drop_vectors
 // stack-alloc: make_vectors
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 134
 // confidence: exact
 // detail: call="writev" bytes="32"

@@ -6,7 +6,7 @@
 // stack-alloc: ~open_log
 // exit: 139
 // confidence: inferred
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

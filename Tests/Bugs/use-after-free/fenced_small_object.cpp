@@ -5,7 +5,7 @@
 // stack-access: use_circle
 // stack-free: ~delete_circle
 // stack-alloc: make_circle
-// options: fence_per_context=1
+// options: isolated_per_context=1
 // exit: 139
 // confidence: exact
 

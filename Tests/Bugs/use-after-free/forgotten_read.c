@@ -2,7 +2,7 @@
 // finding: use-after-free
 // access: read
 // stack-access: look_again
-// options: fence_per_context=0:retired_bytes=64k
+// options: isolated_per_context=0:retired_bytes=64k
 // exit: 139
 // confidence: inferred
 // detail: what="free memory"

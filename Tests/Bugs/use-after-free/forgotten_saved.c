@@ -2,7 +2,7 @@
 // finding: use-after-free
 // access: read
 // stack-access: save_again
-// options: fence_per_context=0:retired_bytes=64k
+// options: isolated_per_context=0:retired_bytes=64k
 // exit: 134
 // confidence: exact
 // detail: call="write" bytes="112" what="free memory"

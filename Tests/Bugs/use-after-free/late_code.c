@@ -1,4 +1,4 @@
-// The first block of a new call site is isolated even after 20,000 other stacks used up the fence_overhead budget.
+// The first block of a new call site is isolated even after 20,000 other stacks used up the isolated_overhead budget.
 // finding: use-after-free
 // access: read
 // block: size=72 offset=8

@@ -7,7 +7,7 @@
 // stack-alloc: make_node
 // exit: 139
 // confidence: inferred
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

@@ -6,7 +6,7 @@
 // stack-free: delete_observer
 // stack-alloc: make_observer
 // exit: 139
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

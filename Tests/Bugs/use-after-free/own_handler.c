@@ -8,7 +8,7 @@
 // exit: 42
 // confidence: inferred
 // stdout: handler ran
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #define _GNU_SOURCE
 #include "../bug.h"

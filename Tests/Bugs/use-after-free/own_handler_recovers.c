@@ -8,7 +8,7 @@
 // exit: 99
 // confidence: inferred
 // stdout: recovered
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #define _GNU_SOURCE
 #include "../bug.h"

@@ -7,7 +7,7 @@
 // stack-alloc: allocate_late
 // exit: 139
 // confidence: exact
-// options: fence_overhead=100%
+// options: isolated_overhead=100%
 
 #include "../bug.h"
 #include <stdint.h>

@@ -5,7 +5,7 @@
 // stack-access: use_circle
 // stack-free: ~delete_circle
 // stack-alloc: make_circle
-// options: on_finding=continue:fence_per_context=0
+// options: on_finding=continue:isolated_per_context=0
 // exit: 99
 // confidence: exact
 // libs: -lpthread

@@ -8,7 +8,7 @@
 // exit: 139
 // confidence: inferred
 // libs: -lpthread
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 #include <pthread.h>

@@ -5,7 +5,7 @@
 // stack-access: - (the writer is gone)
 // stack-free: drop_page
 // stack-alloc: make_page
-// options: quarantine_bytes=64k:fence_windows=off
+// options: quarantine_bytes=64k:isolated_windows=off
 // exit: 134
 // detail: found_by="eviction"
 

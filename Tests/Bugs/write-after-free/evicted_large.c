@@ -7,7 +7,7 @@
 // stack-alloc: make_frame
 // exit: 134
 // detail: found_by="eviction"
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

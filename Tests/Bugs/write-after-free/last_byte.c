@@ -7,7 +7,7 @@
 // stack-alloc: make_text
 // exit: 99
 // detail: found_by="exit"
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 

@@ -8,7 +8,7 @@
 // exit: 99
 // detail: found_by="exit"
 // libs: -lpthread
-// options: fence_per_context=0
+// options: isolated_per_context=0
 
 #include "../bug.h"
 #include <pthread.h>

@@ -5,7 +5,7 @@
 // stack-access: - (the writer is gone)
 // stack-free: drop_record
 // stack-alloc: make_record
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // exit: 99
 // detail: found_by="exit"
 

@@ -1,4 +1,4 @@
-// Accesses to freed objects in the quarantine (fence_per_context=0; by default the first object of a context is an
+// Accesses to freed objects in the quarantine (isolated_per_context=0; by default the first object of a context is an
 // isolated block). Trap words or the fill in the freed object reveal the access, or nothing does.
 
 import Foundation
@@ -8,7 +8,7 @@ import Foundation
 // access: call
 // member: add(_:)
 // frame: method
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func methodQuarantined() { method() }
 
@@ -17,7 +17,7 @@ func methodQuarantined() { method() }
 // access: call
 // member: kind()
 // frame: classMethod
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func classMethodQuarantined() { classMethod() }
 
@@ -25,7 +25,7 @@ func classMethodQuarantined() { classMethod() }
 // class: Shop.Cart
 // access: cast|retain
 // frame: castConditionally
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func castConditionallyQuarantined() { castConditionally() }
 
@@ -33,7 +33,7 @@ func castConditionallyQuarantined() { castConditionally() }
 // class: Shop.Cart
 // access: retain
 // frame: retainAgain
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func retainAgainQuarantined() { retainAgain() }
 
@@ -42,7 +42,7 @@ func retainAgainQuarantined() { retainAgain() }
 // access: release
 // on Onone: access=retain (Unmanaged retains the object first)
 // frame: releaseAgain
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func releaseAgainQuarantined() { releaseAgain() }
 
@@ -52,7 +52,7 @@ func releaseAgainQuarantined() { releaseAgain() }
 // detail: operation=unowned reference
 // on Onone: detail=* (the object is retained first)
 // frame: unownedFormed
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func unownedFormedQuarantined() { unownedFormed() }
 
@@ -62,7 +62,7 @@ func unownedFormedQuarantined() { unownedFormed() }
 // detail: operation=weak reference
 // on Onone: detail=* (the object is retained first)
 // frame: weakFormed
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func weakFormedQuarantined() { weakFormed() }
 
@@ -71,7 +71,7 @@ func weakFormedQuarantined() { weakFormed() }
 // access: read
 // detail: operation=uniqueness check
 // frame: uniquelyReferenced
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func uniquelyReferencedQuarantined() { uniquelyReferenced() }
 
@@ -80,7 +80,7 @@ func uniquelyReferencedQuarantined() { uniquelyReferenced() }
 // access: read
 // member: owner
 // frame: referenceRead
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func referenceReadQuarantined() { referenceRead() }
 
@@ -89,7 +89,7 @@ func referenceReadQuarantined() { referenceRead() }
 // access: read
 // member: shortName
 // frame: smallStringRead
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func smallStringReadQuarantined() { smallStringRead() }
 
@@ -98,7 +98,7 @@ func smallStringReadQuarantined() { smallStringRead() }
 // access: read|call
 // member: payable
 // frame: existentialRead
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func existentialReadQuarantined() { existentialRead() }
 
@@ -107,7 +107,7 @@ func existentialReadQuarantined() { existentialRead() }
 // access: read|write
 // member: buyer
 // frame: weakPropertyRead
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func weakPropertyReadQuarantined() { weakPropertyRead() }
 
@@ -115,7 +115,7 @@ func weakPropertyReadQuarantined() { weakPropertyRead() }
 // class: Swift._ContiguousArrayStorage<Swift.AnyObject>
 // access: read
 // frame: arrayStorage
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func arrayStorageQuarantined() { arrayStorage() }
 
@@ -123,7 +123,7 @@ func arrayStorageQuarantined() { arrayStorage() }
 // class: closure context|box
 // access: read|retain|call
 // frame: closureContext
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func closureContextQuarantined() { closureContext() }
 
@@ -134,7 +134,7 @@ func closureContextQuarantined() { closureContext() }
 // finds: use-after-free|write-after-free
 // count: 1-2
 // frame: *
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func actorMethodQuarantined() async { await actorMethod() }
 
@@ -143,7 +143,7 @@ func actorMethodQuarantined() async { await actorMethod() }
 // access: write
 // member: count
 // finds: write-after-free
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func integerWrittenQuarantined() { integerWritten() }
 
@@ -151,7 +151,7 @@ func integerWrittenQuarantined() { integerWritten() }
 // class: Swift._ContiguousArrayStorage<Swift.Int>
 // access: write
 // finds: write-after-free
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func elementsWrittenQuarantined() { elementsWritten() }
 
@@ -160,7 +160,7 @@ func elementsWrittenQuarantined() { elementsWritten() }
 // class: Shop.Basket
 // access: write
 // member: count
-// options: quarantine_bytes=64k:quarantine_per_context=0:fence_per_context=0
+// options: quarantine_bytes=64k:quarantine_per_context=0:isolated_per_context=0
 // detail: found_by=eviction
 @inline(never)
 func writtenAndEvicted() {
@@ -174,20 +174,20 @@ func writtenAndEvicted() {
 // case: An integer is read.
 // class: Shop.Basket
 // silent: any bytes are a valid integer
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func integerReadQuarantined() { integerRead() }
 
 // case: The payload of an enum is read that has cases with and without a reference.
 // class: Shop.Basket
 // silent: a tag byte selects the case, and the fill byte selects the case without a reference
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func taggedPayloadReadQuarantined() { taggedPayloadRead() }
 
 // case: A key is looked up in the freed storage of a dictionary.
 // class: Swift._DictionaryStorage<Swift.String, Shop.Person>
 // silent: a lookup reads a few integers and one bit, and as read from the fill they mean that the key is absent
-// options: fence_per_context=0
+// options: isolated_per_context=0
 @inline(never)
 func dictionaryStorageQuarantined() { dictionaryStorage() }

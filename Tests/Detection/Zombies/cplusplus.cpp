@@ -427,21 +427,21 @@ CASE static void number_read() {
 // case: A virtual method is called.
 // class: Circle
 // access: call
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // frame: virtual_call
 CASE static void virtual_call_quarantined() { virtual_call(); }
 
 // case: dynamic_cast to a derived class.
 // class: Circle
 // access: cast
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // frame: cast_down
 CASE static void cast_down_quarantined() { cast_down(); }
 
 // case: The object is deleted twice through its virtual destructor.
 // class: Circle
 // access: call|release
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // frame: deleted_twice
 CASE static void deleted_twice_quarantined() { deleted_twice(); }
 
@@ -449,7 +449,7 @@ CASE static void deleted_twice_quarantined() { deleted_twice(); }
 // class: Dish
 // access: call|read
 // confidence: inferred
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // frame: second_base_call
 CASE static void second_base_call_quarantined() { second_base_call(); }
 
@@ -457,7 +457,7 @@ CASE static void second_base_call_quarantined() { second_base_call(); }
 // class: -
 // access: read|call
 // confidence: inferred
-// options: fence_per_context=0
+// options: isolated_per_context=0
 // frame: member_followed
 CASE static void member_followed_quarantined() { member_followed(); }
 
@@ -465,13 +465,13 @@ CASE static void member_followed_quarantined() { member_followed(); }
 // finds: write-after-free
 // class: Circle
 // access: write
-// options: fence_per_context=0
+// options: isolated_per_context=0
 CASE static void number_written_quarantined() { number_written(); }
 
 // case: A number is read.
 // silent: any bytes are a valid number
 // class: Circle
-// options: fence_per_context=0
+// options: isolated_per_context=0
 CASE static void number_read_quarantined() { number_read(); }
 
 // MARK: clean cases
