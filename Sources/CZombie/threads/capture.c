@@ -27,7 +27,7 @@ static uint32_t mark(uint32_t found) {
     found &= ~ZG_DEPOT_CONTEXT_DONE;
     if (!found || settled) return found;
     return zg_config.isolated_per_context && zg_config.isolated_per_context != ZG_FENCE_ALL ? found | ZG_STACK_ISOLATE
-                                                                                      : found;
+                                                                                            : found;
 }
 
 // While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture
