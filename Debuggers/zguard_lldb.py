@@ -94,7 +94,7 @@ def answer(debugger, command, frame):
     if "core" in kind:
         path = core_path(process)
         if not path:
-            raise Problem("this lldb does not tell which core file it reads: ask zguard history yourself")
+            raise Problem("this lldb does not report the path of its core file: run zguard history CORE ADDRESS")
         return ask(zguard, path, address, arguments)
     return ask(zguard, str(process.GetProcessID()), address, arguments)
 

@@ -115,7 +115,7 @@ struct GuardedRun {
             let file = result.builtArtifacts.first(where: {
                 $0.kind == .executable && $0.url.lastPathComponent == "zguard"
             })
-        else { throw PluginFailure(message: "the build left no zguard", status: .cannotGuard) }
+        else { throw PluginFailure(message: "the build produced no zguard", status: .cannotGuard) }
         return file.url.path
     }
 

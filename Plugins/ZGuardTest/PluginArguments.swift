@@ -101,13 +101,14 @@ struct PluginArguments {
             name: "--suppressions", value: "FILE", text: "hide findings that the rules in this file match",
             isForwarded: true),
         Option(name: "--full", text: "show every frame, including those of the language runtimes", isForwarded: true),
-        Option(name: "--symbols", value: "DIR", text: "also look here for debug files", isForwarded: true),
+        Option(name: "--symbols", value: "DIR", text: "also search this directory for debug files", isForwarded: true),
         Option(
             name: "--exit-code", value: "N",
             text: "exit status if there were findings and nothing else failed (default 99)",
             isForwarded: true),
         Option(
-            name: "--require-coverage", value: "PERCENT", text: "fail if less of the allocation stacks was watched",
+            name: "--require-coverage", value: "PERCENT",
+            text: "fail if a smaller share of the allocation stacks was watched",
             isForwarded: true),
         Option(
             name: "--collect", value: "crashes|stalls",
@@ -118,7 +119,7 @@ struct PluginArguments {
         Option(name: "--keep-count", value: "N", text: "keep at most N reports", isForwarded: true),
         Option(name: "--keep-bytes", value: "SIZE", text: "keep at most SIZE of reports", isForwarded: true),
         Option(
-            name: "--keep-share", value: "PERCENT", text: "of equal findings keep the stacks of this share",
+            name: "--keep-share", value: "PERCENT", text: "keep the stacks of this percentage of equal findings",
             isForwarded: true),
         Option(name: "--compress", text: "compress the report in the directory", isForwarded: true),
         Option(name: "--quiet", text: "do not print the closing line", isForwarded: true),

@@ -11,7 +11,7 @@ import PackagePlugin
             + "'swift test --filter': tests that one of them matches are run.",
         options: [
             .init(name: "--filter", value: "REGEX", text: "the same as FILTER"),
-            .init(name: "--skip", value: "REGEX", text: "leave out tests that it matches"),
+            .init(name: "--skip", value: "REGEX", text: "skip tests that match"),
             .init(
                 name: "--parallel", text: "run tests of Swift Testing in parallel (default); those of XCTest never are"),
             .init(name: "--no-parallel", text: "run one test at a time"),

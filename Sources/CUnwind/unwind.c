@@ -57,7 +57,7 @@ const char *zg_unwind_obstacle(void) {
     static bool is_open;
     if (is_open) return NULL;
     void *file = dlopen(ZG_UNWIND_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!file) return ZG_UNWIND_LIBRARY " is not installed (Debian's package libunwind8)";
+    if (!file) return ZG_UNWIND_LIBRARY " is not installed (on Debian: apt install libunwind8)";
     const struct {
         const char *name;
         void *place;
@@ -73,7 +73,7 @@ const char *zg_unwind_obstacle(void) {
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         void *function = dlsym(file, wanted[i].name);
-        if (!function) return ZG_UNWIND_LIBRARY " lacks what unwinding needs";
+        if (!function) return ZG_UNWIND_LIBRARY " lacks a function that unwinding needs";
         memcpy(wanted[i].place, &function, sizeof function);
     }
     is_open = true;

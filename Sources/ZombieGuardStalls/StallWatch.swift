@@ -266,7 +266,7 @@ package final class StallWatch {
             stalls: [blocked.event], isFreeze: isFreeze, thread: Finding.Thread(id: number, name: blocked.name),
             processID: process, program: Self.program(of: process))
         guard var finding else { return [] }
-        finding.detail["pool"] = "tasks of Swift run on this thread, and there are no more of these than processors"
+        finding.detail["pool"] = "the thread belongs to Swift's cooperative pool, which has one thread per processor"
         // Number -1 stands for all threads of the pool: repeats are counted together.
         return tell(finding, of: Known.Thread(process: process, number: -1)).findings
     }

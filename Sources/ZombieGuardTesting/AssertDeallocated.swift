@@ -72,9 +72,9 @@ private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) 
     var holders = ((try? ZombieGuard.referrers(of: address)) ?? []).filter { $0.start != sideTable }.map(\.description)
     if let offset = offsetOfItself(in: address) { holders.insert("itself, at offset \(offset)", at: 0) }
     if Guarding.missing != nil {
-        message += "; who holds it is not known, because this process is not guarded"
+        message += "; its holders are unknown, because this process is not guarded"
     } else if holders.isEmpty {
-        message += "; none is in the heap, so the holder is a variable, static or on the stack"
+        message += "; no holder is in the heap, so a static or local variable holds it"
     } else {
         message += ", held by"
         for holder in holders.prefix(8) { message += "\n    \(holder)" }

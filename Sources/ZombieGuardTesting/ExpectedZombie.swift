@@ -93,7 +93,7 @@ struct ExpectedZombie {
         case .killed: return "\(none): the body did not end within \(timeLimit) and was killed"
         case .cancelled: return "\(none): the test was cancelled before the body ended"
         case .signal(let number): return "the body crashed with \(signalName(number)), which is no zombie"
-        case .unknown: return "\(none): somebody else waited for the child process"
+        case .unknown: return "\(none): other code waited for the child process"
         case .ended(let status):
             if finding != nil { return "\(none), but something else was found" }
             if let error = result.thrown { return "\(none): the body threw \(visible(error))" }
@@ -109,7 +109,7 @@ struct ExpectedZombie {
         case .cancelled: return "\(call) before the test was cancelled"
         case .signal(let number): return "\(call), it crashed with \(signalName(number)) before"
         case .ended, .unknown:
-            return "\(call), because the test took another way there or its arguments look different"
+            return "\(call), because the test took another path, or its arguments have another description"
         }
     }
 

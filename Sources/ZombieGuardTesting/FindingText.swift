@@ -11,6 +11,7 @@ extension Finding {
     /// Kind, sentence and stacks; the stacks contain the program's own frames only.
     var message: String {
         var text = "\(visible(kind.rawValue)): \(sentence)"
+        if let evidence { text += "\n\(evidence)" }
         let found = isNoticedLate ? [] : stacks.access
         for (title, stack) in [
             (kind == .stall ? "busy in" : "touched", found), ("freed", stacks.free), ("allocated", stacks.alloc),
@@ -22,7 +23,7 @@ extension Finding {
             if frames.count > Self.framesShown { text += "\n    …" }
         }
         if let stall, stall.sampled.count > 1 {
-            text += "\nwhat it did in \(stall.samples) samples:"
+            text += "\nstacks in \(stall.samples) samples:"
             for line in stall.shortened(Self.own).tree { text += "\n    " + line }
         }
         return text

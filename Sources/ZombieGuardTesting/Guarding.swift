@@ -9,7 +9,7 @@ enum Guarding {
     /// Message that says why the process is not guarded; nil if it is guarded.
     static let missing: String? = {
         if let sanitizer {
-            return "ZombieGuard is not active: the tests are built with \(sanitizer), whose malloc has to stay"
+            return "ZombieGuard is not active: the tests are built with \(sanitizer), whose malloc cannot be replaced"
         }
         guard ZombieGuard.isActive, let interface = zg_api_find() else {
             return "ZombieGuard is not active: its runtime could not start in this process"
@@ -19,7 +19,7 @@ enum Guarding {
         let block = malloc(24)
         defer { free(block) }
         if interface.pointee.is_live(UInt64(UInt(bitPattern: block))) != 0 { return nil }
-        return "ZombieGuard is not active: malloc belongs to somebody else in this process"
+        return "ZombieGuard is not active: another allocator replaces malloc in this process"
     }()
 
     /// Name of the sanitizer that this process was built with, if any.
@@ -38,9 +38,10 @@ extension FindingLedger.Entry {
     private func failure(else location: SourceLocation?) -> (message: String, place: SourceLocation, report: String) {
         var message = finding.message
         if !others.isEmpty {
-            message += "\nit may belong to \(others.joined(separator: ", ")) instead, which ran at the same time"
+            message +=
+                "\nit may have been caused by \(others.joined(separator: ", ")) instead, which ran at the same time"
         }
-        if isRepeated { message += "\nthe same was found before, in a test with the same stacks" }
+        if isRepeated { message += "\nan earlier test with the same stacks had the same finding" }
         let place = finding.origin ?? location ?? finding.freeOrigin ?? .unknown
         return (message, place, finding.report)
     }

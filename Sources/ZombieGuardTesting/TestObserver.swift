@@ -60,7 +60,7 @@ func testBundleEnding(_ status: CInt) -> CInt {
     for finding in findings { text += "\(TextRenderer.mark)\(finding.message)\n" }
     let count = findings.count == 1 ? "1 finding" : "\(findings.count) findings"
     text +=
-        "zguard: error: \(count) outside of the tests that are guarded by .zombieGuarded or expectNoZombies\n"
+        "zguard: error: \(count) outside of tests with .zombieGuarded or expectNoZombies\n"
     text += "ZombieGuard: \(watched)\n"
     try? output.write(text)
     return status == 0 ? 99 : status

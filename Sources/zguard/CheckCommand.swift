@@ -26,7 +26,7 @@ struct CheckCommand {
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"
             let gaps = check.verifiedLiveBlocks
-            let around = gaps == 0 ? "" : " and the gaps around \(gaps) live one\(gaps == 1 ? "" : "s")"
+            let around = gaps == 0 ? "" : " and the red zones around \(gaps) live block\(gaps == 1 ? "" : "s")"
             let verified = "\(blocks)\(around) (\(byteText(check.verifiedBytes))) verified"
             let program = visible(statistics.program)
             let said = "\(intake.groups.summary), \(verified) in \(program) [\(processID)]"
@@ -39,7 +39,7 @@ struct CheckCommand {
 extension CheckCommand {
     static let command = Command(
         name: "check", operands: "PID", operandCount: 1...1,
-        text: "verify the freed blocks, and the gaps around live ones, of a running process now",
+        text: "verify the freed blocks, and the red zones around live ones, of a running process now",
         flags: [.format, .suppressions, .full, .symbols],
         run: { try CheckCommand($0).run() })
 }

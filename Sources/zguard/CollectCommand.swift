@@ -85,7 +85,7 @@ struct CollectCommand {
             let passed = try collector.pass(pruning: retention)
             if !isQuiet, interval == nil || passed.sent > 0 {
                 let pending = passed.pending > 0 ? ", \(passed.pending) still being written" : ""
-                let skipped = passed.skipped > 0 ? ", \(passed.skipped) lines are no findings" : ""
+                let skipped = passed.skipped > 0 ? ", \(passed.skipped) lines that are not findings were skipped" : ""
                 Output.out(
                     "\(visible(name)): \(passed.sent) findings of \(passed.files) reports sent, \(passed.new) of them new"
                         + "\(pending)\(skipped)\n")
@@ -110,20 +110,23 @@ extension CollectCommand {
             Flag(
                 name: "--watch", value: .optionalNumber("SECONDS"),
                 text: "look again every SECONDS seconds (default 10), for ever"),
-            Flag(name: "--tenant", value: .required("TEXT"), text: "whose findings these are (default: default)"),
+            Flag(
+                name: "--tenant", value: .required("TEXT"),
+                text: "tenant that the findings belong to (default: default)"),
             Flag(name: "--host", value: .required("TEXT"), text: "name of this machine (default: its own)"),
             Flag(name: "--program-version", value: .required("TEXT"), text: "version of the programs"),
-            Flag(name: "--redact", value: .required("FILE"), text: "cut what the rules in this file name"),
+            Flag(
+                name: "--redact", value: .required("FILE"), text: "remove the texts that the rules in this file match"),
             .keepShare,
             Flag(
                 name: "--keep-age", value: .required("AGE"),
-                text: "delete what is older at the destination, such as 30d (default: keep all)"),
+                text: "delete older findings at the destination, such as 30d (default: keep all)"),
             Flag(
                 name: "--keep-count", value: .required("N"),
                 text: "keep at most N reports in a destination that is a directory"),
             Flag(
                 name: "--keep-bytes", value: .required("SIZE"),
                 text: "keep at most SIZE of reports in a destination that is a directory"),
-            Flag(name: "--quiet", text: "do not say what was sent"),
+            Flag(name: "--quiet", text: "do not print how many findings were sent"),
         ], run: { try CollectCommand($0).run() })
 }

@@ -42,7 +42,7 @@ extension Flag {
     static let full = Flag(name: "--full", text: "show every frame, including those of the language runtimes")
     static let symbols = Flag(
         name: "--symbols", value: .required("DIR"), repeats: true,
-        text: "also look here for programs, libraries and debug files")
+        text: "also search this directory for programs, libraries and debug files")
 }
 
 /// A command.
@@ -67,7 +67,7 @@ struct Command: Sendable {
     ]
 
     private static let version = Command(
-        name: "version", text: "print the version, the processor and the Swift that it was built for"
+        name: "version", text: "print the version, the architecture and the Swift version of the build"
     ) { _ in
         Output.out(
             "zguard \(zombieGuardVersion) (\(zombieGuardArchitecture), Swift \(zombieGuardSwiftVersion))\n")

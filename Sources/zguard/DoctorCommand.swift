@@ -59,7 +59,7 @@ struct DoctorCommand {
         if OwnProgram.isInProc { return Probe("/proc", .ok, "shows this process") }
         return Probe(
             "/proc", .limited,
-            "not mounted: programs run guarded, and findings are reported; what was watched, other threads of crashes, statistics and checks are not"
+            "not mounted: programs run guarded and findings are reported, but coverage, the other threads of crashes, statistics and checks are not available"
         )
     }
 
@@ -95,18 +95,18 @@ struct DoctorCommand {
     private var windows: Probe {
         result(
             "guards in windows", zg_system_probe_windows(), .ok,
-            "small blocks with pages of their own share memory",
+            "small isolated blocks share memory",
             .limited,
-            "needs Linux 6.15; each takes a page of memory, and fewer are watched")
+            "needs Linux 6.15; each isolated block takes a page of memory, and fewer are isolated")
     }
 
     private var maskedLoads: Probe {
         zg_system_has_masked_loads() == 0
             ? Probe(
-                "masked loads", .ok, "none: reads just past the end of fenced blocks are always found")
+                "masked loads", .ok, "none: reads just past the end of isolated blocks are always found")
             : Probe(
                 "masked loads", .ok,
-                "AVX-512: reads just past the end of long-lived fenced blocks are not found (overread_ms)")
+                "AVX-512: reads just past the end of long-lived isolated blocks are not found (overread_ms)")
     }
 
     private var memoryTags: Probe {
@@ -127,12 +127,14 @@ struct DoctorCommand {
 
     private var filters: Probe {
         let name = "system calls"
-        guard let filters = SystemCallFilters() else { return Probe(name, .ok, "no filter (seccomp) stands") }
+        guard let filters = SystemCallFilters() else { return Probe(name, .ok, "no seccomp filter is installed") }
         let forbidden = filters.forbidden
-        if forbidden.isEmpty { return Probe(name, .ok, "a filter (seccomp) lets those pass that guarding needs") }
+        if forbidden.isEmpty {
+            return Probe(name, .ok, "the seccomp filter allows all system calls that guarding needs")
+        }
         return Probe(
             name, .limited,
-            "a filter (seccomp) ends programs for \(forbidden.joined(separator: ", ")); "
+            "a seccomp filter kills programs for \(forbidden.joined(separator: ", ")); "
                 + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
     }
 
@@ -145,7 +147,7 @@ struct DoctorCommand {
         case 3?: return Probe(name, .limited, "the kernel allows no ptrace (Yama); a crash shows the thread that died")
         case 2? where geteuid() != 0:
             return Probe(
-                name, .limited, "the kernel allows root alone ptrace (Yama); a crash shows the thread that died")
+                name, .limited, "the kernel allows ptrace only for root (Yama); a crash shows only the crashed thread")
         default: return Probe(name, .ok, "a crash shows all threads (collect=crashes)")
         }
     }
@@ -243,7 +245,7 @@ struct DoctorCommand {
             return Probe(name, .ok, "none installed here; a program's own is checked when it starts")
         }
         guard OwnProgram.isInProc else {
-            return Probe(name, .limited, "\(path): not looked at, as /proc is not mounted")
+            return Probe(name, .limited, "\(path): not checked, because /proc is not mounted")
         }
         switch SelfTest.knowsLayout(of: path) {
         case .success(true): return Probe(name, .ok, "\(path): object layout is as expected")

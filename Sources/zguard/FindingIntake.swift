@@ -43,7 +43,7 @@ struct FindingIntake {
             "\(visible(rule.file)):\(rule.line)" + (rule.name.map { " (\(visible($0)))" } ?? "")
         }
         let more = unused.count > most ? " and \(unused.count - most) more" : ""
-        return "suppressions that nothing needed: \(named.joined(separator: ", "))\(more)"
+        return "suppressions that matched no finding: \(named.joined(separator: ", "))\(more)"
     }
 
     /// All findings as one document.

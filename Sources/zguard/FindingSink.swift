@@ -67,7 +67,7 @@ struct FindingSink {
             if let format = options.format, format != .json {
                 throw .usage(
                     "a report store holds json lines, not \(format.rawValue)",
-                    hint: "'zguard report \(visible(path)) --format \(format.rawValue)' makes it of them")
+                    hint: "'zguard report \(visible(path)) --format \(format.rawValue)' converts them")
             }
             let store = ReportStore(directory: path, retention: try arguments.retention())
             do throws(StoreError) {

@@ -77,7 +77,7 @@ struct HistoryCommand {
 extension HistoryCommand {
     static let command = Command(
         name: "history", operands: "PID|CORE ADDRESS", operandCount: 2...2,
-        text: "show what is, or was, at an address in a process or core file",
+        text: "show the block that is, or was, at an address in a process or core file",
         flags: [
             Flag(
                 name: "--format", value: .choice(["text", "json"]),

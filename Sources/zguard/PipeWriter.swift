@@ -31,7 +31,7 @@ struct PipeWriter {
     /// Text of an error of this pipe.
     func describe(_ error: any Error) -> String {
         switch (error as? SystemError)?.number {
-        case ENXIO, EAGAIN, ETIMEDOUT: "nobody reads it"
+        case ENXIO, EAGAIN, ETIMEDOUT: "it has no reader"
         default: "\(error)"
         }
     }

@@ -22,7 +22,7 @@ enum Preload {
         }
         if path.contains(where: { $0 == " " || $0 == ":" }) {
             throw Failure(
-                "LD_PRELOAD cannot name the runtime library '\(visible(path))': its path holds a blank or a colon",
+                "LD_PRELOAD cannot name the runtime library '\(visible(path))': its path contains a blank or a colon",
                 hint: "install zguard elsewhere", status: ExitStatus.cannotGuard)
         }
         return path
@@ -30,7 +30,7 @@ enum Preload {
 
     /// Why programs cannot be guarded on a kernel with this page size; nil if they can.
     static func pageProblem(bytes: Int) -> String? {
-        bytes == 4096 ? nil : "this kernel's pages are of \(bytes / 1024) KiB; guarding needs pages of 4 KiB"
+        bytes == 4096 ? nil : "this kernel's page size is \(bytes / 1024) KiB; guarding needs 4 KiB"
     }
 
     private static func besideThisProgram() -> String {

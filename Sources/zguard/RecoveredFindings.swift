@@ -17,7 +17,7 @@ struct RecoveredFindings {
             let name = visible(remains.path)
             if remains.isGrowing {
                 Output.warn(
-                    "zguard was killed, and its program goes on and writes its findings to '\(name)'",
+                    "zguard was killed, but its program still runs and writes its findings to '\(name)'",
                     hint: "zguard report '\(name)'")
             } else {
                 read(remains, path)

@@ -145,8 +145,8 @@ struct ReportCommand {
             let core = try CoreFile(opening: path, program: program)
             guard let crash = CrashInCore(core) else {
                 throw core.isCutOff
-                    ? CoreError.damaged(path, "what it says of a signal is cut off")
-                    : CoreError.notCore(path, "one that no signal has caused")
+                    ? CoreError.damaged(path, "its signal information is truncated")
+                    : CoreError.notCore(path, "one that no signal caused")
             }
             let (finding, notes) = crash.finding()
             for note in notes { Output.warn(note) }
@@ -164,7 +164,7 @@ struct ReportCommand {
             let groups = try reader.groups(filter, limit: Self.mostGroups + 1)
             if groups.count > Self.mostGroups {
                 Output.warn(
-                    "'\(visible(address.name))' holds more than \(Self.mostGroups) groups: those that were seen most often are shown"
+                    "'\(visible(address.name))' holds more than \(Self.mostGroups) groups: the most frequent are shown"
                 )
             }
             for group in groups.prefix(Self.mostGroups) {
@@ -213,7 +213,7 @@ struct ReportCommand {
             }
             let findings = counted(missing, "finding")
             Output.warn(
-                "'\(visible(path))' is of a run whose zguard was killed\(one.isGrowing ? ", and whose program goes on" : ""): "
+                "'\(visible(path))' belongs to a run whose zguard was killed\(one.isGrowing ? ", and whose program still runs" : ""): "
                     + "\(findings) \(missing == 1 ? "is" : "are") read from '\(visible(one.path))'")
         }
     }
@@ -257,7 +257,7 @@ struct ReportCommand {
         if skipped > Self.namedLines {
             Output.warn("'\(visible(path))': \(skipped - Self.namedLines) more lines are skipped")
         }
-        if let problem = reader.problem { Output.warn("'\(visible(path))' is not read to its end: \(problem)") }
+        if let problem = reader.problem { Output.warn("'\(visible(path))' was read only in part: \(problem)") }
         if skipped > 0 || reader.problem != nil { contents.isComplete = false }
         return found > 0 || skipped == 0 || reader.hasBeginning
     }
@@ -267,7 +267,7 @@ extension ReportCommand {
     static let command = Command(
         name: "report", operands: "PATH…", operandCount: 1...Int.max,
         text:
-            "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and what core files say of a crash (coredump:PID and coredump:PROGRAM are those that systemd has kept)",
+            "merge and print reports, raw or finished, directories of reports, databases (sqlite:FILE, postgresql://…), and crashes in core files (coredump:PID and coredump:PROGRAM are core files kept by systemd)",
         flags: [
             .format, .suppressions,
             Flag(name: "--suggest", text: "print suppression rules for the findings instead of the findings"),
@@ -287,7 +287,8 @@ extension ReportCommand {
                 name: "--new-since", value: .required("TEXT"),
                 text: "only bugs that no version of the program before this one had"),
             Flag(
-                name: "--tenant", value: .required("TEXT"), text: "whose findings in a database (default: default)"),
+                name: "--tenant", value: .required("TEXT"),
+                text: "tenant whose findings are read from a database (default: default)"),
             .full, .symbols,
         ],
         run: { try ReportCommand($0).run() })

@@ -67,7 +67,7 @@ struct ReportFileAccess {
             throw ForeignFile(description: "it belongs to another user")
         }
         if status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 {
-            throw ForeignFile(description: "it has another name, too (a hard link)")
+            throw ForeignFile(description: "it has more than one hard link")
         }
         return file
     }
@@ -106,7 +106,7 @@ struct ReportFileAccess {
             if status.st_mode & S_IFMT == S_IFLNK {
                 if status.st_uid != 0, status.st_uid != geteuid() {
                     throw ForeignFile(
-                        description: "'\(visible(part))' in its path is a symbolic link of another user's")
+                        description: "'\(visible(part))' in its path is a symbolic link owned by another user")
                 }
                 links += 1
                 if links > mostLinks { throw SystemError(number: ELOOP) }

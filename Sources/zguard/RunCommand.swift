@@ -122,7 +122,9 @@ struct RunCommand {
         // Findings lost because a process truncated the file: processes count written findings on the coverage page,
         // too.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
-        if raw.wasCut { Output.warn("a process of the run cut the file of raw findings: findings may be missing") }
+        if raw.wasCut {
+            Output.warn("a process of the run truncated the file of raw findings: findings may be missing")
+        }
         var coverage = watching?.coverage
         coverage?.untoldProcesses = untold.count
         var document = intake.document(
@@ -170,11 +172,11 @@ struct RunCommand {
             if let unused = intake.unusedSuppressions { Output.warn(unused) }
             var watched = coverage?.text ?? Self.unknownText
             if coverage == nil, end.isFiltered {
-                watched += ", as the program ran under a filter of system calls (seccomp)"
+                watched += ", because the program ran under a seccomp filter"
             }
             if let forbidden = filters?.forbidden, !forbidden.isEmpty {
                 Output.warn(
-                    "a filter of system calls (seccomp) from before the start forbids \(forbidden.joined(separator: ", ")): less is found; "
+                    "a seccomp filter from before the start forbids \(forbidden.joined(separator: ", ")): fewer bugs are found; "
                         + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
             }
             let ended = end.text.map { "; \($0)" } ?? ""
@@ -206,7 +208,9 @@ struct RunCommand {
             return ExitStatus.success
         }
         var watched = coverage.map { "\($0.stacksText) were watched" } ?? Self.unknownText
-        if let more = coverage?.untoldProcesses, more > 0 { watched += ", and of some processes nothing is known" }
+        if let more = coverage?.untoldProcesses, more > 0 {
+            watched += ", and the coverage of some processes is unknown"
+        }
         let required =
             requiredCoverage.rounded() == requiredCoverage ? "\(Int(requiredCoverage))" : "\(requiredCoverage)"
         Output.print(
@@ -226,7 +230,7 @@ struct RunCommand {
         var text = "\(intake.groups.summary) in \(program)"
         if let stored = sink.stored {
             text += ", \(stored) of them in '\(visible(sink.place ?? "the report"))'"
-            if sink.printed > 0 { text += ", \(sink.printed) only above, as text" }
+            if sink.printed > 0 { text += ", \(sink.printed) printed only above, as text" }
             if let kept { text += "; all of them are in '\(visible(kept))'" }
         } else if let place = sink.place {
             text += ", written to '\(visible(place))'"
@@ -260,11 +264,11 @@ struct RunCommand {
         let number = String(limit)
         if arguments.values["--report"] != nil {
             return Failure(
-                "the limit on open files (ulimit -n \(number)) leaves too few for a report",
+                "the limit on open files (ulimit -n \(number)) is too low to write a report",
                 hint: "raise it, or leave out --report", status: ExitStatus.cannotGuard)
         }
         Output.warn(
-            "the limit on open files (ulimit -n \(number)) leaves zguard too few: the program runs guarded by itself, and prints what is found"
+            "the limit on open files (ulimit -n \(number)) is too low for zguard: the program runs guarded without zguard, and prints its findings itself"
         )
         let environment = ChildEnvironment.guarding(
             library: library, options: options.textOfAlone, filters: SystemCallFilters())
@@ -354,7 +358,7 @@ extension RunCommand {
             Flag(
                 name: "--collect", value: .required("crashes|stalls"),
                 text:
-                    "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that should wait for events and do not)"
+                    "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that are busy instead of waiting for events)"
             ),
             Flag(
                 name: "--report", value: .required("PATH"),

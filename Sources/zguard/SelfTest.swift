@@ -49,7 +49,7 @@ enum SelfTest {
         let status = try wait(for: start(environment, reading: Descriptor(adopting: input[0])))
         guard status == 0 else { throw Failure("\(program) failed when guarded (wait status \(status))") }
         guard access(findings, F_OK) == 0 else { throw Self.inactive }
-        return "\(program) ran guarded; without /proc no more is known of it"
+        return "\(program) ran guarded; without /proc, its statistics cannot be read"
     }
 
     private static let inactive = Failure(

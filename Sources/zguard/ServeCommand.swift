@@ -44,7 +44,7 @@ struct ServeCommand {
         }
         let server: HTTPServer
         do throws(SystemError) { server = try HTTPServer(port: port) } catch {
-            throw Failure("cannot listen on port \(port): \(error)", hint: "--port 0 takes one that is free")
+            throw Failure("cannot listen on port \(port): \(error)", hint: "--port 0 uses a free port")
         }
         Output.out("serving \(visible(address.name)) at http://127.0.0.1:\(server.port)/\n")
         do throws(SystemError) {
@@ -54,7 +54,7 @@ struct ServeCommand {
                 return { pages.response(to: $0) }
             }
         } catch {
-            throw Failure("cannot start a thread that makes pages: \(error)")
+            throw Failure("cannot start a thread for the web pages: \(error)")
         }
     }
 }

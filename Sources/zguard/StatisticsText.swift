@@ -55,7 +55,9 @@ enum StatisticsText {
     private static func allocator(_ statistics: Statistics) -> String {
         if statistics.allocator.isEmpty { return "" }
         let isInFront = statistics.degradations.contains { $0.name == "allocator_in_front" }
-        let place = isInFront ? "in front of ours: its blocks are not guarded" : "behind ours: all blocks are guarded"
+        let place =
+            isInFront
+            ? "in front of the runtime's: its blocks are not guarded" : "behind the runtime's: all blocks are guarded"
         return "other allocator: \(visible(statistics.allocator)), \(place)\n"
     }
 
@@ -65,8 +67,8 @@ enum StatisticsText {
         let contexts = statistics["contexts"]
         let fenced = statistics["contexts_fenced"]
         if contexts > 0 {
-            text += "contexts: \(fenced) of \(contexts) had a block with "
-            text += statistics["tagged_blocks"] > 0 ? "a memory tag or pages of its own" : "pages of its own"
+            text += "contexts: \(fenced) of \(contexts) had "
+            text += statistics["tagged_blocks"] > 0 ? "a tagged or isolated block" : "an isolated block"
             text += " (\(percent(UInt64(clamping: UInt128(fenced) * 1000 / UInt128(contexts)))))\n"
         }
         text += "watched: \(statistics.coverage.text)\n"
@@ -105,7 +107,7 @@ enum StatisticsText {
             text += "# HELP \(name) \(counter.text)\n# TYPE \(name) \(counter.type)\n"
             for statistics in all { text += "\(name){\(labels(statistics))} \(statistics[counter.name])\n" }
         }
-        text += "# HELP zguard_degraded what the runtime goes on without\n# TYPE zguard_degraded gauge\n"
+        text += "# HELP zguard_degraded 1 for each degradation of the runtime\n# TYPE zguard_degraded gauge\n"
         for statistics in all {
             for degradation in statistics.degradations {
                 text += "zguard_degraded{\(labels(statistics)),degradation=\"\(degradation.name)\"} 1\n"

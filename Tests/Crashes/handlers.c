@@ -239,12 +239,12 @@ CASE aborts_and_raises(void) {
     abort();
 }
 // A raised SIGSEGV is not a fault. Its handler faults while SIGSEGV is blocked, so the kernel kills the program.
-// ends: SIGSEGV, nothing, clause=ended by SIGSEGV\, in a handler of the program's own
+// ends: SIGSEGV, nothing, clause=ended by SIGSEGV\, in one of its own signal handlers
 CASE sent_and_faults(void) {
     handle_faults(fault_again);
     raise(SIGSEGV);
 }
-// ends: 139, nothing, clause=ended with status 139\, in a handler of the program's own
+// ends: 139, nothing, clause=ended with status 139\, in one of its own signal handlers
 CASE sent_and_exits(void) {
     handle_faults(exit_139);
     raise(SIGSEGV);

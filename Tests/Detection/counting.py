@@ -136,7 +136,7 @@ def said_in_text(program):
     def test(_):
         _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "-o", "trace_class=Cart", "--", program, "over-release", "cart"], env=scrubbed())
         lines = errors.splitlines()
-        begin = next((number for number, line in enumerate(lines) if "changes of its count, newest first" in line), None)
+        begin = next((number for number, line in enumerate(lines) if "retains and releases, newest first" in line), None)
         assert begin is not None, errors[-1500:]
         shown = lines[begin + 1:begin + 5]
         for line, event in zip(shown, ("deallocated", "release  1 → 0", "release  2 → 1", "retain  1 → 2")):

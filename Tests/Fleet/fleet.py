@@ -134,7 +134,7 @@ def only_what_is_complete(work):
         with raw.open("a") as file:
             file.write(rest[100:] + "\n" + "garbage\n" + json.dumps(finding(4)) + "\n")
         said = work.collect(place)
-        assert "1 lines are no findings" in said.stdout and "line 3 is not shipped" in said.stderr, (said.stdout, said.stderr)
+        assert "1 lines that are not findings were skipped" in said.stdout and "line 3 is not shipped" in said.stderr, (said.stdout, said.stderr)
         exactly_once(place, 4)
         # If a report exists in compressed and in uncompressed form, only one of the two is read.
         (work.source / (store_name(5) + ".gz")).write_bytes(gzip.compress(json.dumps(finding(5)).encode() + b"\n"))

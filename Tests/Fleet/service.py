@@ -143,7 +143,7 @@ def it_guards_under_a_filter(work, made):
             assert found["kind"] == kind and found["thread"] == {"id": 1, "name": "misuse"} and found["program"] == "/usr/bin/misuse", found
             assert found["pid"] > 1 and not found["time"].startswith("1970"), found
         said = (container.root / "var/log/collect").read_text()
-        assert "SystemCallFilter=" in said and "(seccomp)" in said, said[-2000:]
+        assert "SystemCallFilter=" in said and "seccomp filter" in said, said[-2000:]
     finally:
         container.close()
 

@@ -114,8 +114,8 @@ def options(**values):
     return [word for name, value in values.items() for word in ("-o", f"{name}={value}")]
 
 
-LINE = re.compile(r"^==zguard== (no findings|\d+ findings? .*); ([\d.]+) % of the blocks of ([\d.]+) % of the allocation stacks"
-                  r" had pages of their own(?: \((.*)\))?(?:; (?:killed|ended) .*)?$")
+LINE = re.compile(r"^==zguard== (no findings|\d+ findings? .*); ([\d.]+) % of the blocks, from ([\d.]+) % of the allocation stacks"
+                  r", were isolated(?: \((.*)\))?(?:; (?:killed|ended) .*)?$")
 
 
 def closing(result):
@@ -210,9 +210,9 @@ def nothing_is_known(work):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
     out = work.run(1, 1, limits=no_files)
-    assert out.stderr == "==zguard== no findings; what was watched is not known\n", out.stderr
+    assert out.stderr == "==zguard== no findings; coverage is unknown\n", out.stderr
     out = work.run(1, 1, flags=["--require-coverage", "1"], limits=no_files, status=98)
-    assert "what was watched is not known; '--require-coverage' asks for 1 %" in out.stderr, out.stderr
+    assert "coverage is unknown; '--require-coverage' asks for 1 %" in out.stderr, out.stderr
     # A soft limit alone does not hinder zguard, and the program inherits it.
     out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
     assert out.stdout == "0\n" and closing(out)[2] == 100, (out.stdout, out.stderr)
@@ -221,9 +221,9 @@ def nothing_is_known(work):
         script = f"{work.program} 2 2; setpriv --reuid 65534 --clear-groups {work.program} 2 2"
         os.chmod(work.path, 0o755)
         out = work.zguard("run", "sh", "-c", script)
-        assert out.stderr.endswith(", of 1 more process nothing is known\n"), out.stderr
+        assert out.stderr.endswith(", 1 more process reported no coverage\n"), out.stderr
         out = work.zguard("run", "--require-coverage", "1%", "sh", "-c", script, status=98)
-        assert "of some processes nothing is known" in out.stderr, out.stderr
+        assert "and the coverage of some processes is unknown" in out.stderr, out.stderr
 
 
 def programs_without_the_library(work):
@@ -259,14 +259,14 @@ def running_processes(work):
             assert time.monotonic() < deadline, "it never allocated what it should"
             time.sleep(0.05)
         text = work.zguard("stats", process.pid).stdout
-        assert "\nwatched: 100 % of the blocks of 100 % of the allocation stacks had pages of their own\n" in text, text
+        assert "\nwatched: 100 % of the blocks, from 100 % of the allocation stacks, were isolated\n" in text, text
         (said,) = json.loads(work.zguard("stats", process.pid, "--json").stdout)["processes"]
         coverage = said["coverage"]
         assert (coverage["stacks_percent"], coverage["blocks_percent"], coverage["stacks"]) == (100, 100, 10), said
         assert 9000 <= coverage["blocks"] <= 10_000, said
         assert said["counters"]["contexts_fenced"] == 10, said
         closes = work.zguard("check", process.pid).stdout.splitlines()[-1]
-        assert closes.endswith("; 100 % of the blocks of 100 % of the allocation stacks had pages of their own"), closes
+        assert closes.endswith("; 100 % of the blocks, from 100 % of the allocation stacks, were isolated"), closes
     finally:
         process.stdin.close()
         assert process.wait(TIMEOUT_SECONDS) == 0
@@ -276,7 +276,7 @@ def reports_have_it(work):
     path = work.path / "report.html"
     work.run(10, 100, flags=["--report", path, "--format", "html"])
     page = path.read_text()
-    assert re.search(r"What was watched: [\d.]+ % of the blocks of 100 % of the allocation stacks", page) and "No findings." in page
+    assert re.search(r"Coverage: [\d.]+ % of the blocks, from 100 % of the allocation stacks", page) and "No findings." in page
     # JSON Lines contain findings only: the file is empty without findings.
     work.run(10, 100, flags=["--report", work.path / "report.jsonl"])
     assert (work.path / "report.jsonl").read_text() == ""
@@ -296,7 +296,7 @@ def memory_tags_are_not_there(work):
     if not row[2].endswith("guard here"):
         return
     # The warning is printed once for all processes of a run; the coverage is that of profile guard.
-    warning = "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here"
+    warning = "zguard: warning: no memory tagging on this processor or kernel: profile mte works as profile guard"
     everything = options(isolated_overhead="100%", isolated_windows="off")
     for arguments in (10, 100), (3, 10, "spawn", 3), (3, 10, "exec", 3):
         said = work.run(*arguments, flags=["--profile", "mte", *everything]).stderr.splitlines()

@@ -26,8 +26,8 @@ WAYS = [
     ("hard", 137, "processor_limit", r"killed by SIGKILL after [\d.]+ s \(its limit on processor time\)"),
     ("near", 137, "unknown", r"killed by SIGKILL after [\d.]+ s"),
     ("children", 137, "unknown", r"killed by SIGKILL after [\d.]+ s"),
-    ("filter", 159, "seccomp", r"killed by a filter of system calls \(seccomp, SIGSYS\) after \d\.\d+ s"),
-    ("strict", 137, "seccomp", r"killed by a filter of system calls \(seccomp, SIGKILL\) after \d\.\d+ s"),
+    ("filter", 159, "seccomp", r"killed by a seccomp filter \(SIGSYS\) after \d\.\d+ s"),
+    ("strict", 137, "seccomp", r"killed by a seccomp filter \(SIGKILL\) after \d\.\d+ s"),
 ]
 
 

@@ -303,9 +303,14 @@ def sarif_problems(log, findings):
     return problems
 
 
-def sentences(zguard, path):
+def headlines(zguard, path):
+    """Returns the sentence of each finding and its second line, which says how the finding was detected; "" if there is none."""
     text = command(zguard, "report", path).stdout.decode()
-    return re.findall(r"^==zguard== [^ ]+: (.*)$", text, re.MULTILINE)
+    return re.findall(r"^==zguard== [^ ]+: (.*)\n(?:==zguard== ((?:detected at|inferred, because) .*)\n)?", text, re.MULTILINE)
+
+
+def sentences(zguard, path):
+    return [sentence for sentence, _ in headlines(zguard, path)]
 
 
 def check_sarif(run, zguard, finished, directory):
@@ -334,7 +339,8 @@ def check_sarif(run, zguard, finished, directory):
         if name != "hostile findings":  # their text is escaped for terminals
             said = [plain(each["message"]["text"]) for each in log["runs"][0]["results"]]
             run.check(f"SARIF of {name} says what the text says", [
-                f"{a!r}, not {b!r}" for a, b in zip(said, sentences(zguard, path)) if a != b])
+                f"{a!r}, not {b!r}" for a, b in zip(said, [
+                    sentence + (f" ({evidence})" if evidence else "") for sentence, evidence in headlines(zguard, path)]) if a != b])
     run.check("the schema refuses", [
         name for name, path, value in (("a result without a message", ["runs", 0, "results", 0, "message"], REMOVED),
                                        ("another version", ["version"], "2.0.0"),

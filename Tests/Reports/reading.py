@@ -89,7 +89,7 @@ def huge(run, place, size):
                        .replace('"offset":"0x', f'"offset":"0x{count:x}'))
             count += 1
     rest = count - 10_000
-    last = (f"10000 findings (10000 use-after-free, {rest} of further bugs only counted, seen {count} times)" if rest > 0
+    last = (f"10000 findings (10000 use-after-free, {rest} of further bugs counted but not stored, seen {count} times)" if rest > 0
             else f"{count} findings ({count} use-after-free)")
     usage = run.report("different findings", [path], last, findings=min(count, 10_000))
     print(f"different findings: {size >> 20} MiB in {usage.ru_utime:.1f} s, {usage.ru_maxrss >> 10} MiB")
@@ -124,11 +124,11 @@ def broken(run, place):
     run.report("garbage", [path], "1 finding (1 use-after-free)", [
         "line 1 is skipped: not a finding", "line 3 is skipped: schema 'zguard.finding/9' is not known to this version of zguard",
         "line 6 is skipped: no schema", "2 more lines are skipped"], findings=1)
-    run.report("a program", ["/bin/ls"], None, ["'/bin/ls' is no core file but an executable or a library"], status=1)
+    run.report("a program", ["/bin/ls"], None, ["'/bin/ls' is not a core file: it is an executable or a library"], status=1)
     path.write_bytes(b"\x89PNG\x00\x01" * 50)
-    run.report("a picture", [path], None, ["line 1 is skipped: not text", "holds no finding that this version can read"], status=1)
+    run.report("a picture", [path], None, ["line 1 is skipped: it contains a NUL byte", "holds no finding that this version can read"], status=1)
     path.write_bytes(b"\xff\xfe" + whole.encode("utf-16-le"))
-    run.report("UTF-16", [path], None, ["line 1 is skipped: UTF-16, and reports are UTF-8"], status=1)
+    run.report("UTF-16", [path], None, ["line 1 is skipped: UTF-16; reports must be UTF-8"], status=1)
     path.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", "\r\n").encode() * 2)
     run.report("other line ends", [path], "1 finding (1 use-after-free, seen 2 times)", findings=1)
     path.write_text(whole.replace('"count":1', '"count":9223372036854775807') * 2)

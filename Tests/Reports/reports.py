@@ -67,7 +67,7 @@ def suppressions(work):
     rules.write_text("double-free\n    close_it\n\ndouble-free\n    name=never\n    nobody\n")
     out = work.run("--suppressions", rules, status=0)
     assert "close_it" not in out.stderr and "no findings (1 suppressed)" in out.stderr, out.stderr
-    assert f"nothing needed: {rules}:4 (never)" in out.stderr, out.stderr
+    assert f"suppressions that matched no finding: {rules}:4 (never)" in out.stderr, out.stderr
     out = work.run("--suppressions", rules, arguments=["2"])
     assert "in forget" in out.stderr and "in close_it" not in out.stderr, out.stderr
     report = work.report("all.jsonl", arguments=["2"])
@@ -135,7 +135,7 @@ def cut_off_lines(work):
     script = 'path=${ZGUARD_OPTIONS#*report_path=}; cat "$0" >>"${path%%:*}"'
     out = work.zguard("run", "--", "sh", "-c", script, raw, status=99)
     assert "1 finding (1 double-free, seen 2 times)" in out.stderr, out.stderr
-    assert out.stderr.count("is skipped: cut off, and another finding follows") == 2 and out.stderr.count(" is skipped: ") == 3, out.stderr
+    assert out.stderr.count("is skipped: truncated; another finding follows in the same line") == 2 and out.stderr.count(" is skipped: ") == 3, out.stderr
 
 
 def report_that_cannot_be_printed(work):
@@ -423,7 +423,7 @@ def processes_that_are_not_guarded(work):
             out.stderr
         assert "does not exist" in work.zguard("check", 1 << 22, status=1).stderr
         if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
-            assert work.zguard("check", 2, status=1).stderr == "zguard: error: process 2 is a thread of the kernel, not a program\n"
+            assert work.zguard("check", 2, status=1).stderr == "zguard: error: process 2 is a kernel thread\n"
         # For process 1, whatever program it runs, zguard does not advise root to become root.
         out = work.zguard("check", 1, status=1).stderr
         assert re.match(r"zguard: error: (process 1 is not guarded|no permission to look into process 1: \S+ )", out), out

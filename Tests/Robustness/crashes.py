@@ -149,7 +149,7 @@ def texts_of(errors):
     """Returns the kinds of the findings on standard error, and problems with their format."""
     lines = errors.decode(errors="replace").splitlines()
     heads = [line for line in lines if line.startswith("==zguard== ") and " at 0x" in line]
-    ends = [line for line in lines if line == "==zguard== function names: run the program under 'zguard run'"]
+    ends = [line for line in lines if line == "==zguard== for function names, run the program with 'zguard run'"]
     problems = []
     if len(heads) != len(ends):
         problems.append(f"{len(heads)} findings begin on standard error, {len(ends)} end: {lines[-3:]}")

@@ -383,7 +383,7 @@ def problems_of(run, plain):
         if found + lost != findings + (twice == 1) and not run.fault.startswith("pthread_atfork"):
             problems.append(f"{findings} findings, of which {whole} stand in the report, {told} on standard error, and {lost} "
                             f"are counted as lost; {cut} lines are cut")
-        said = sum(map(int, re.findall(r"findings that could not be written: (\d+)\n", run.err)))
+        said = sum(map(int, re.findall(r"zguard: warning: (\d+) findings? could not be written\n", run.err)))
         if run.fault in SAID and not 0 < lost == said:
             problems.append(f"{lost} lost findings are not said at the end")
         if lost and not any("no_report" in page[0] for page in pages):

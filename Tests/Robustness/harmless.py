@@ -99,7 +99,7 @@ def backticks_work_with_few_descriptors(work):
         assert plain[1] == "hi\n", plain
         guarded = work.guarded("", perl, preexec_fn=limited(most))
         assert guarded[:2] == plain[:2], (most, guarded)
-        assert f"the limit on open files (ulimit -n {most}) leaves zguard too few" in guarded[2], guarded
+        assert f"the limit on open files (ulimit -n {most}) is too low for zguard" in guarded[2], guarded
 
 
 def findings_are_said_with_few_descriptors(work):
@@ -138,7 +138,7 @@ def runs_without_proc(work):
         more = {"env": scrubbed(), **more}
         clean = run_within(DEADLINE_SECONDS, without_proc([called, *words]), **more)
         assert clean[:2] == (0, "ran\n"), (called, clean)
-        assert clean[2] == "==zguard== no findings; what was watched is not known, as /proc is not mounted\n", (called, clean)
+        assert clean[2] == "==zguard== no findings; coverage is unknown, because /proc is not mounted\n", (called, clean)
         bug = run_within(DEADLINE_SECONDS, without_proc([called, *words, "bug"]), **more)
         kinds = [json.loads(line)["kind"] for line in report.read_text().splitlines()]
         assert bug[:2] == (99, "ran\n") and kinds == ["use-after-free"], (called, bug, kinds)

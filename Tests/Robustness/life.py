@@ -186,7 +186,7 @@ def run_allocator(program, allocator):
         preload = f"{LIBRARY}:{allocator}" if behind else f"{allocator}:{LIBRARY}"
         with tempfile.TemporaryDirectory(prefix="zguard-life-") as directory:
             code, out, err, lines = Runs(directory).run([program, "started", "dies" if behind else "quiet"], "", preload)
-            warned = "zguard: warning: malloc is that of '" in err and allocator in err
+            warned = bool(re.search(rf"zguard: warning: '\S*{re.escape(allocator)}\S*' defines malloc and is loaded before the runtime", err))
             if "cannot be preloaded" in err:
                 problems.append(f"{allocator} is not installed")
             elif code != (-signal.SIGSEGV if behind else 0) or "FAILED" in out or warned == behind:
@@ -257,7 +257,7 @@ def run_parts_behind():
 
 def run_own_allocator(program):
     """The executable itself defines the allocator."""
-    warning = f"warning: malloc is that of '{program}', in front of ours"
+    warning = f"warning: '{program}' defines malloc and is loaded before the runtime"
     return run_in_all_modes([program], lambda is_guarded, said: (len(said) == 1 and warning in said[0]) == is_guarded)
 
 

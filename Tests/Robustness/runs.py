@@ -257,7 +257,7 @@ def pipes_that_nobody_reads(work):
                 errors.seek(0)
                 said = errors.read()
                 if "run" in command:
-                    assert process.returncode == 99 and "nobody reads it" in said and f" of them in '{pipe}'" in said, said[-2000:]
+                    assert process.returncode == 99 and "it has no reader" in said and f" of them in '{pipe}'" in said, said[-2000:]
         if reader is not None:
             os.close(reader)
 
@@ -271,7 +271,7 @@ def removed_directories(work):
         folder.mkdir()
         told = work.run("-o", "on_finding=continue", "--report", folder / "report", "--format", form, "--", "sh", "-c", f"{twice} different 3; rm -r {folder}").stderr
         closing = told.splitlines()[-1]
-        assert ", 0 of them in '" in closing and ", 3 only above, as text" in closing and "all of them" not in closing, (form, told)
+        assert ", 0 of them in '" in closing and ", 3 printed only above, as text" in closing and "all of them" not in closing, (form, told)
         assert told.count("==zguard== double-free: ") == 3, (form, told)
 
 

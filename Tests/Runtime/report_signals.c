@@ -1,6 +1,6 @@
 // A report that cannot be written (file size limit, pipe without a reader) does not end the program or eat its signals.
 // preload
-// warning: findings that could not be written
+// warning: findings could not be written
 // options: on_finding=continue:report_path=/tmp/zguard-signals-%p.jsonl
 
 #include <signal.h>

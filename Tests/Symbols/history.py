@@ -253,7 +253,7 @@ def expect_blocks(name, origin, at, fenced, windows=False, **more):
         said = expect(f"{name} in a window", origin, at["live"] + 1, sentence=f"1 byte into a live block of 100 bytes at {ADDRESS}",
                       in_window=True, **LIVE, **more)
         text = history(origin, at["live"]).stdout
-        check(f"{name} in a window: text", not said or "in a window (a page of its own that shares memory)" in text, text)
+        check(f"{name} in a window: text", not said or "in a window (its own virtual page over shared memory)" in text, text)
         expect(f"{name} dead in a window", origin, at["dead"] | 4095, state="retired", in_window=True, **DEAD,
                sentence=f"[0-9]+ bytes (into|after the end of) a freed block of 101 bytes at {ADDRESS}", **more)
         expect(f"{name} before", origin, at["live"] & ~4095, in_window=True,
@@ -262,7 +262,7 @@ def expect_blocks(name, origin, at, fenced, windows=False, **more):
         expect(f"{name} large block", origin, at["page"] + 1, "block", fenced=True, in_window=None,
                sentence=f"1 byte into a live block of 4096 bytes at {ADDRESS}", **more)
         unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused",
-                        "in address space for blocks with pages of their own, of which no block was ever", **more)
+                        "in address space for isolated blocks that was never used", **more)
         if unused:
             check(f"{name} unused: no block", "block" not in unused)
     elif fenced:
@@ -275,7 +275,7 @@ def expect_blocks(name, origin, at, fenced, windows=False, **more):
                sentence=f"7 bytes before a live block of 100 bytes at {ADDRESS}", **LIVE, **more)
     else:  # the first blocks of a size are in slots of the next power of two
         unused = expect(f"{name} unused", origin, at["live"] + (1 << 30), "unused", state="unused",
-                        sentence=f"in a free place for a block of up to 128 bytes at {ADDRESS}, which was never used, or whose blocks are forgotten", **more)
+                        sentence=f"in the unused slot of 128 bytes at {ADDRESS}; no block is recorded there", **more)
         if unused:
             check(f"{name} unused: no stacks", not any(unused["stacks"].values()))
 
@@ -287,12 +287,12 @@ def expect_elsewhere(name, origin, at, **more):
     expect(f"{name} global", origin, at["global"], "file", r"data of /.*/blocks\+0x[0-9a-f]+, global_value", **more)
     expect(f"{name} code", origin, at["code"], "file", r"code of /.*/blocks\+0x[0-9a-f]+, make_block", **more)
     for address in (0, 8, (1 << 64) - 1, 1 << 63, 0xffff_8000_0000_0000):
-        expect(f"{name} {address:#x}", origin, address, "nothing", "nothing: the program has no memory there", status=1, **more)
-    expect(f"{name} fill", origin, 0x5555_5555_5555_5565, "fill", "no address but what the runtime fills .*", **more)
+        expect(f"{name} {address:#x}", origin, address, "nothing", "not mapped", status=1, **more)
+    expect(f"{name} fill", origin, 0x5555_5555_5555_5565, "fill", "the runtime's fill pattern for freed or new memory: .*", **more)
 
 
 def expect_objects(name, origin, at, fenced=False, **more):
-    swift, dead = dict(language="swift", **more), "once an object of class Shop.Stock<Swift.String>"
+    swift, dead = dict(language="swift", **more), "formerly an object of class Shop.Stock<Swift.String>"
     expect(f"{name} object", origin, at["cart"], "block", "the start of a live block of 32 bytes, an object of class Shop.Cart",
            "live", class_="Shop.Cart", free="", **swift)
     expect(f"{name} property", origin, at["cart"] + 27, "block", offset=27, member="items",
@@ -303,12 +303,12 @@ def expect_objects(name, origin, at, fenced=False, **more):
     said = expect(f"{name} dead object", origin, at["dead"] + 16, "block", member="total", class_="Shop.Stock<Swift.String>",
                   sentence=f"16 bytes into a freed block of 48 bytes at {ADDRESS}, {dead} \\(property total\\)",
                   free="makeAndDrop", alloc="makeAndDrop", **swift)
-    trap = f"a trap address: it stands for %s of a deallocated Shop.Stock<Swift.String> \\(48 bytes at {ADDRESS}\\)"
+    trap = f"a trap word that replaced %s of a deallocated Shop.Stock<Swift.String> \\(48 bytes at {ADDRESS}\\)"
     # The pages of a freed isolated object become inaccessible. Reading its header restores only the header, so no property has a trap word.
     words = [("class_trap", "the class pointer"), ("count_trap", "the reference count")]
     for word, part in words if fenced else [*words, ("property_trap", "property Stock.items")]:
         expect(f"{name} {word}", origin, at[word], "trap", trap % part, start=hex(at["dead"]), free="makeAndDrop", **swift)
-    expect(f"{name} type of the dead", origin, at["class_trap"] + 8, "trap", ".*class pointer of .* which is asked for its type there",
+    expect(f"{name} type of the dead", origin, at["class_trap"] + 8, "trap", ".*class pointer of .* plus an offset that a cast reads",
            **swift)
     return said
 
@@ -317,14 +317,14 @@ def expect_shapes(name, origin, at, **more):
     cxx = dict(language="c++", class_="geo::Circle", allocated_with="operator new", **more)
     expect(f"{name} C++ object", origin, at["live"] + 8, "block", "8 bytes into a live block .*, an object of class geo::Circle",
            "live", alloc=r"make\(\)", free="", **cxx)
-    expect(f"{name} dead C++ object", origin, at["dead"], "block", "the start of a freed block .*, once an object of class geo::Circle",
+    expect(f"{name} dead C++ object", origin, at["dead"], "block", "the start of a freed block .*, formerly an object of class geo::Circle",
            free=r"drop\(", **cxx)
     plain = expect(f"{name} array", origin, at["plain"], "block", "the start of a live block of 40 bytes", "live",
                    allocated_with="operator new[]", **more)
     if plain:
         check(f"{name} array: no class", "class" not in plain["block"])
     expect(f"{name} virtual table", origin, at["class_trap"] + 16, "trap",
-           r".* class pointer of a deallocated geo::Circle \(24 bytes at 0x[0-9a-f]+\), which calls geo::Circle::area\(\) const there",
+           r".* class pointer of a deallocated geo::Circle \(24 bytes at 0x[0-9a-f]+\), plus the offset of a call of geo::Circle::area\(\) const",
            start=hex(at["dead"]), **cxx)
 
 
@@ -411,8 +411,8 @@ def check_refusals(folder):
     (folder / "empty").write_bytes(b"")
     (folder / "garbage").write_bytes(random.Random(5).randbytes(100000))
     (folder / "packed").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
-    for origin, message in ((folder / "empty", "no core file but empty"), (folder / "garbage", "is no core file"),
-                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is no core file but empty"),
+    for origin, message in ((folder / "empty", "is not a core file: it is empty"), (folder / "garbage", "is not a core file"),
+                            (PROGRAMS / "blocks", "an executable"), (folder / "packed", "is not a core file: it is empty"),
                             (folder / "missing", "No such file"), (folder, "Is a directory")):
         refused(origin.name, history(origin, "0x10"), 1, message)
     refused("device", history("/dev/null", "0x10"), 1, "special file")

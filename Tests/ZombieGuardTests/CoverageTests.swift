@@ -21,36 +21,36 @@ import Testing
         ([:], "no block was allocated"),
         (
             ["allocations": 7, "fenced_blocks": 7, "contexts": 3, "contexts_fenced": 3],
-            "100 % of the blocks of 100 % of the allocation stacks had pages of their own"
+            "100 % of the blocks, from 100 % of the allocation stacks, were isolated"
         ),
         (
             ["allocations": 1000, "fenced_blocks": 140, "contexts": 100, "contexts_fenced": 61],
-            "14 % of the blocks of 61 % of the allocation stacks had pages of their own"
+            "14 % of the blocks, from 61 % of the allocation stacks, were isolated"
         ),
         // Memory tags watch a block as guard pages do.
         (
             ["allocations": 100, "tagged_blocks": 97, "fenced_blocks": 2, "contexts": 10, "contexts_fenced": 9],
-            "99 % of the blocks of 90 % of the allocation stacks had memory tags or pages of their own"
+            "99 % of the blocks, from 90 % of the allocation stacks, were tagged or isolated"
         ),
         // Rounding: a part of the blocks never becomes 100 %, and one in a million never becomes 0 %.
         (
             ["allocations": 1_000_000, "fenced_blocks": 1, "contexts": 100_000, "contexts_fenced": 99_999],
-            "0.1 % of the blocks of 99 % of the allocation stacks had pages of their own"
+            "0.1 % of the blocks, from 99 % of the allocation stacks, were isolated"
         ),
         (
             ["allocations": 1000, "fenced_blocks": 45],
-            "4.5 % of the blocks of 0 % of the allocation stacks had pages of their own"
+            "4.5 % of the blocks, from 0 % of the allocation stacks, were isolated"
         ),
         // Blocks from the program's own allocator count as blocks, too. Threads may publish their counters late.
         (
             [
                 "allocations": 5, "unguarded_allocations": 10, "passed_blocks": 5, "fenced_blocks": 6, "contexts": 1,
                 "contexts_fenced": 2, "children_unguarded": 1,
-            ], "30 % of the blocks of 100 % of the allocation stacks had pages of their own, 1 program ran unguarded"
+            ], "30 % of the blocks, from 100 % of the allocation stacks, were isolated, 1 program ran unguarded"
         ),
         (
             ["allocations": .max, "fenced_blocks": .max, "contexts": .max, "contexts_fenced": .max - 1],
-            "100 % of the blocks of 99 % of the allocation stacks had pages of their own"
+            "100 % of the blocks, from 99 % of the allocation stacks, were isolated"
         ),
     ]
 
@@ -62,7 +62,7 @@ import Testing
         var all = coverage(["allocations": 7, "fenced_blocks": 7, "contexts": 3, "contexts_fenced": 3])
         #expect(all.reaches(percent: 100))
         all.untoldProcesses = 2
-        #expect(all.text.hasSuffix("had pages of their own, of 2 more processes nothing is known"))
+        #expect(all.text.hasSuffix(", were isolated, 2 more processes reported no coverage"))
         #expect(!all.reaches(percent: 0.1) && all.reaches(percent: 0))
     }
 
@@ -87,7 +87,7 @@ import Testing
     ]
 
     @Test(arguments: times) func timesAreShort(row: (nanoseconds: UInt64, text: String)) {
-        #expect(coverage(some, ["pressure": row.nanoseconds]).text.hasSuffix(" (memory got short at \(row.text))"))
+        #expect(coverage(some, ["pressure": row.nanoseconds]).text.hasSuffix(" (memory ran short at \(row.text))"))
     }
 
     @Test func anotherAllocatorLeavesNothingToWatch() {
@@ -112,7 +112,7 @@ import Testing
         #expect(
             text
                 == #"{"stacks_percent":61,"blocks_percent":14.5,"stacks":100,"stacks_watched":61,"blocks":1000,"blocks_watched":145,"#
-                + #""reason":"fence_bytes","reason_text":"fence_bytes was used up","reason_ms":1000,"unguarded_programs":0,"#
+                + #""reason":"fence_bytes","reason_text":"isolated_bytes was used up","reason_ms":1000,"unguarded_programs":0,"#
                 + #""filtered_programs":0,"unknown_processes":0}"#)
         let all = coverage(["allocations": 1, "fenced_blocks": 1, "contexts": 1, "contexts_fenced": 1]).json.line
         #expect(all.contains(#""reason":null,"reason_text":null,"reason_ms":null"#))
@@ -175,7 +175,7 @@ import Testing
         }
         #expect(
             run.coverage?.text
-                == "50 % of the blocks of 90 % of the allocation stacks had pages of their own (fence_bytes was used up at 0.0 s)"
+                == "50 % of the blocks, from 90 % of the allocation stacks, were isolated (isolated_bytes was used up at 0.0 s)"
         )
     }
 }

@@ -141,7 +141,7 @@ import Testing
         (#"{"schema":"zguard.finding/1","kind":"x","count":1e999}"#, "a value is out of range"),
         (#"{"schema":"zguard.finding/1","kind":"x","count":1.5}"#, "a value is out of range"),
         (#"{"schema":"zguard.finding/1","kind":"x\u0000"#, "not a finding"),
-        (#"{"schema":"zguard.finding/1""# + "\u{0}}", "not text"),
+        (#"{"schema":"zguard.finding/1""# + "\u{0}}", "it contains a NUL byte"),
         (#"{"schema":5}"#, "not a finding"), (#"{"schema":null}"#, "no schema"), ("null", "not a finding"),
         ("\u{7f}ELF\u{2}", "not a finding"),
         (#"{"schema":"zguard.finding/1","kind":"x","block":{"start":"0x1","size":-1}}"#, "a value is out of range"),
@@ -192,7 +192,7 @@ import Testing
         for bytes in [
             wide.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }, wide.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] },
         ] {
-            #expect(try entries(bytes: bytes).first == .skipped(line: 1, reason: "UTF-16, and reports are UTF-8"))
+            #expect(try entries(bytes: bytes).first == .skipped(line: 1, reason: "UTF-16; reports must be UTF-8"))
         }
     }
 

@@ -34,7 +34,7 @@ import Testing
         #expect(groups.isFull)
         #expect(groups.findings.map(\.count) == [2, 2])
         #expect(groups.further == 3 && groups.occurrences == 7)
-        #expect(groups.summary == "2 findings (2 double-free, 3 of further bugs only counted, seen 7 times)")
+        #expect(groups.summary == "2 findings (2 double-free, 3 of further bugs counted but not stored, seen 7 times)")
     }
 
     @Test func stacksAreBoundedByTheirSize() {

@@ -256,7 +256,7 @@ private final class FakeHeap {
         #expect(behind.stacks.free.isEmpty)
         #expect(behind.stacks.alloc.count == 1)
         #expect(behind.sentence.contains("11 bytes after the end of a live block of 100 bytes"))
-        #expect(behind.sentence.hasSuffix("found by a check"))
+        #expect(behind.sentence.hasSuffix("found by a heap check"))
         (pages + 8191).storeBytes(of: UInt8(ZG_FILL_GAP), as: UInt8.self)
         (pages + 8192 - 112 - 256).storeBytes(of: 0x42, as: UInt8.self)
         let before = try #require(try check(heap).findings.first)

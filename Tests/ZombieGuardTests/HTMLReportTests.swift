@@ -39,7 +39,7 @@ import Testing
             findings: [], coverage: Coverage(blocks: 10, watchedBlocks: 1, stacks: 4, watchedStacks: 3))
         #expect(
             HTMLReport(watched, sources: nil).text.contains(
-                "What was watched: 10 % of the blocks of 75 % of the allocation stacks"))
+                "Coverage: 10 % of the blocks, from 75 % of the allocation stacks"))
     }
 
     @Test func findingsStandByKindAndClass() throws {

@@ -139,10 +139,10 @@ struct HistoryTests {
         let text = HistoryRenderer().render(history, now: 1_763_700_003_000_000_000)
         #expect(
             text.contains(
-                "==zguard== reusable (its place may be used again at any time), from operator new, "
-                    + "fenced (with pages of its own), freed at 2025-11-21T04:40:00.250Z (2.7 s ago)\n"))
-        #expect(text.contains("==zguard== it changes while it is looked at"))
-        #expect(text.contains("==zguard== allocated, where is not known\n"))
+                "==zguard== reusable (its slot may be reused at any time), from operator new, "
+                    + "isolated (its own pages, then a guard page), freed at 2025-11-21T04:40:00.250Z (2.7 s ago)\n"))
+        #expect(text.contains("==zguard== the record kept changing while it was read; this is the last state seen\n"))
+        #expect(text.contains("==zguard== allocated, stack not known\n"))
     }
 
     @Test func sharedTrapsAreSaid() {
@@ -151,8 +151,8 @@ struct HistoryTests {
         history.trap = AddressHistory.Trap(part: .referenceCount, offset: 0, byte: 8, objects: 3)
         #expect(
             history.sentence
-                == "0x1010 is a trap address: it stands for the reference count of a deallocated Shop.Cart "
-                + "(48 bytes at 0x1010); one of 3 dead objects that it may stand for")
+                == "0x1010 is a trap word that replaced the reference count of a deallocated Shop.Cart "
+                + "(48 bytes at 0x1010); 3 freed objects share this trap word")
     }
 
     /// Arbitrary contents of a heap are read without a crash, and in bounded time.

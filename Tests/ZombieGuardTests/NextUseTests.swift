@@ -24,15 +24,17 @@ import Testing
         let finding = try finding(next: "[\(add),\(total)]")
         #expect(finding.block?.member == "add(_:)" && finding.access == .retain && finding.detail["next"] == "call")
         let sentence =
-            "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x10) (at the retain before it)"
+            "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x10)"
         #expect(finding.sentence == sentence)
+        #expect(finding.evidence == "detected at the retain before this call")
         #expect(!finding.jsonLine.contains("member_symbol") && !finding.jsonLine.contains("\"bases\""))
     }
 
     @Test func propertyIsNamed() throws {
         let finding = try finding(next: "[\(total)]")
         #expect(finding.block?.member == "total" && finding.detail["next"] == "read")
-        #expect(finding.sentence.hasPrefix("property Cart.total was read from a deallocated Shop.Cart"))
+        #expect(finding.sentence == "Cart.total was read after its Shop.Cart was deallocated (48 bytes at 0x10)")
+        #expect(finding.evidence == "detected at the retain before this read")
     }
 
     @Test func accessorsReadAndWrite() throws {
@@ -55,12 +57,23 @@ import Testing
         let unnamed = #"{"access":"call","member_frame":{"pc":"0x1","module":"/none","offset":"0x1"}}"#
         let finding = try finding(next: "[\(unnamed),\(total)]")
         #expect(finding.block?.member == nil && finding.detail["next"] == nil)
-        #expect(finding.sentence == "a deallocated Shop.Cart was retained (48 bytes at 0x10)")
+        #expect(
+            finding.sentence == "a deallocated Shop.Cart was retained (48 bytes at 0x10)" && finding.evidence == nil)
     }
 
     @Test func doubtIsSaid() throws {
         let finding = try finding(next: #"[{"access":"write","member":"total","confidence":"inferred"}]"#)
-        #expect(finding.confidence == .inferred && finding.sentence.hasSuffix("(inferred)"))
+        #expect(finding.confidence == .inferred)
+        #expect(
+            finding.evidence == "detected at the retain before this write; "
+                + "inferred, because the address alone does not determine the block")
+        #expect(
+            TextRenderer().render(finding).hasPrefix(
+                """
+                ==zguard== use-after-free: Cart.total was written after its Shop.Cart was deallocated (48 bytes at 0x10)
+                ==zguard== detected at the retain before this write; inferred, because the address alone does not determine the block
+
+                """))
     }
 
     @Test func onlyRetainsAreForSomething() throws {
@@ -81,7 +94,7 @@ import Testing
             finding.sentence
                 == "property Cart.total was read while it was being modified, in Shop.Cart (24 bytes at 0x10)")
         let text = TextRenderer().render(finding)
-        #expect(text.contains("the access that was under way began here:\n    #0 Cart.change(_:)"))
+        #expect(text.contains("the earlier access began here:\n    #0 Cart.change(_:)"))
         #expect(try JSONDecoder().decode(Finding.self, from: Data(finding.jsonLine.utf8)) == finding)
         var other = finding
         other.stacks.previous[0].function = "Cart.clear()"

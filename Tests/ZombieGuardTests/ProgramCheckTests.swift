@@ -72,7 +72,8 @@ import Testing
     func privilegedProgramsAreRefused(row: (mode: Int, what: String)) throws {
         let refusal = try refusal(of: image(interpreter: "/bin/sh"), mode: mode_t(row.mode))
         #expect(refusal?.status == .cannotGuard)
-        #expect(refusal?.message == "cannot guard 'x': it \(row.what), into which the loader preloads nothing")
+        #expect(
+            refusal?.message == "cannot guard 'x': it \(row.what), and the loader does not preload the library into it")
     }
 
     @Test func foreignProgramsAreRefused() throws {

@@ -20,14 +20,14 @@ import Testing
             ),
             (
                 ProgramEnd(status: 159, signal: 31, cause: .seccomp, seconds: 0.04),
-                "killed by a filter of system calls (seccomp, SIGSYS) after 0.04 s"
+                "killed by a seccomp filter (SIGSYS) after 0.04 s"
             ),
             (ProgramEnd(status: 139, signal: 11, cause: .program, seconds: 1), "ended by SIGSEGV"),
             (
                 ProgramEnd(status: 139, signal: 11, cause: .handler),
-                "ended by SIGSEGV, in a handler of the program's own"
+                "ended by SIGSEGV, in one of its own signal handlers"
             ),
-            (ProgramEnd(status: 139, cause: .handler), "ended with status 139, in a handler of the program's own"),
+            (ProgramEnd(status: 139, cause: .handler), "ended with status 139, in one of its own signal handlers"),
             (ProgramEnd(status: 168, signal: 40, cause: .unknown), "killed by signal 40 after 0.0 s"),
         ] as [(ProgramEnd, String?)])
     func clause(_ end: ProgramEnd, _ text: String?) { #expect(end.text == text) }

@@ -78,7 +78,7 @@ import Testing
     private let finding = Finding.sample().jsonLine + "\n"
     private var reportText: String { TextRenderer().render(.sample()) }
 
-    private static let nothingKnown = "==zguard== no findings; what was watched is not known\n"
+    private static let nothingKnown = "==zguard== no findings; coverage is unknown\n"
 
     static let ends: [(script: String, status: Int32, clause: String)] = [
         ("exit 0", 0, ""), ("exit 3", 3, ""), ("exit 255", 255, ""), ("kill -SEGV $$", 139, "; ended by SIGSEGV"),
@@ -112,7 +112,7 @@ import Testing
         let words = ["run", "--report", path, "--", "sh", "-c", "ls / > /dev/null; exit 0"]
         let outcome = try zguard(words, ["FINDING": finding])
         #expect(outcome.status == 99)
-        #expect(outcome.errors.hasSuffix(", written to '\(path)'; what was watched is not known\n"))
+        #expect(outcome.errors.hasSuffix(", written to '\(path)'; coverage is unknown\n"))
         #expect(outcome.errors.hasPrefix("==zguard== 1 finding (1 double-free, seen 2 times) in sh ["))
         var expected = Finding.sample()
         expected.count = 2

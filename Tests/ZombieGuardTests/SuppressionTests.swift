@@ -118,7 +118,7 @@ import Testing
             "unknown kind 'close_twice main': a rule begins with one of "
                 + Finding.Kind.all.map(\.rawValue).joined(separator: ", ")
         ),
-        ("  main", 1, "an indented line belongs to a rule, and none stands before it"),
+        ("  main", 1, "an indented line must follow the first line of a rule"),
         ("*", 1, "the rule suppresses every finding: name a kind, an object or a frame"),
         ("**: ...\n    name=x\n\n", 1, "the rule suppresses every finding: name a kind, an object or a frame"),
         (
@@ -130,11 +130,11 @@ import Testing
         ("double-free: a\n    access: b", 2, "the access stack is given twice"),
         ("double-free\n    object=a\n    object=b", 3, "'object=' is given twice"),
         ("double-free\n    name=a\n    name=b", 3, "'name=' is given twice"),
-        ("double-free\n    name=", 2, "'name=' has nothing behind it"),
-        ("double-free: $\n    main", 2, "'$' is the end of a stack, and a frame stands behind it"),
+        ("double-free\n    name=", 2, "'name=' needs a value"),
+        ("double-free: $\n    main", 2, "no frame may follow '$', the end of the stack"),
         ("double-free: module=", 1, "a pattern is missing: '*' stands for any text"),
         ("double-free: a |  | b", 1, "a pattern is missing: '*' stands for any text"),
-        ("double-free: a\\", 1, "a backslash has nothing behind it"),
+        ("double-free: a\\", 1, "a backslash at the end of a pattern escapes nothing"),
         ("double-free: \\u{zz}", 1, "'\\u' needs the number of a character, as in '\\u{1b}'"),
         ("double-free: \\u{d800}", 1, "'\\u' needs the number of a character, as in '\\u{1b}'"),
         (": main", 1, "a pattern is missing: '*' stands for any text"),

@@ -144,7 +144,7 @@ import Testing
             FileManager.default.contentsOfDirectory(atPath: scratch.path).first { $0.hasSuffix(".dwo") })
         try FileManager.default.moveItem(atPath: "\(scratch.path)/\(split)", toPath: "\(elsewhere)/\(split)")
         let missing = name(program, triple)
-        #expect(missing.notes == ["not all names for '\(program)': '\(split)' is missing or another build"])
+        #expect(missing.notes == ["not all names for '\(program)': '\(split)' is missing or from another build"])
         #expect(missing.frame.function == "triple") // from the symbol table
         #expect(name(program, triple, directories: [elsewhere]).notes.isEmpty)
         // Another build's file with the same name.
@@ -198,7 +198,7 @@ import Testing
         _ = try compile("-g", "-O0", id: "00ff")
         let replaced = name(program, triple)
         #expect(replaced.frame.function == nil)
-        #expect(replaced.notes == ["no names for '\(program)': the file is another build than the one that ran"])
+        #expect(replaced.notes == ["no names for '\(program)': the file is from another build than the one that ran"])
         #expect(isTriple(name(program, triple, directories: [kept]).frame))
         // A file without a build-id is not taken for the original file, which has one.
         _ = try compile("-g", "-O0", id: "")
@@ -270,7 +270,7 @@ import Testing
             #expect(name(module, start, id: id).frame.function?.hasSuffix("clock_gettime") == true)
             let other = name(module, start, id: "00ff")
             #expect(other.frame.function == nil)
-            #expect(other.notes == ["no names for '\(module)': it is another kernel's"])
+            #expect(other.notes == ["no names for '\(module)': the report's vDSO is from another kernel build"])
             #expect(name(module, start, id: nil).frame.function == nil)
         }
     }

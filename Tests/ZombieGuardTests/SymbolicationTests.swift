@@ -60,7 +60,8 @@ import Testing
         finding.stacks.free = finding.stacks.access
         let named = symbolicator.symbolicate(finding)
         #expect(named.stacks.access[0].function == nil)
-        #expect(symbolicator.notes == ["no names for '\(program)': the file is another build than the one that ran"])
+        #expect(
+            symbolicator.notes == ["no names for '\(program)': the file is from another build than the one that ran"])
     }
 
     @Test func ownBuildIDFits() throws {

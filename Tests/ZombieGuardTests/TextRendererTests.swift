@@ -28,8 +28,8 @@ import Testing
             signature: "s", detail: ["signal": "SIGSEGV"])
         #expect(
             TextRenderer().render(finding) == """
-                ==zguard== wild-access: read at 0x1234 (SIGSEGV), where the program has no such memory, in /lib/x.so+0x10 \
-                (inferred)
+                ==zguard== wild-access: read at 0x1234 (SIGSEGV), where the program has no such memory, in /lib/x.so+0x10
+                ==zguard== inferred, because the address alone does not determine the block
                     #0 /lib/x.so+0x10
                     #1 0x5020
                 ==zguard== signature s, seen 3 times
@@ -47,7 +47,7 @@ import Testing
         #expect(
             finding.sentence == """
                 write at 0x2000 (SIGSEGV), outside of every block: 4048 bytes after the end of a freed block of 48 bytes \
-                at 0x1000, 1 byte before a live block of 1 byte at 0x2001 (inferred)
+                at 0x1000, 1 byte before a live block of 1 byte at 0x2001
                 """)
         var strange = finding
         strange.detail["before"] = "0x3000"
@@ -63,13 +63,14 @@ import Testing
             block: block, detail: ["signal": "SIGSEGV", "read_from": "the gap beside a block"])
         #expect(
             finding.sentence == """
-                0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a live block of 100 bytes \
-                at 0x1000 (inferred)
+                0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a live block of 100 \
+                bytes at 0x1000
                 """)
         finding.block = nil
         #expect(
             finding.sentence
-                == "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a block (inferred)")
+                == "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a block")
+        #expect(finding.evidence == "inferred, because the address alone does not determine the block")
         finding.kind = .wildAccess
         finding.block = block
         finding.detail["read_from"] = "memory that was never written"
@@ -107,7 +108,7 @@ import Testing
                 """
                 ==zguard== write-after-free: 4 bytes at offset 8 of a freed block of 48 bytes at 0x7f000010 changed after \
                 it was freed, from 0x55 to 0x41; found when the block left the quarantine
-                ==zguard== found here; the write itself was earlier and elsewhere:
+                ==zguard== the change was detected here; the write happened earlier:
                     #0 close_twice  src/app.c:41
 
                 """))
@@ -144,7 +145,7 @@ import Testing
         },
         Row(
             kind: .invalidFree,
-            sentence: "0x7f000010 was freed, but is free memory: what was there before is forgotten"
+            sentence: "0x7f000010 was freed, but was free memory already; the block's record has been reused"
         ) {
             $0.detail = ["what": "free memory", "freed_with": "free"]
         },
@@ -165,7 +166,7 @@ import Testing
         },
         Row(
             kind: .useAfterFree,
-            sentence: "write at 0x7f000010 (SIGSEGV), in memory that was freed: what was there before is forgotten"
+            sentence: "write at 0x7f000010 (SIGSEGV), in freed memory; the block's record has been reused"
         ) {
             $0.access = .write
             $0.block = nil
@@ -173,8 +174,8 @@ import Testing
         },
         Row(
             kind: .useAfterFree,
-            sentence: "write() was given memory that was freed: 5 bytes at 0x7f000010, where what was there before is "
-                + "forgotten"
+            sentence: "write() was given memory that was freed: 5 bytes at 0x7f000010; the block's record "
+                + "has been reused"
         ) {
             $0.access = .read
             $0.block = nil
@@ -183,14 +184,14 @@ import Testing
         Row(
             kind: .invalidFree,
             sentence:
-                "malloc_usable_size() was given 0x7f000010, which is free memory: what was there before is forgotten"
+                "malloc_usable_size() was given 0x7f000010, which is freed memory; the block's record has been reused"
         ) {
             $0.block = nil
             $0.detail = ["call": "malloc_usable_size", "what": "free memory"]
         },
         Row(
             kind: .useAfterFree,
-            sentence: "read at 0x5555555555555560 (SIGSEGV), through a pointer that was read from freed memory"
+            sentence: "read at 0x5555555555555560 (SIGSEGV), through a pointer loaded from freed memory"
         ) {
             $0.access = .read
             $0.block = nil
@@ -238,7 +239,7 @@ import Testing
         },
         Row(
             kind: .useAfterFree,
-            sentence: "recv() wrote 5 bytes to memory that was freed during the call, at 0x7f000010, 0 bytes into a "
+            sentence: "recv() wrote 5 bytes to memory that was freed during the call, at 0x7f000010, the start of a "
                 + "freed block of 48 bytes"
         ) {
             $0.access = .write
@@ -257,7 +258,7 @@ import Testing
         Row(
             kind: .heapOverflow,
             sentence:
-                "send() failed with EFAULT: its buffer of 58 bytes goes on after the end of a live block of 48 bytes "
+                "send() failed with EFAULT: its buffer of 58 bytes extends past the end of a live block of 48 bytes "
                 + "at 0x7f000010"
         ) {
             $0.access = .read
@@ -275,7 +276,7 @@ import Testing
         Row(kind: .stackOverflow, sentence: "thread 3 (worker) ran out of stack at 0x7f000010"),
         Row(
             kind: Finding.Kind(rawValue: "new-kind"),
-            sentence: "free at 0x7f000010, 0 bytes into a freed block of 48 bytes"),
+            sentence: "free at 0x7f000010, the start of a freed block of 48 bytes"),
     ]
 
     @Test(arguments: rows) func sentence(row: Row) {

@@ -50,19 +50,21 @@ import Testing
             "method geo::Circle::area(int) const was called on a deallocated geo::Circle (48 bytes at 0x7f00)"),
         Row(
             zombie(.read, member: "items"),
-            "property Cart.items was read from a deallocated Shop.Cart (48 bytes at 0x7f00)"),
+            "Cart.items was read after its Shop.Cart was deallocated (48 bytes at 0x7f00)"),
         Row(
             zombie(.write, member: "items"),
-            "property Cart.items was written in a deallocated Shop.Cart (48 bytes at 0x7f00)"),
+            "Cart.items was written after its Shop.Cart was deallocated (48 bytes at 0x7f00)"),
         Row(
             zombie(.read, member: "subscript(_:)"),
-            "Cart.subscript(_:) was read from a deallocated Shop.Cart (48 bytes at 0x7f00)"),
+            "Cart.subscript(_:) was read after its Shop.Cart was deallocated (48 bytes at 0x7f00)"),
         Row(
             zombie(.call, member: "handler", detail: ["part": "contents"]),
             "property Cart.handler of a deallocated Shop.Cart was called (48 bytes at 0x7f00)"),
         Row(zombie(.retain), "a deallocated Shop.Cart was retained (48 bytes at 0x7f00)"),
         Row(zombie(.release), "a deallocated Shop.Cart was released (48 bytes at 0x7f00)"),
-        Row(zombie(.cast), "a deallocated Shop.Cart was cast or asked for its type (48 bytes at 0x7f00)"),
+        Row(
+            zombie(.cast),
+            "the class of a deallocated Shop.Cart (48 bytes at 0x7f00) was read (a cast or a dynamic call)"),
         Row(
             zombie(.retain, detail: ["operation": "weak reference"]),
             "a weak reference was formed to a deallocated Shop.Cart (48 bytes at 0x7f00)"),
@@ -72,15 +74,26 @@ import Testing
         Row(
             zombie(.read, detail: ["operation": "uniqueness check"]),
             "a deallocated Shop.Cart was checked for uniqueness (48 bytes at 0x7f00)"),
-        Row(zombie(.unknown), "a deallocated Shop.Cart was used (48 bytes at 0x7f00)"),
+        Row(zombie(.unknown), "a deallocated Shop.Cart was accessed (48 bytes at 0x7f00)"),
         Row(
             zombie(.release, of: "closure context"),
             "a deallocated closure context was released (what a closure captured, 48 bytes at 0x7f00)"),
         Row(zombie(.retain, of: "box"), "a deallocated box was retained (a captured variable, 48 bytes at 0x7f00)"),
         Row(
             zombie(.retain, of: "Swift._ContiguousArrayStorage<Swift.Int>"),
-            "a deallocated Swift._ContiguousArrayStorage<Swift.Int> was retained "
-                + "(the elements of an array, 48 bytes at 0x7f00)"),
+            "a deallocated [Int] was retained (48 bytes at 0x7f00)"),
+        Row(
+            zombie(.read, of: "Swift._ContiguousArrayStorage<Swift.UInt8>"),
+            "elements of a deallocated [UInt8] were read (48 bytes at 0x7f00)"),
+        Row(
+            zombie(.write, of: "Swift._DictionaryStorage<(Swift.String, Swift.Int), Shop.Box<Shop.A, Shop.B>>"),
+            "elements of a deallocated [(String, Int): Shop.Box<Shop.A, Shop.B>] were written (48 bytes at 0x7f00)"),
+        Row(
+            zombie(.read, of: "Swift._SetStorage<Swift.Int>"),
+            "elements of a deallocated Set<Int> were read (48 bytes at 0x7f00)"),
+        Row(
+            zombie(.read, of: "Swift.__StringStorage"), "the text of a deallocated String was read (48 bytes at 0x7f00)"
+        ),
         Row(zombie(.free, .doubleFree), "a deallocated Shop.Cart (48 bytes at 0x7f00) was freed again"),
     ]
 

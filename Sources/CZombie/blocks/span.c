@@ -368,27 +368,26 @@ const char *zg_span_broken(void (*span)(uint32_t number, bool retired)) {
              number = zg_span_by_number(number)->next) {
             const struct zg_span *at = zg_span_by_number(number);
             uint64_t rounded = at->units;
-            if (bin_for(&rounded) != bin % BIN_COUNT || rounded != at->units)
-                return "a span is in another bin than its size's";
-            if (!at->dirty != (bin < BIN_COUNT)) return "a span's pages are not what its bin says";
+            if (bin_for(&rounded) != bin % BIN_COUNT || rounded != at->units) return "a span is in the wrong bin";
+            if (!at->dirty != (bin < BIN_COUNT)) return "a dirty span is in a clean bin, or the reverse";
             if (count++ > zg_span_count()) return "a bin has no end";
             touched += touched_bytes(at);
             span(number, false);
         }
-    if (touched != dirty_bytes) return "another number of bytes is dirty than is counted";
+    if (touched != dirty_bytes) return "the count of dirty bytes is wrong";
     count = 0;
     for (uint32_t number = retired_count ? retired_head : 0; number && count < retired_count;
          number = zg_span_by_number(number)->next, count++)
         bytes += zg_span_by_number(number)->units * ZG_UNIT_BYTES, span(number, true), last = number;
     if (count != retired_count || bytes != retired_bytes || (last && last != retired_tail))
-        return "the list of retired spans is not as it counts";
+        return "the tail or the counts of the list of retired spans are wrong";
     for (uint32_t number = 1; number < zg_span_count(); number++) {
         const struct zg_span *at = zg_span_by_number(number);
         if (at->fenced) continue;
         uint64_t first = (at->base - zg_large_map.base) / ZG_UNIT_BYTES;
         units += at->units;
         for (uint64_t i = 0; i < at->units; i++)
-            if (zg_large_map.numbers[first + i] != number) return "a unit of a span leads to another one";
+            if (zg_large_map.numbers[first + i] != number) return "the map entry of a span's unit names another span";
     }
     return units == units_used ? NULL : "spans do not cover the units in use";
 }

@@ -33,10 +33,10 @@ static void ask_for_threads(struct zg_finding *finding, const struct zg_register
     switch (zg_collector_ask(registers)) {
     case zg_collected_threads: break;
     case zg_collected_no_zguard:
-        zg_finding_detail_text(finding, "threads", "only the one that died: the program does not run under zguard");
+        zg_finding_detail_text(finding, "threads", "only the crashed thread: the program does not run under zguard");
         break;
     case zg_collected_no_answer:
-        zg_finding_detail_text(finding, "threads", "only the one that died: zguard gave no answer");
+        zg_finding_detail_text(finding, "threads", "only the crashed thread: zguard did not answer");
         break;
     }
 }
@@ -59,7 +59,7 @@ void zg_crash_describe(struct zg_finding *finding, int signal, const siginfo_t *
     if (how & zg_crash_ask_zguard) ask_for_threads(finding, &crash.registers);
     else
         zg_finding_detail_text(finding, "threads",
-                               "only the one that faulted: it was described before its handler ran");
+                               "only the faulting thread: the fault was described before its handler ran");
 }
 
 // Describes a finding after which the runtime aborts the program. Known registers are those of the published function's

@@ -93,9 +93,9 @@ void zg_report_end(void) {
     zg_report_lock();
     struct zg_text text;
     zg_report_begin_line(&text);
-    zg_text_string(&text, "zguard: warning: findings that could not be written: ");
+    zg_text_string(&text, "zguard: warning: ");
     zg_text_decimal(&text, lost);
-    zg_text_char(&text, '\n');
+    zg_text_string(&text, lost == 1 ? " finding could not be written\n" : " findings could not be written\n");
     zg_report_write_to_standard_error(&text);
     zg_report_unlock(false);
 }

@@ -39,7 +39,7 @@ static void put_depot_stack(struct zg_text *text, const char *title, uint32_t st
 static void put_class(struct zg_text *text, const struct zg_finding *finding) {
     struct zg_class class = zg_class_get(finding->block.zombie ? finding->block.death.class_number : 0);
     if (class.language != zg_language_swift) return;
-    zg_text_string(text, ", once an object of class ");
+    zg_text_string(text, ", formerly an object of class ");
     zg_swift_class_name(&zg_space_own, class.pointer, text);
     char bytes[256];
     struct zg_text member;
@@ -61,7 +61,7 @@ static bool goes_on(const struct zg_finding *finding) {
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, "zguard: the same ");
     zg_text_string(text, zg_finding_kind_name(finding->kind));
-    zg_text_string(text, " was found ");
+    zg_text_string(text, " occurred ");
     zg_text_decimal(text, finding->repeats);
     zg_text_string(text, finding->repeats == 1 ? " more time, at " : " more times, first at ");
     zg_text_hex(text, finding->address);
@@ -136,5 +136,5 @@ void zg_report_put_stacks(struct zg_text *text, const struct zg_finding *finding
         put_depot_stack(text, "  freed:\n", finding->block.free_stack);
         put_depot_stack(text, "  allocated:\n", finding->block.alloc_stack);
     }
-    zg_text_string(text, "==zguard== function names: run the program under 'zguard run'\n");
+    zg_text_string(text, "==zguard== for function names, run the program with 'zguard run'\n");
 }

@@ -177,11 +177,13 @@ static void report_in_front(void) {
     struct zg_text text;
     zg_text_init(&text, message, sizeof message);
     zg_text_string(&text, "zguard: warning: ");
-    zg_text_string(&text, front.name);
-    zg_text_string(&text, " is that of '");
+    zg_text_char(&text, '\'');
     zg_text_string(&text, zg_stats->allocator);
-    zg_text_string(&text, zg_bypass_mode == zg_bypass_all ? "', in front of ours: no block is guarded\n"
-                                                          : "', in front of ours: its blocks are not guarded\n");
+    zg_text_string(&text, "' defines ");
+    zg_text_string(&text, front.name);
+    zg_text_string(&text, zg_bypass_mode == zg_bypass_all
+                              ? " and is loaded before the runtime: no block is guarded\n"
+                              : " and is loaded before the runtime: its blocks are not guarded\n");
     zg_os_write(2, message, text.count);
     front.is_reported = true;
 }

@@ -521,24 +521,24 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
     for (int i = 0; i < SHARDS; i++) {
         const struct shard *shard = &shards[i];
         uint64_t bytes = 0;
-        if (!shard->head != !shard->tail) return "a shard's queue has one end only";
+        if (!shard->head != !shard->tail) return "head and tail of a shard's queue disagree";
         for (const struct chunk *chunk = shard->head; chunk; chunk = chunk->next) {
             if (chunk->first >= chunk->count || chunk->count > CHUNK_SLOTS)
-                return "a part of a shard's queue is empty, or overfull";
+                return "a chunk of a shard's queue is empty or overfull";
             if (!chunk->next && chunk != shard->tail) return "a shard's queue does not end where it should";
             for (uint32_t j = chunk->first; j < chunk->count; j++)
                 bytes += zg_slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
         }
         for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++)
             if (shard->newest[j]) bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
-        if (bytes != shard->bytes) return "a shard holds another number of bytes than it counts";
+        if (bytes != shard->bytes) return "a shard's byte count is wrong";
         total += bytes;
     }
     uint32_t last = 0;
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next)
         large += zg_span_by_number(number)->size, span(number), last = number;
-    if (last != large_tail || large != large_bytes) return "the queue of large blocks is not as it counts";
-    return total + large == zg_load(&total_bytes) ? NULL
-                                                  : "the quarantine holds another number of bytes than it counts";
+    if (last != large_tail || large != large_bytes)
+        return "the tail or the byte count of the queue of large blocks is wrong";
+    return total + large == zg_load(&total_bytes) ? NULL : "the quarantine's byte count is wrong";
 }
 #endif

@@ -14,15 +14,15 @@
 // reasons is reported: a cause before an event, the earliest event, a design only if there is nothing else.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "isolated_per_context is 0")                                                                         \
-    X(sample_rate, cause, "only what sample_rate chose")                                                               \
-    X(no_faults, cause, "faults cannot be diagnosed here, so that no page is protected")                               \
+    X(sample_rate, cause, "only the blocks that sample_rate chose")                                                    \
+    X(no_faults, cause, "faults cannot be diagnosed here, so no page is protected")                                    \
     X(fence_bytes, event, "isolated_bytes was used up")                                                                \
-    X(fence_overhead, event, "isolated_overhead was spent")                                                            \
-    X(overhead, event, "overhead was spent")                                                                           \
+    X(fence_overhead, event, "isolated_overhead was used up")                                                          \
+    X(overhead, event, "overhead was used up")                                                                         \
     X(mappings, event, "the mappings for protected pages were used up")                                                \
-    X(memory, event, "such pages had half of the machine's memory")                                                    \
-    X(pressure, event, "memory got short")                                                                             \
-    X(address_space, event, "address space did not reach")                                                             \
+    X(memory, event, "isolated blocks used half of the machine's memory")                                              \
+    X(pressure, event, "memory ran short")                                                                             \
+    X(address_space, event, "address space was used up")                                                               \
     X(refused, event, "the kernel refused pages")                                                                      \
     X(heap, event, "the guarded heap could not serve a block")                                                         \
     X(other_allocator, design, "another allocator serves the program")                                                 \

@@ -24,7 +24,7 @@
       "write is caught at the instruction that does it.")                                                                   \
     X(double_free, "double-free", true, "error", 415, "The program freed a block twice.",                                   \
       "The block had been freed already. Without a guard the second free damages the allocator's own data, or frees a "     \
-      "block that somebody else has been given meanwhile.",                                                                 \
+      "block that was allocated again meanwhile.",                                                                          \
       "Decide which of the two places owns the block; the other must not free it.")                                         \
     X(invalid_free, "invalid-free", true, "error", 763, "The program freed something that no allocation returned.",         \
       "The pointer given to free is not the beginning of a block: it points into one, to the stack, to static data, or to " \
@@ -40,7 +40,7 @@
       "deallocation has to be the one that was asked for. Other pairs work with some allocators by accident.",              \
       "Use the deallocation that belongs to the allocation.")                                                               \
     X(wild_access, "wild-access", false, "error", 119, "The program touched an address where it has no memory.",            \
-      "The address belongs to no block that the guard knows, dead or alive. The pointer was damaged, never initialised, "   \
+      "The address belongs to no block that the guard knows, live or freed. The pointer was damaged, never initialised, "   \
       "or computed wrongly.",                                                                                               \
       "Follow the pointer back from the first stack to where it was made.")                                                 \
     X(null_access, "null-access", false, "error", 476, "The program followed a null pointer.",                              \
@@ -51,19 +51,19 @@
       "Look for the function that repeats in the stack.")                                                                   \
     X(exclusivity, "exclusivity", false, "error", 662,                                                                      \
       "Two accesses to one variable overlapped, one of them a write.",                                                      \
-      "Swift lets nobody else touch a variable while it is modified, and the Swift runtime has ended the program because "  \
-      "somebody did. Without its check the second access would have seen, or changed, a value that is half written.",       \
+      "Swift forbids a second access to a variable while it is modified, and the Swift runtime ended the program because "  \
+      "of one. Without its check the second access would have seen, or changed, a value that is half written.",             \
       "End the first access before the second begins: copy the value out, change the copy, and store it back; or pass "     \
       "what the inner code needs as an argument.")                                                                          \
     X(crash, "crash", false, "error", 248, "A signal ended the program.",                                                   \
       "The program ended itself (abort, a trap, an exception that nobody caught), or the kernel ended it, and no misuse "   \
       "of memory that the guard knows explains it.",                                                                        \
       "Read the message and the stack of the thread that died; the stacks of the others show what they did meanwhile.")     \
-    X(stall, "stall", false, "warning", 1322, "A thread that waits for events was busy for long.",                          \
-      "Whoever wants something of the thread waits meanwhile: a window does not move, requests are not answered. Between "  \
+    X(stall, "stall", false, "warning", 1322, "A thread did not wait for events for too long.",                             \
+      "Everything that needs the thread waits meanwhile: a window does not move, requests are not answered. Between "       \
       "two calls of poll, select or epoll_wait it computed, or waited for something else, such as a lock or a file.",       \
-      "The stack shows what took longest. Move it to another thread, or do it in smaller pieces; who waits for a lock "     \
-      "waits for the thread that holds it, whose stack is shown, too.")
+      "The stack shows what took longest. Move it to another thread, or do it in smaller pieces. If the thread waited for " \
+      "a lock, the stack of the lock's holder is shown, too.")
 
 enum zg_finding_kind {
 #define ZG_X(name, ...) zg_finding_##name,

@@ -40,93 +40,87 @@
     X(metadata_bytes, gauge, "bytes", "address space of metadata that is backed or may be backed")                     \
     X(foreign_frees, counter, "blocks", "blocks of another allocator that passed through free")                        \
     X(unguarded_allocations, counter, "blocks",                                                                        \
-      "allocations passed on to libc because the guarded heap could not serve them")                                   \
+      "allocations served by libc because the guarded heap could not serve them")                                      \
     X(deepbind_dropped, counter, "calls", "dlopen calls whose RTLD_DEEPBIND was dropped")                              \
     X(zombies, counter, "objects", "freed objects whose class was known")                                              \
-    X(trims, counter, "trims", "times memory was given back on request or under pressure")                             \
-    X(fenced_blocks, counter, "blocks", "blocks that got pages of their own")                                          \
-    X(windowed_blocks, counter, "blocks",                                                                              \
-      "of these, blocks in windows: pages of their own that share memory with others")                                 \
-    X(fenced_live_bytes, gauge, "bytes", "memory of blocks in use that have pages of their own")                       \
-    X(fence_declined, counter, "blocks",                                                                               \
-      "blocks that were to get pages of their own, and for which the budget did not reach")                            \
+    X(trims, counter, "trims", "times that memory was returned to the kernel on request or under pressure")            \
+    X(fenced_blocks, counter, "blocks", "isolated blocks")                                                             \
+    X(windowed_blocks, counter, "blocks", "isolated blocks in windows, which share physical pages with other blocks")  \
+    X(fenced_live_bytes, gauge, "bytes", "memory of live isolated blocks")                                             \
+    X(fence_declined, counter, "blocks", "blocks that were not isolated because a budget was used up")                 \
     X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \
-    X(contexts_fenced, counter, "contexts", "allocation contexts of which a block had pages of its own")               \
-    X(protected_mappings, gauge, "mappings", "mappings that protected pages cost, at most")                            \
+    X(contexts_fenced, counter, "contexts", "allocation contexts with at least one isolated block")                    \
+    X(protected_mappings, gauge, "mappings", "upper bound of the mappings that protected pages use")                   \
     X(relieved_bytes, counter, "bytes", "memory given back on request or under pressure")                              \
     X(pressure_steps, counter, "steps", "steps taken because memory was short")                                        \
-    X(pressure_level, gauge, "level", "0: memory suffices, 1: it gets short, 2: it is short")                          \
-    X(quarantine_cap, gauge, "bytes", "freed blocks are held until they amount to this much, now")                     \
+    X(pressure_level, gauge, "level", "0: enough memory, 1: memory is getting short, 2: memory is short")              \
+    X(quarantine_cap, gauge, "bytes", "current size limit of the quarantine")                                          \
     X(overhead_permille, gauge, "per mille",                                                                           \
-      "what guarding costs of the program's processor time, as measured of late")                                      \
+      "CPU time spent on guarding, as a share of the program's, measured recently")                                    \
     X(overhead_budget_permille, gauge, "per mille",                                                                    \
-      "what guarding may cost of the program's processor time; 0: no limit")                                           \
-    X(overhead_spent_ns, counter, "nanoseconds",                                                                       \
-      "processor time that guarding has cost, as measured; 0 without a limit")                                         \
-    X(processor_ns, counter, "nanoseconds", "processor time of the process when that was measured")                    \
+      "CPU time that guarding may cost, as a share of the program's; 0: no limit")                                     \
+    X(overhead_spent_ns, counter, "nanoseconds", "measured CPU time of guarding; 0 without a limit")                   \
+    X(processor_ns, counter, "nanoseconds", "CPU time of the process when the CPU time of guarding was measured")      \
     X(guarded_share_permille, gauge, "per mille",                                                                      \
-      "share of blocks that are guarded, where their cost has a limit; the program's own allocator serves the others") \
+      "share of blocks that are guarded if overhead limits their cost; the program's own allocator serves the others") \
     X(findings_lost, counter, "findings",                                                                              \
       "findings that could be written neither to the report nor to standard error")                                    \
-    X(children_unguarded, counter, "programs",                                                                         \
-      "programs that were executed without the library, which they cannot take")                                       \
+    X(children_unguarded, counter, "programs", "executed programs that cannot load the library, and ran without it")   \
     X(stack_bytes, gauge, "bytes", "memory of the stack depot")                                                        \
-    X(stacks_shortened, counter, "stacks",                                                                             \
-      "stacks recorded with their innermost frames only, without those that repeated at once")                         \
+    X(stacks_shortened, counter, "stacks", "stacks of which only the innermost frames were recorded")                  \
     X(passed_blocks, counter, "blocks",                                                                                \
       "blocks that the program's own allocator served because of sample_rate or overhead")                             \
-    X(tagged_blocks, counter, "blocks",                                                                                \
-      "blocks that got a memory tag (profile mte), which each access to them is checked for")
+    X(tagged_blocks, counter, "blocks", "blocks with a memory tag, which each access must match (profile mte)")
 
 // Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
-#define ZG_DEGRADATIONS(X)                                                                                               \
-    X(small_address_space,                                                                                               \
-      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                     \
-    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                       \
-    X(no_find_object, "the C library lacks _dl_find_object: modules are found by the loader's list")                     \
-    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")              \
-    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                       \
-    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                        \
-    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks")   \
-    X(other_allocator, "another allocator is loaded: pointers that nobody else made are passed to it")                   \
-    X(allocator_in_front, "the program calls another allocator than ours: what that serves is not guarded")              \
-    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")               \
-    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class")   \
-    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")               \
-    X(no_guard_pages,                                                                                                    \
-      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): dead pages are protected by mprotect")               \
-    X(mappings_spent,                                                                                                    \
-      "protected pages hold all the mappings that they may, or are refused: further dead pages are not protected")       \
-    X(fence_exhausted, "memory or address space did not reach to give every block pages of its own")                     \
-    X(not_passed_on,                                                                                                     \
-      "the program's own allocator cannot be told from libc's: no block is passed on to it, all are guarded")            \
-    X(no_pressure_thread, "the thread that watches for short memory could not be started")                               \
-    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")              \
-    X(no_statistics, "the statistics page could not be made: nobody outside sees what this process counts")              \
-    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")           \
-    X(no_table_memory,                                                                                                   \
-      "memory for the runtime's own tables was refused: threads, stacks or dead blocks went without a record")           \
-    X(no_contents, "the contents of dead objects cannot be kept: the program may not go on after a finding")             \
-    X(no_thread_ends, "the ends of threads are not noticed: what they held is not used again")                           \
-    X(no_fork_handlers,                                                                                                  \
-      "forks are not noticed: a child of a process with several threads may wait for a lock for ever")                   \
-    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                    \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")               \
-    X(blocks_not_locked,                                                                                                 \
-      "mlockall within RLIMIT_MEMLOCK: the program's mappings are locked, the memory of guarded blocks is not")          \
-    X(children_unguarded,                                                                                                \
-      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it") \
-    X(filtered, "a filter of system calls forbids some that the runtime makes: it goes without them, and finds less")    \
-    X(filtered_at_start,                                                                                                 \
-      "a filter of system calls stood before the start: only calls that any start makes are made, and less is found")    \
-    X(windows_shared,                                                                                                    \
-      "a filter of system calls forbids to copy blocks in windows: children of a fork share them with their parent")     \
-    X(stacks_shortened,                                                                                                  \
-      "too many stacks were new, or their memory is used up: of new ones only the innermost frames are recorded")        \
-    X(no_count_history,                                                                                                  \
-      "retains and releases cannot be observed in this Swift runtime: findings do not show them, nothing is delayed")    \
-    X(no_memory_tags, "this processor or kernel has no memory tagging: profile mte is profile guard here")               \
-    X(tags_lost,                                                                                                         \
+#define ZG_DEGRADATIONS(X)                                                                                                    \
+    X(small_address_space,                                                                                                    \
+      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                          \
+    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                            \
+    X(no_find_object, "the C library lacks _dl_find_object: modules are found by the loader's list")                          \
+    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")                   \
+    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                            \
+    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                             \
+    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks")        \
+    X(other_allocator, "another allocator is loaded: pointers of unknown origin are passed to it")                            \
+    X(allocator_in_front, "the program calls another allocator than the runtime's: its blocks are not guarded")               \
+    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")                    \
+    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class")        \
+    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")                    \
+    X(no_guard_pages,                                                                                                         \
+      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): freed pages are protected by mprotect")                   \
+    X(mappings_spent,                                                                                                         \
+      "the mappings for protected pages are used up or refused: further freed pages are not protected")                       \
+    X(fence_exhausted, "memory or address space was too small to isolate every block")                                        \
+    X(not_passed_on, "the program's own allocator cannot be told from libc's: no block bypasses the runtime")                 \
+    X(no_pressure_thread, "the thread that watches for short memory could not be started")                                    \
+    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")                   \
+    X(no_statistics, "the statistics page could not be created: other processes cannot read this process's counters")         \
+    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")                \
+    X(no_table_memory,                                                                                                        \
+      "memory for the runtime's own tables was refused: threads, stacks or freed blocks have no record")                      \
+    X(no_contents, "the contents of freed objects cannot be saved: the program may not continue after a finding")             \
+    X(no_thread_ends, "the ends of threads are not noticed: their memory is not reused")                                      \
+    X(no_fork_handlers,                                                                                                       \
+      "forks are not noticed: a child of a process with several threads may wait for a lock forever")                         \
+    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                         \
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")                    \
+    X(blocks_not_locked,                                                                                                      \
+      "mlockall within RLIMIT_MEMLOCK: the program's mappings are locked, the memory of guarded blocks is not")               \
+    X(children_unguarded,                                                                                                     \
+      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it")      \
+    X(filtered,                                                                                                               \
+      "a seccomp filter forbids some system calls of the runtime: it does without them, and finds fewer bugs")                \
+    X(filtered_at_start,                                                                                                      \
+      "a seccomp filter was installed before the start: only system calls of every start are made, and fewer bugs are found") \
+    X(windows_shared,                                                                                                         \
+      "a seccomp filter forbids copying blocks in windows: forked children share them with their parent")                     \
+    X(stacks_shortened,                                                                                                       \
+      "too many stacks were new, or their memory is used up: only the innermost frames of new ones are recorded")             \
+    X(no_count_history,                                                                                                       \
+      "retains and releases cannot be observed in this Swift runtime: findings do not show them, nothing is delayed")         \
+    X(no_memory_tags, "no memory tagging on this processor or kernel: profile mte works as profile guard")                    \
+    X(tags_lost,                                                                                                              \
       "the program uses pointers without their memory tags: from then on the accesses of such threads are not checked")
 
 enum zg_counter {

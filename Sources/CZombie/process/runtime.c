@@ -246,7 +246,7 @@ static void forget_preload(void) {
 // Prints the warning in the first program of a run only.
 static void warn_of_tags(void) {
     static const char line[] =
-        "zguard: warning: this processor or kernel has no memory tagging: profile mte is profile guard here\n";
+        "zguard: warning: no memory tagging on this processor or kernel: profile mte works as profile guard\n";
     bool is_told = zg_coverage_run_page && __atomic_load_n(&zg_coverage_run_page->programs, __ATOMIC_RELAXED) > 1;
     if (zg_stats->degradations >> zg_degradation_no_memory_tags & 1 && !is_told) zg_os_write(2, line, sizeof line - 1);
 }
@@ -276,7 +276,7 @@ static void start(void) {
         static const char no_space[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
         static const char other_pages[] =
-            "zguard: warning: the kernel's pages are not of 4 KiB: the program is not guarded\n";
+            "zguard: warning: the kernel's page size is not 4 KiB: the program is not guarded\n";
         bool has_pages = zg_os_has_expected_pages();
         if (zg_ready_is_hopeless())
             zg_os_write(2, has_pages ? no_space : other_pages,

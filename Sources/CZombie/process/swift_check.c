@@ -120,9 +120,8 @@ static bool find_functions(void) {
 
 static void finish_check(bool good) {
     if (!good) {
-        static const char message[] =
-            "zguard: warning: this Swift runtime lays out objects in a way that is not known: "
-            "Swift classes are not reported\n";
+        static const char message[] = "zguard: warning: unknown object layout in this Swift runtime: "
+                                      "Swift classes are not reported\n";
         zg_stats_degrade(zg_degradation_swift_layout);
         zg_report_emit(message, sizeof message - 1);
     }

@@ -34,7 +34,7 @@ final class GzipSource: ByteSource {
         if zlib == nil {
             end("it is compressed, and \(Zlib.name) is not installed")
         } else if !hasState {
-            end("there is no memory for reading it")
+            end("out of memory")
         }
     }
 

@@ -84,9 +84,9 @@ public struct FindingReader {
             isUTF16 = bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff])
             if bytes.starts(with: [0xef, 0xbb, 0xbf]) { bytes = bytes.dropFirst(3) }
         }
-        if isUTF16 { return skipped("UTF-16, and reports are UTF-8") }
+        if isUTF16 { return skipped("UTF-16; reports must be UTF-8") }
         if bytes.withUnsafeBytes({ $0.baseAddress.map { memchr($0, 0, bytes.count) } ?? nil }) != nil {
-            return skipped("not text")
+            return skipped("it contains a NUL byte")
         }
         if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
         // Program paths need not be UTF-8: replace invalid bytes rather than reject the line.
@@ -121,7 +121,7 @@ public struct FindingReader {
             }
             pending = .finding(authored(finding), line: line.number)
             self.text = String(decoding: bytes[whole...], as: UTF8.self)
-            return skipped("cut off, and another finding follows")
+            return skipped("truncated; another finding follows in the same line")
         }
     }
 

@@ -67,7 +67,7 @@ public struct ProgramEnd: Hashable, Sendable {
     /// "killed by SIGKILL after 3.2 s"; nil if the program exited normally with an unremarkable status.
     public var text: String? {
         guard let name = signalName else {
-            if cause == .handler { return "ended with status \(status), in a handler of the program's own" }
+            if cause == .handler { return "ended with status \(status), in one of its own signal handlers" }
             return status > 128 && Self.names[status - 128] != nil
                 ? "ended with status \(status), which shells return where \(Self.name(status - 128)) ended a program"
                 : nil
@@ -76,10 +76,10 @@ public struct ProgramEnd: Hashable, Sendable {
         let likely = isCauseInferred ? ", most likely" : ""
         switch cause {
         case .program: return "ended by \(name)"
-        case .handler: return "ended by \(name), in a handler of the program's own"
+        case .handler: return "ended by \(name), in one of its own signal handlers"
         case .processorLimit: return "killed by \(name) \(time) (its limit on processor time)"
         case .fileLimit: return "killed by \(name) \(time) (its limit on the size of files)"
-        case .seccomp: return "killed by a filter of system calls (seccomp, \(name)) \(time)"
+        case .seccomp: return "killed by a seccomp filter (\(name)) \(time)"
         case .memory: return "killed by \(name) \(time) (the kernel was out of memory)\(likely)"
         case .unknown: return "killed by \(name) \(time)"
         }

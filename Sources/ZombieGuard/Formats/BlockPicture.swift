@@ -139,7 +139,7 @@ struct BlockPicture {
             return "\(access) through the \(block.knownLanguage == .cxx ? "vtable" : "class") pointer"
         case "reference count"?:
             return finding.access == .unknown ? "reference count" : "\(access) of the reference count"
-        case "contents"?: return "pointer from the contents"
+        case "contents"?: return "pointer loaded from the object"
         default: break
         }
         return map.isLengthKnown ? "\(access) of \(sizeText(count))" : access

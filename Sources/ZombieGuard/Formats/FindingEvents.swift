@@ -19,7 +19,7 @@ extension Finding {
         if let threadName = thread?.name, !threadName.isEmpty { name += " (\(visible(threadName)))" }
         let all = [
             Event(role: .access, title: accessTitle(by: name), thread: thread?.id, frames: stacks.access),
-            Event(role: .previous, title: "being accessed from here", thread: thread?.id, frames: stacks.previous),
+            Event(role: .previous, title: "the earlier access began here", thread: thread?.id, frames: stacks.previous),
             Event(role: .thrown, title: "thrown here", frames: stacks.thrown),
             Event(
                 role: .free, title: pastTitle("freed", by: block?.freeingThread, stack: "free"),
@@ -53,9 +53,9 @@ extension Finding {
     }
 
     private func accessTitle(by name: String) -> String {
-        if kind == .writeAfterFree { return "found here; the write itself was earlier and elsewhere" }
+        if kind == .writeAfterFree { return "the change was detected here; the write happened earlier" }
         if kind == .heapOverflow, detail["found_by"] != nil {
-            return "found here; the block was changed earlier and elsewhere"
+            return "the change was detected here; the block was changed earlier"
         }
         let verb =
             switch kind {
@@ -64,9 +64,10 @@ extension Finding {
             case .invalidFree, .deallocMismatch: "freed"
             case .stackOverflow: "ran out of stack"
             case .crash: "died"
-            case .stall: "was busy here"
+            case .stall: "did not wait for events here"
             default: access.done
             }
+        if let next = nextUse { return "retained\(name), before this \(next.noun)" }
         let hasNoAgent = [.stackOverflow, .crash, .stall].contains(kind)
         return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }

@@ -31,7 +31,7 @@ public struct GitHubAnnotations: Sendable {
         let past = finding.events.filter { $0.role != .access }.map { event in
             event.title + (event.frames.origin.map { ": " + describe($0) } ?? "")
         }
-        var lines = [finding.sentence] + past
+        var lines = [finding.sentence] + (finding.evidence.map { [$0] } ?? []) + past
         if finding.count > 1 { lines.append("seen \(finding.count) times") }
         lines.append("signature \(visible(finding.signature ?? finding.computeSignature()))")
         return lines.joined(separator: "\n")

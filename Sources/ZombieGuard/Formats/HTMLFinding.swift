@@ -29,7 +29,6 @@ package struct HTMLFinding {
     // The sentence, with its source location in a separate element.
     private var sentence: String {
         var text = finding.sentence
-        if finding.confidence == .inferred, text.hasSuffix(" (inferred)") { text.removeLast(" (inferred)".count) }
         guard let place = finding.stacks.accessOrigin?.shortPlace, text.hasSuffix(", in " + place) else {
             return htmlText(text, cutAt: 700)
         }
@@ -63,9 +62,9 @@ package struct HTMLFinding {
         let text =
             switch block.knownState {
             case .live: "in use"
-            case .quarantined: "freed and held"
+            case .quarantined: "in quarantine"
             case .retired: "freed, its pages protected"
-            case .reusable: "freed, no longer held"
+            case .reusable: "freed, evicted from the quarantine"
             case .unused, .freeing, nil: "state \(htmlText(block.state ?? "unknown", cutAt: 40))"
             }
         return "<span class=\"state \(block.stateClass)\">\(text)</span>"
@@ -95,7 +94,7 @@ package struct HTMLFinding {
             return "<tr><td>\(htmlText(change.text, cutAt: 60))<td>thread \(change.thread)<td><code>\(place)</code>"
         }
         return
-            "<section class=\"chg\"><h4>Changes of its count, newest first\(omitted)</h4><div class=\"scroll\"><table>"
+            "<section class=\"chg\"><h4>Retains and releases, newest first\(omitted)</h4><div class=\"scroll\"><table>"
             + rows.joined() + "</table></div></section>"
     }
     private static let framesOfChange = 3

@@ -69,7 +69,7 @@ public struct HTMLReport {
         var page = head
         page += "<body>\n\(Self.patterns)\(masthead)\n<main>\n\(notes)\(timelines)"
         if let coverage = document.coverage {
-            page += "<p class=\"notes watched\">What was watched: \(htmlText(coverage.text))</p>\n"
+            page += "<p class=\"notes watched\">Coverage: \(htmlText(coverage.text))</p>\n"
         }
         if let end = document.end?.text {
             page += "<p class=\"notes ended\">How the program ended: \(htmlText(end))</p>\n"
@@ -140,7 +140,7 @@ public struct HTMLReport {
 
     private var notes: String {
         var notes = document.notes.map { htmlText($0) }
-        if !document.isComplete { notes.insert("not everything could be read: findings may be missing", at: 0) }
+        if !document.isComplete { notes.insert("some input could not be read: findings may be missing", at: 0) }
         if notes.isEmpty { return "" }
         let list = notes.map { "<li>\($0)" }.joined()
         if notes.count == 1 { return "<ul class=\"notes\">\(list)</ul>\n" }
@@ -174,7 +174,7 @@ public struct HTMLReport {
             text += "<h3>\(program.map { htmlText($0) + " " } ?? "process ")[\(process)]</h3>\(picture.figure)"
         }
         if text.isEmpty { return "" }
-        if left > 0 { text += "<p class=\"more\">\(left) more process\(left == 1 ? "" : "es") without a picture</p>" }
+        if left > 0 { text += "<p class=\"more\">\(left) more process\(left == 1 ? "" : "es") not shown</p>" }
         return "<details class=\"time\" open><summary><h2>Heap and quarantine</h2></summary>\(text)</details>\n"
     }
 

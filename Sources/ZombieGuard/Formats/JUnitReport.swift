@@ -71,7 +71,7 @@ public struct JUnitReport: Sendable {
         var errors: [String] = []
         if !document.isComplete {
             errors.append(
-                error("report is complete", "some of what was found could not be read or written", type: "incomplete"))
+                error("report is complete", "some findings could not be read or written", type: "incomplete"))
         }
         // A run that ended early has tested less than intended.
         if let end = document.end, end.needsExplanation, let text = end.text {

@@ -30,6 +30,7 @@ struct SARIFResult {
             (isError: event.role == .thrown, text: "[\(event.title)](\(number + 1))")
         }
         var text = SARIFReport.escaped(finding.sentence)
+        if let evidence = finding.evidence { text += " (\(evidence))" }
         for (what, isError) in [("error", true), ("block", false)] {
             let its = links.filter { $0.isError == isError }.map(\.text)
             if !its.isEmpty { text += "; the \(what) was " + its.joined(separator: ", ") }

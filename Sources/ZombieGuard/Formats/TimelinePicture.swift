@@ -73,13 +73,13 @@ struct TimelinePicture {
         (
             "quarantine", 74,
             [
-                Curve(style: "held", name: "freed and held", isArea: true, value: \.quarantinedBytes),
-                Curve(style: "cap", name: "held at most", value: \.quarantineCap),
+                Curve(style: "held", name: "freed blocks", isArea: true, value: \.quarantinedBytes),
+                Curve(style: "cap", name: "limit of the quarantine", value: \.quarantineCap),
             ]
         ),
         (
             "retired", 56,
-            [Curve(style: "retired", name: "address space of dead blocks", isArea: true, value: \.retiredBytes)]
+            [Curve(style: "retired", name: "address space of retired blocks", isArea: true, value: \.retiredBytes)]
         ),
     ]
 

@@ -129,7 +129,7 @@ public struct FindingGroups: Sendable {
         var parts = counts.sorted { $0.key.rawValue < $1.key.rawValue }.map {
             "\($0.value) \(visible($0.key.rawValue))"
         }
-        if further > 0 { parts.append("\(further) of further bugs only counted") }
+        if further > 0 { parts.append("\(further) of further bugs counted but not stored") }
         if occurrences != findings.count { parts.append("seen \(occurrences) times") }
         let list = (parts + rest).joined(separator: ", ")
         return "\(findings.count) finding\(findings.count == 1 ? "" : "s") (\(list))"

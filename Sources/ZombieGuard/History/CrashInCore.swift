@@ -39,7 +39,7 @@ public struct CrashInCore {
                 stack: index == 0 ? stackOfFault(unwinder) : unwinder.stack(from: thread.registers))
         }
         let source = try? HeapSource(core: core)
-        if source == nil { notes.append("the core file is not of a guarded process: nothing is known of its heap") }
+        if source == nil { notes.append("the process of the core file was not guarded: its heap was not examined") }
         let kept = source.map { KeptText($0) }
         if var finding = kept?.lastFinding(), let context = isEnd(finding, source) {
             if context == .another { threads[0].stack = [] }

@@ -19,7 +19,7 @@ public struct HistoryRenderer {
         var text = line(history.sentence)
         if let block = history.block, history.what != .unused {
             if history.isChanging {
-                text += line("it changes while it is looked at, again and again: this is what was seen last")
+                text += line("the record kept changing while it was read; this is the last state seen")
             }
             text += line(state(of: block, history, now))
             if !block.isLive, block.knownState != .freeing {
@@ -41,7 +41,7 @@ public struct HistoryRenderer {
     // An empty stack is rendered as a title only.
     private func stack(_ frames: [Finding.Frame], _ event: String, _ thread: Int?) -> String {
         let title = thread.map { "\(event) by thread \($0)" } ?? event
-        if frames.isEmpty { return line("\(title), where is not known") }
+        if frames.isEmpty { return line("\(title), stack not known") }
         return renderer.render(frames, title: thread == nil ? "\(event) here:" : "\(title):")
     }
 
@@ -52,14 +52,14 @@ public struct HistoryRenderer {
         case .freeing: parts.append("being freed")
         case .quarantined: parts.append("quarantined (held, its contents overwritten)")
         case .retired: parts.append("retired (its pages are protected)")
-        case .reusable: parts.append("reusable (its place may be used again at any time)")
+        case .reusable: parts.append("reusable (its slot may be reused at any time)")
         case .unused, nil: parts.append("in an unknown state")
         }
         if let family = history.family { parts.append("from \(family)") }
         if history.isInWindow {
-            parts.append("in a window (a page of its own that shares memory)")
+            parts.append("in a window (its own virtual page over shared memory)")
         } else if history.isFenced {
-            parts.append("fenced (with pages of its own)")
+            parts.append("isolated (its own pages, then a guard page)")
         }
         if let time = history.freeTime {
             parts.append(

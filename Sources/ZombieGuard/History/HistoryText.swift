@@ -11,11 +11,11 @@ extension AddressHistory {
                 case .trap: trapSentence
                 case .unused: unusedSentence
                 case .fill:
-                    "is no address but what the runtime fills freed or new memory with: a pointer that was read there"
+                    "is the runtime's fill pattern for freed or new memory: a pointer was read from such memory"
                 case .file: fileSentence
                 case .stack: "is on the stack of \(isFromCore ? "a" : "the main") thread"
                 case .memory: memorySentence
-                case .nothing: "is nothing: the program has no memory there"
+                case .nothing: "is not mapped"
                 }
             }()
     }
@@ -46,10 +46,10 @@ extension AddressHistory {
         }
     }
 
-    // For example ", once an object of class Shop.Cart (property items)".
+    // For example ", formerly an object of class Shop.Cart (property items)".
     private func object(_ block: Finding.Block) -> String {
         guard let className = block.className else { return "" }
-        let once = block.isLive || block.knownState == .freeing ? "" : "once "
+        let once = block.isLive || block.knownState == .freeing ? "" : "formerly "
         let isUnnamed = ["closure context", "box", "boxed error"].contains(className)
         let name = isUnnamed ? "a \(className)" : "an object of class \(visible(className))"
         let member = trap == nil ? block.member.map { " (property \(visible($0)))" } ?? "" : ""
@@ -57,34 +57,34 @@ extension AddressHistory {
     }
 
     private var trapSentence: String {
-        guard let trap else { return "is a trap address" }
+        guard let trap else { return "is a trap word" }
         guard let block else {
             return
-                "is a trap address, where a dead object had its \(trap.part.rawValue); the object is not known any more"
+                "is a trap word that replaced the \(trap.part.rawValue) of a freed object; the object is no longer known"
         }
         let whose = block.object(of: block.className ?? "object") + " " + block.place
-        let among = trap.objects > 1 ? "; one of \(trap.objects) dead objects that it may stand for" : ""
+        let among = trap.objects > 1 ? "; \(trap.objects) freed objects share this trap word" : ""
         let what =
             switch trap.part {
             case .classPointer: "the class pointer of \(whose)\(use(of: trap, block))"
             case .referenceCount: "the reference count of \(whose)"
             case .contents:
-                (block.member.map { "property \(block.qualified($0))" } ?? "what stood at offset \(trap.byte ?? 0)")
+                (block.member.map { "property \(block.qualified($0))" } ?? "the word at offset \(trap.byte ?? 0)")
                     + " of \(whose)"
             }
-        return "is a trap address: it stands for \(what)\(among)"
+        return "is a trap word that replaced \(what)\(among)"
     }
 
     private func use(of trap: Trap, _ block: Finding.Block) -> String {
         if trap.offset == 0 { return "" }
         if let member = block.member.map({ block.qualified($0) }) {
             return block.isMethod || trap.access == Finding.Access.call.rawValue
-                ? ", which calls \(member) there" : ", which reads where \(member) lies there"
+                ? ", plus the offset of a call of \(member)" : ", plus the offset of \(member)"
         }
         switch trap.access.map({ Finding.Access(rawValue: $0) }) {
-        case .call?: return ", which calls a method there"
-        case .cast?: return ", which is asked for its type there"
-        case .release?: return ", which the last release reads there"
+        case .call?: return ", plus the offset of a method call"
+        case .cast?: return ", plus an offset that a cast reads"
+        case .release?: return ", plus an offset that the last release reads"
         default: return ", \(trap.offset < 0 ? "" : "+")\(trap.offset) bytes"
         }
     }
@@ -92,10 +92,10 @@ extension AddressHistory {
     private var unusedSentence: String {
         guard let block else {
             return
-                "is in address space for \(isFenced ? "blocks with pages of their own" : "large blocks"), of which no block was ever"
+                "is in address space for \(isFenced ? "isolated" : "large") blocks that was never used"
         }
         return
-            "is in a free place for a block of up to \(bytes(block.size)) at \(block.start), which was never used, or whose blocks are forgotten"
+            "is in the unused slot of \(bytes(block.size)) at \(block.start); no block is recorded there"
     }
 
     private var fileSentence: String {
@@ -115,6 +115,6 @@ extension AddressHistory {
         }
         let noun = place.permissions.hasPrefix("---") ? "inaccessible address space" : "memory"
         let permissions = visible(place.permissions)
-        return "is \(noun) of the program, no part of the guarded heap (\(range), \(permissions))"
+        return "is \(noun) outside of the guarded heap (\(range), \(permissions))"
     }
 }

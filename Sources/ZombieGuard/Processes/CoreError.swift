@@ -25,15 +25,17 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreadable(let path, let error): "cannot read core file '\(visible(path))': \(error)"
-        case .notCore(let path, let what): "'\(visible(path))' is no core file" + (what.map { " but \($0)" } ?? "")
+        case .notCore(let path, let what):
+            "'\(visible(path))' is not a core file" + (what.map { ": it is \($0)" } ?? "")
         case .packed(let path, let program, let library):
-            "core file '\(visible(path))' is packed by \(program), and \(library) is not installed"
-        case .notUnpacked(let path, let error): "cannot unpack core file '\(visible(path))': \(error)"
+            "cannot decompress core file '\(visible(path))' (\(program)): \(library) is not installed"
+        case .notUnpacked(let path, let error): "cannot decompress core file '\(visible(path))': \(error)"
         case .otherMachine(let path): "core file '\(visible(path))' is of another architecture"
         case .damaged(let path, let what): "core file '\(visible(path))' is damaged: \(what)"
         case .notGuarded(let path, let isCutOff):
             "core file '\(visible(path))' "
-                + (isCutOff ? "is cut off, and what is left shows no guarded process" : "is not of a guarded process")
+                + (isCutOff
+                    ? "is truncated and has no statistics page of zguard" : "was not written by a guarded process")
         case .withoutPage(let path): "core file '\(visible(path))' was written without the statistics page"
         case .otherVersion(let path, let version):
             "core file '\(visible(path))' is of another version of zguard (statistics version \(version))"
@@ -43,9 +45,9 @@ public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {
     /// How the user can solve the problem; nil if there is no advice.
     public var hint: String? {
         switch self {
-        case .notUnpacked: "it is unpacked in TMPDIR, or else in /var/tmp"
-        case .packed(_, let program, _): "unpack it first, for example with: \(program) -d"
-        case .notGuarded(_, isCutOff: true): "let core files be complete: ulimit -c unlimited"
+        case .notUnpacked: "zguard decompresses it in TMPDIR (default: /var/tmp); check the free space there"
+        case .packed(_, let program, _): "decompress it first, for example with: \(program) -d"
+        case .notGuarded(_, isCutOff: true): "raise the limit on core files: ulimit -c unlimited"
         case .notGuarded: "start the program with: zguard run -- PROGRAM"
         case .withoutPage:
             "shared memory must be in core files: bit 1 of /proc/PID/coredump_filter, which is set by default"

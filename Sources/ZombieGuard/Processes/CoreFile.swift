@@ -116,7 +116,7 @@ public final class CoreFile: MemoryReader {
             count = Int(section.number(at: 44) as UInt32)
         }
         guard Int(entrySize) == programHeaderSize, count <= mostSegments else {
-            throw .damaged(path, "its table of segments makes no sense")
+            throw .damaged(path, "its program header table is malformed")
         }
         let bytes = try read(table, count * programHeaderSize)
         guard bytes.count == count * programHeaderSize else { throw .damaged(path, "its table of segments is cut off") }

@@ -23,7 +23,7 @@ package final class CrashRequests {
 
     /// The reason why only the stack of the dying thread can be shown; nil if all stacks can be.
     package static var obstacle: String? {
-        SystemCallFilters.forbidsTracing ? "a filter of system calls (seccomp) forbids ptrace" : StackUnwinder.obstacle
+        SystemCallFilters.forbidsTracing ? "a seccomp filter forbids ptrace" : StackUnwinder.obstacle
     }
 
     /// - Parameters:
@@ -73,7 +73,7 @@ package final class CrashRequests {
         guard let crash = finding.crash, crash.threads.isEmpty, let process = finding.processID,
             let known = collected.removeValue(forKey: process)
         else { return }
-        if let obstacle = known.obstacle { finding.detail["threads"] = "only the one that died: \(obstacle)" }
+        if let obstacle = known.obstacle { finding.detail["threads"] = "only the crashed thread: \(obstacle)" }
         if crash.message == nil, crash.signal == "SIGABRT" { finding.crash?.message = known.words }
         finding.add(known.threads)
     }
@@ -90,7 +90,7 @@ package final class CrashRequests {
         withUnsafeMutableBytes(of: &dying) { $0.copyBytes(from: bytes.prefix($0.count)) }
         // TOCTOU: the process ID may have been reused. The nonce identifies the process that asked.
         guard dying.nonce == nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
-            result.obstacle = "it is gone"
+            result.obstacle = "the process has ended"
             return
         }
         // In another PID namespace, the process and its findings use other process and thread IDs.

@@ -60,7 +60,8 @@ public struct HeapCheck {
     /// Parts of the heap that the check left out, one line each, with control characters escaped.
     public var notes: [String] {
         source.notes
-            + (isFull ? ["the heap has more changed blocks than the \(Self.mostFindings) that are shown here"] : [])
+            + (isFull
+                ? ["more than \(Self.mostFindings) blocks changed: only the first \(Self.mostFindings) are shown"] : [])
     }
 
     private var isFull: Bool { reported >= Self.mostFindings }

@@ -16,7 +16,7 @@ public struct HeapSource {
     public var notes: [String] {
         if !hasMore {
             return [
-                "process \(statistics.processID) says that it has more blocks than it has memory for: not all that it says was looked at"
+                "the heap metadata of process \(statistics.processID) describes more blocks than its memory can hold: some were not checked"
             ]
         }
         return (memory as? CoreFile)?.notes ?? []

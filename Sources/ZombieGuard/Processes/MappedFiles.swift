@@ -47,7 +47,9 @@ final class MappedFiles {
             let file = try (path == program ? .own : author).openModule(path)
             guard let status = file.status, status.st_mode & S_IFMT == S_IFREG else { return nil }
             if isSame(file, status, path, core) { return file }
-            notes.append("'\(visible(path))' is another file than the one that ran: what only it holds is not shown")
+            notes.append(
+                "'\(visible(path))' has changed since the program ran: memory that only this file could supply is missing"
+            )
         } catch {
             notes.append("cannot read '\(visible(path))', which the core file relies on: \(error)")
         }

@@ -42,7 +42,7 @@ public enum ProcessError: Error, Hashable, Sendable, CustomStringConvertible {
             "no permission to look into process \(process): \(obstacle.description)"
         case .notGuarded(let process): "process \(process) is not guarded"
         case .unguardable(let process, let refusal): "process \(process) is not guarded; \(refusal.message)"
-        case .kernelThread(let process): "process \(process) is a thread of the kernel, not a program"
+        case .kernelThread(let process): "process \(process) is a kernel thread"
         case .withoutStatistics(let process): "process \(process) is guarded, but shows no statistics"
         case .otherVersion(let process, let version):
             "process \(process) is guarded by another version of zguard (statistics version \(version))"

@@ -77,9 +77,9 @@ public enum ProcessObstacle: Hashable, Sendable {
         case .rootWithoutRights(let user):
             "it belongs to \(Self.name(user)), and this root lacks the capability SYS_PTRACE"
         case .capabilities: "it has capabilities that zguard lacks"
-        case .undumpable: "it does not let itself be looked into (prctl PR_SET_DUMPABLE)"
+        case .undumpable: "it is not dumpable (prctl PR_SET_DUMPABLE)"
         case .scope(let scope): "/proc/sys/kernel/yama/ptrace_scope is \(scope)"
-        case .namespace: "it is outside of this user namespace, in which alone zguard has the rights of root"
+        case .namespace: "zguard is root only in its own user namespace, and the process is outside of it"
         case .module:
             "zguard runs as root and may do it, but a security module forbids it (landlock, AppArmor, SELinux or another)"
         }
@@ -90,7 +90,7 @@ public enum ProcessObstacle: Hashable, Sendable {
         case .user(let user): user == 0 ? "run zguard as root" : "run zguard as that user or as root"
         case .rootWithoutRights: "give the container the capability: --cap-add SYS_PTRACE"
         case .capabilities, .undumpable: "run zguard as root with the capability SYS_PTRACE"
-        case .scope(let scope): scope > 2 ? "until the machine starts anew, nobody may" : "run zguard as root"
+        case .scope(let scope): scope > 2 ? "ptrace is disabled until the next reboot" : "run zguard as root"
         case .namespace, .module: "run zguard outside of the container or sandbox"
         }
     }

@@ -132,7 +132,7 @@ public struct ProgramCheck: Sendable {
             } else { "" }
         if what.isEmpty { return }
         throw ProgramRefusal(
-            .cannotGuard, "cannot guard '\(name)': it \(what), into which the loader preloads nothing",
+            .cannotGuard, "cannot guard '\(name)': it \(what), and the loader does not preload the library into it",
             hint: "guard a plain copy of it: cp does not copy these rights")
     }
 
@@ -151,7 +151,7 @@ public struct ProgramCheck: Sendable {
         case zg_program_emulator:
             throw ProgramRefusal(
                 .cannotGuard,
-                "cannot guard '\(name)': it emulates another program, into which it would preload the library",
+                "cannot guard '\(name)': it is an emulator, which would preload the library into the emulated program",
                 hint: "run the program itself on a machine that it is built for")
         default: break
         }

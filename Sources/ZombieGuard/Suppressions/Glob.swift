@@ -40,7 +40,9 @@ struct Glob: Hashable, Sendable {
     }
 
     private static func escaped(_ rest: inout Substring.UnicodeScalarView) throws(Malformed) -> Unicode.Scalar {
-        guard let scalar = rest.popFirst() else { throw Malformed(reason: "a backslash has nothing behind it") }
+        guard let scalar = rest.popFirst() else {
+            throw Malformed(reason: "a backslash at the end of a pattern escapes nothing")
+        }
         switch scalar {
         case "n": return "\n"
         case "t": return "\t"

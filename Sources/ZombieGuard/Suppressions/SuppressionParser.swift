@@ -52,7 +52,7 @@ struct SuppressionParser {
         if text.isEmpty || text.hasPrefix("#") { return }
         if line.unicodeScalars.first == " " || line.unicodeScalars.first == "\t" {
             if isSkipping { return }
-            if rules.isEmpty { throw Wrong(reason: "an indented line belongs to a rule, and none stands before it") }
+            if rules.isEmpty { throw Wrong(reason: "an indented line must follow the first line of a rule") }
             try readPart(text)
         } else {
             close()
@@ -110,7 +110,7 @@ struct SuppressionParser {
         switch key {
         case "name":
             try once(rules[index].name != nil)
-            if value.isEmpty { throw Wrong(reason: "'name=' has nothing behind it") }
+            if value.isEmpty { throw Wrong(reason: "'name=' needs a value") }
             rules[index].name = String(value)
         case "object":
             try once(rules[index].object != nil)
@@ -145,7 +145,7 @@ struct SuppressionParser {
             default: .frame(try Self.conditions(text))
             }
         let last = rules[rules.count - 1].stacks[stack]?.last
-        if last == .end { throw Wrong(reason: "'$' is the end of a stack, and a frame stands behind it") }
+        if last == .end { throw Wrong(reason: "no frame may follow '$', the end of the stack") }
         // Consecutive `...` are merged. Appended in place: a local copy of the stack would make long stacks quadratic.
         if item != .any || last != .any { rules[rules.count - 1].stacks[stack, default: []].append(item) }
     }

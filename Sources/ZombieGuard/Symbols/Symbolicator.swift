@@ -175,7 +175,7 @@ public final class Symbolicator {
         // Without a build-id, the vDSO of another kernel could be mistaken for this one's.
         guard let buildID, let image = VDSO.image() else { return nil }
         guard image.buildID == buildID else {
-            note("no names for '\(visible(path))': it is another kernel's")
+            note("no names for '\(visible(path))': the report's vDSO is from another kernel build")
             return nil
         }
         let files = SymbolFiles(module: path, buildID: buildID, sources: sources)
@@ -186,19 +186,21 @@ public final class Symbolicator {
 
     private func note(_ text: String) {
         if notes.count > Self.mostNotes || !noted.insert(text).inserted { return }
-        notes.append(notes.count < Self.mostNotes ? text : "no names for further modules, which are not listed")
+        notes.append(notes.count < Self.mostNotes ? text : "further modules without names are not listed")
     }
 
     private func noteMissing(_ symbols: ModuleSymbols, _ frame: Finding.Frame) {
         for name in symbols.missing.prefix(Self.mostMissing) {
-            note("not all names for '\(visible(frame.module ?? ""))': '\(visible(name))' is missing or another build")
+            note(
+                "not all names for '\(visible(frame.module ?? ""))': '\(visible(name))' is missing or from another build"
+            )
         }
     }
 
     private func reason(_ failure: ModuleSymbols.Failure) -> String {
         switch failure {
         case .missing(let error): "\(error)"
-        case .otherBuild: "the file is another build than the one that ran"
+        case .otherBuild: "the file is from another build than the one that ran"
         case .unreadable: "not a readable ELF file"
         }
     }

@@ -135,7 +135,7 @@ public enum OptionTable {
 
     private static func kind(_ kind: zg_option_kind) -> Option.Kind {
         guard let known = Option.Kind(rawValue: kindNames[Int(kind.rawValue)]) else {
-            preconditionFailure("zg_options.h has a kind of options that is not known here")
+            preconditionFailure("zg_options.h has an option kind that OptionTable lacks")
         }
         return known
     }

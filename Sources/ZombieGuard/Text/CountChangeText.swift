@@ -17,7 +17,7 @@ extension TextRenderer {
         guard let last = shown.first else { return "" }
         let pairs = (changes.count - shown.count) / 2
         let omitted = pairs == 0 ? "" : " (\(pairs) balanced \(pairs == 1 ? "pair" : "pairs") left out)"
-        var text = heading("changes of its count, newest first\(omitted):")
+        var text = heading("retains and releases, newest first\(omitted):")
         let width = shown.map(\.text.count).max() ?? 0
         let isOneThread = shown.allSatisfy { $0.thread == last.thread }
         for change in shown {
@@ -75,6 +75,6 @@ extension Finding.CountChange {
     package func place(_ most: Int) -> String {
         let own = stack.filter { !$0.isLibraryCode && !$0.isEntryCode }
         let shown = (own.isEmpty ? stack : own).prefix(most)
-        return shown.isEmpty ? "(stack not known)" : shown.map(\.shortPlace).joined(separator: " ← ")
+        return shown.isEmpty ? "(no stack)" : shown.map(\.shortPlace).joined(separator: " ← ")
     }
 }

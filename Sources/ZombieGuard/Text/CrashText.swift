@@ -29,7 +29,7 @@ extension Finding.Crash {
     // "thread 2 (worker)", "threads 2, 3, 4 (worker)", "thread 2 (worker), which could not be stopped"
     private static func title(of threads: [Finding.ThreadStack]) -> String {
         let numbers = threads.prefix(mostNamed).map { thread in
-            thread.id.map(String.init) ?? "of the kernel's number \(thread.threadID)"
+            thread.id.map(String.init) ?? "with tid \(thread.threadID)"
         }
         let more = threads.count > mostNamed ? " and \(threads.count - mostNamed) more" : ""
         let names = Set(threads.compactMap(\.name)).sorted().prefix(mostNamed).map { visible($0) }

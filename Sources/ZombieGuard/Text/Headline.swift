@@ -2,7 +2,8 @@
 
 extension Finding {
     /// One sentence without the finding's kind, such as
-    /// "a freed block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print.
+    /// "a freed block of 48 bytes at 0x7f10 was freed again, in shutdown (app.c:41)". Safe to print. ``evidence`` says
+    /// how the finding was detected.
     public var sentence: String {
         if kind == .crash { return crashSentence }
         if kind == .stall { return stallSentence }
@@ -10,8 +11,15 @@ extension Finding {
         if let origin = stacks.accessOrigin {
             text += kind == .writeAfterFree ? "" : ", in \(origin.shortPlace)"
         }
-        if confidence == .inferred { text += " (inferred)" }
         return text
+    }
+
+    /// How the finding was detected and how certain it is, as one clause; nil if the access itself was seen.
+    public var evidence: String? {
+        var parts: [String] = []
+        if let next = nextUse { parts.append("detected at the retain before this \(next.noun)") }
+        if confidence == .inferred { parts.append("inferred, because the address alone does not determine the block") }
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
 
     private var statement: String {
@@ -33,8 +41,7 @@ extension Finding {
         case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
         case .wildAccess where detail["read_from"] != nil: followed
         case .wildAccess where isWithoutAddress:
-            "\(access.noun) at an address that the processor does not name\(signal): one that no memory can have or that is not aligned,"
-                + " or an instruction that only the kernel may use"
+            "\(access.noun) at an unknown address\(signal): noncanonical or misaligned, or used by a privileged instruction"
         case .wildAccess: "\(access.noun) \(at)\(signal), \(neighbours ?? "where the program has no such memory")"
         case .nullAccess: "\(access.noun) \(at)\(signal), through a null pointer"
         case .exclusivity: overlap
@@ -57,15 +64,19 @@ extension Finding {
         return ", from \(visible(old)) to \(visible(new))"
     }
 
-    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the gap beside a live block of 100 bytes at 0x7f10"
+    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a live block of 100 bytes at 0x7f10"
     private var followed: String {
-        let source = detail["read_from"].map { visible($0) } ?? "somewhere"
+        let source =
+            detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
         // The gap is beside this block, while memory that was never written is inside it.
-        let text = kind == .heapOverflow ? "the gap beside \(place)" : "\(source), in \(place)"
+        let text = kind == .heapOverflow ? "the red zone of \(place)" : "\(source), in \(place)"
         return "\(pointer) was followed\(signal), a value read from \(text)"
     }
+
+    // The value of `read_from` for a red zone.
+    private static let redZone = "the gap beside a block"
 
     // "outside of every block: 63 bytes after the end of a freed block of 768 bytes at 0x7f10, 9 bytes before …"
     private var neighbours: String? {
@@ -94,7 +105,7 @@ extension Finding {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
         if detail["what"] == "free memory" {
-            return "\(call) was given \(pointer), which is free memory: what was there before is forgotten"
+            return "\(call) was given \(pointer), which is freed memory; the block's record has been reused"
         }
         return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
@@ -111,7 +122,7 @@ extension Finding {
         case (_, nil):
             return "\(call) \(access == .write ? "wrote" : "read") \(count("excess")) after the end of \(place)"
         case (_, let ended?):
-            return "\(call) \(visible(ended)): its buffer of \(count("bytes")) goes on after the end of \(place)"
+            return "\(call) \(visible(ended)): its buffer of \(count("bytes")) extends past the end of \(place)"
         }
     }
 
@@ -120,11 +131,11 @@ extension Finding {
             if detail["what"] == "free memory" {
                 if let call = detail["call"] {
                     return
-                        "\(visible(call))() was given memory that was freed: \(count("bytes")) \(at), where what was there before is forgotten"
+                        "\(visible(call))() was given memory that was freed: \(count("bytes")) \(at); the block's record has been reused"
                 }
-                return "\(access.noun) \(at)\(signal), in memory that was freed: what was there before is forgotten"
+                return "\(access.noun) \(at)\(signal), in freed memory; the block's record has been reused"
             }
-            return "\(access.noun) \(at)\(signal), through a pointer that was read from freed memory"
+            return "\(access.noun) \(at)\(signal), through a pointer loaded from freed memory"
         }
         guard let className = block.className else {
             // After a fault on a value that was read from filled memory, the block is the source of the value, not the
@@ -135,7 +146,7 @@ extension Finding {
                         || Int64(bitPattern: address.rawValue &- block.start.rawValue) == block.offset
                 } ?? false
             if touched || confidence != .inferred { return "\(access.noun) \(position ?? at)" }
-            return "\(access.noun) through \(pointer), a pointer that came from \(blockName(block)) at \(block.start)"
+            return "\(access.noun) through \(pointer), a pointer loaded from \(blockName(block)) at \(block.start)"
         }
         return zombie(block, className: className)
     }
@@ -163,7 +174,7 @@ extension Finding {
         case "eviction"?: "; found when the block left the quarantine"
         case "free"?: "; found when it was freed"
         case "exit"?: "; found when the program ended"
-        case "check"?: "; found by a check"
+        case "check"?: "; found by a heap check"
         default: ""
         }
     }
@@ -178,7 +189,7 @@ extension Finding {
         case "misaligned"?: return "\(pointer) was freed\(deallocator), a misaligned pointer"
         case "never allocated"?: return "\(pointer) was freed\(deallocator), but never allocated"
         case "free memory"?:
-            return "\(pointer) was freed\(deallocator), but is free memory: what was there before is forgotten"
+            return "\(pointer) was freed\(deallocator), but was free memory already; the block's record has been reused"
         case let what?: return "\(pointer) was freed\(deallocator), a \(visible(what))"
         case nil: return "\(pointer) was freed\(deallocator), but is no block"
         }
@@ -236,6 +247,7 @@ extension Finding {
         let size = Int64(clamping: block.size)
         guard let offset = block.offset else { return "of \(blockName(block)) at \(block.start)" }
         if offset < 0 { return "\(at), \(bytes(offset.magnitude)) before \(blockName(block))" }
+        if offset == 0, size > 0 { return "\(at), the start of \(blockName(block))" }
         if offset >= size { return "\(at), \(bytes(offset - size)) after the end of \(blockName(block))" }
         return "\(at), \(bytes(offset)) into \(blockName(block))"
     }

@@ -8,7 +8,7 @@ extension Finding.Stall {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
         guard let holder else { return place }
-        let number = holder.id.map { "thread \($0)" } ?? "the thread of the kernel's number \(holder.threadID)"
+        let number = holder.id.map { "thread \($0)" } ?? "the thread with tid \(holder.threadID)"
         let thread = number + (holder.name.map { " (\(visible($0)))" } ?? "")
         return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
     }
@@ -68,7 +68,7 @@ extension Finding {
 
     /// "thread 1 (main) was busy for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"
     var stallSentence: String {
-        guard let stall else { return "a thread that waits for events was busy for long" }
+        guard let stall else { return "a thread did not wait for events for too long" }
         var text = detail["queue"] == nil ? threadName : "the main queue (\(threadName))"
         text += stall.isFreeze ? " has been busy for " : " was busy for "
         text += "\(stall.durationMs) ms"

@@ -39,11 +39,12 @@ public struct TextRenderer {
     private func text(of finding: Finding) -> String {
         var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
         text += style.paint(finding.sentence, .sentence) + "\n"
+        if let evidence = finding.evidence { text += heading(evidence) }
         let isLate = finding.isNoticedLate
         text += render(
-            finding.stacks.access, title: isLate ? "found here; the write itself was earlier and elsewhere:" : nil,
+            finding.stacks.access, title: isLate ? "the change was detected here; the write happened earlier:" : nil,
             linesAround: isLate ? nil : Self.linesAround)
-        text += render(finding.stacks.previous, title: "the access that was under way began here:")
+        text += render(finding.stacks.previous, title: "the earlier access began here:")
         text += render(finding.stacks.thrown, title: "the error was thrown here:")
         let block = finding.block
         text += render(finding.stacks.free, title: title("freed", block?.freeingThread, finding.hasShortened("free")))
@@ -68,7 +69,7 @@ public struct TextRenderer {
             if !lines.isEmpty { text += heading(title) + lines.map { "    \($0)\n" }.joined() }
         }
         list(
-            "noted by the program:",
+            "annotations of the program:",
             crash.annotations.sorted { $0.key < $1.key }.map { "\(visible($0.key)): \(visible($0.value))" })
         if style.isFull {
             list("registers:", crash.registers.sorted { $0.key < $1.key }.map { "\(visible($0.key)) \($0.value)" })
@@ -90,7 +91,7 @@ public struct TextRenderer {
                 linesAround: nil)
         }
         if stall.sampled.count > 1 {
-            text += heading("what it did in \(stall.samples) samples:") + stall.tree.map { "    \($0)\n" }.joined()
+            text += heading("stacks in \(stall.samples) samples:") + stall.tree.map { "    \($0)\n" }.joined()
         }
         return text
     }

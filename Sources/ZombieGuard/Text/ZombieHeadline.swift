@@ -18,14 +18,16 @@ extension Finding {
         case "reference count"?: return "the reference count of \(object) was read \(place)"
         default: break
         }
-        if confidence == .inferred, access == .unknown { return "a pointer that came from \(object) was used \(place)" }
-        if access == .retain, let member = block.member, let next = detail["next"].flatMap(Access.init(rawValue:)) {
-            return "\(memberUse(of: block.qualified(member), next, in: block, object)) (at the retain before it)"
+        if confidence == .inferred, access == .unknown {
+            return "a pointer loaded from \(object) was dereferenced \(place)"
+        }
+        if let member = block.member, let next = nextUse {
+            return memberUse(of: block.qualified(member), next, in: block, object)
         }
         switch access {
         case .retain: return "\(object) was retained \(place)"
         case .release: return "\(object) was released \(place)"
-        case .cast: return "\(object) was cast or asked for its type \(place)"
+        case .cast: return "the class of \(object) \(place) was read (a cast or a dynamic call)"
         default: break
         }
         if let member = block.member.map({ block.qualified($0) }) {
@@ -33,24 +35,32 @@ extension Finding {
         }
         switch access {
         case .call: return "\(method) was called on \(object) \(place)"
-        case .write: return "\(object) was written to \(place)"
-        case .read: return "\(object) was read \(place)"
-        default: return "\(object) was used \(place)"
+        case .write: return "\(block.contents(of: object)) written \(place)"
+        case .read: return "\(block.contents(of: object)) read \(place)"
+        default: return "\(object) was accessed \(place)"
         }
+    }
+
+    /// The access that the program was about to make with an object that it retained; nil unless the code behind the
+    /// retain shows it.
+    package var nextUse: Access? {
+        guard access == .retain, block?.className != nil, block?.member != nil, detail["operation"] == nil else {
+            return nil
+        }
+        return detail["next"].flatMap(Access.init(rawValue:))
     }
 
     private func memberUse(of member: String, _ access: Access, in block: Block, _ object: String) -> String {
         let noun = block.isMethod ? "method" : "property"
+        let owner = block.className.map(Block.displayName) ?? "object"
         switch access {
-        case .read where block.isMethod: return "\(member) was read from \(object) \(block.place)"
-        case .write where block.isMethod: return "\(member) was written in \(object) \(block.place)"
-        case .read: return "property \(member) was read from \(object) \(block.place)"
-        case .write: return "property \(member) was written in \(object) \(block.place)"
+        case .read: return "\(member) was read after its \(owner) was deallocated \(block.place)"
+        case .write: return "\(member) was written after its \(owner) was deallocated \(block.place)"
         case .call where detail["part"] == "contents": return "\(noun) \(member) of \(object) was called \(block.place)"
         case .call where block.isMethod || block.member == "deinit":
             return "\(block.member == "deinit" ? "" : "method ")\(member) was called on \(object) \(block.place)"
         case .call: return "\(member) was called on \(object) \(block.place)"
-        default: return "\(noun) \(member) was used on \(object) \(block.place)"
+        default: return "\(noun) \(member) was accessed on \(object) \(block.place)"
         }
     }
 
@@ -64,7 +74,48 @@ extension Finding {
 
 extension Finding.Block {
     /// "a deallocated Shop.Cart"
-    package func object(of className: String) -> String { "a deallocated \(visible(className))" }
+    package func object(of className: String) -> String { "a deallocated \(Self.displayName(className))" }
+
+    /// "elements of a deallocated [Int] were", for the storage of an array or another collection.
+    func contents(of object: String) -> String {
+        guard let className, let storage = Self.storages.first(where: { className.hasPrefix($0.prefix) }) else {
+            return "\(object) was"
+        }
+        return storage.isText ? "the text of \(object) was" : "elements of \(object) were"
+    }
+
+    // Storage classes of the Swift standard library's collections, and what they are in source code.
+    private static let storages: [(prefix: String, opening: String, closing: String, isText: Bool)] = [
+        ("Swift._ContiguousArrayStorage<", "[", "]", false), ("Swift._DictionaryStorage<", "[", "]", false),
+        ("Swift._SetStorage<", "Set<", ">", false), ("Swift.__StringStorage", "String", "", true),
+    ]
+
+    /// The class as in source code, safe to print: "Shop.Cart"; "[UInt8]" for `Swift._ContiguousArrayStorage<Swift.UInt8>`.
+    static func displayName(_ className: String) -> String {
+        guard let storage = storages.first(where: { className.hasPrefix($0.prefix) }) else { return visible(className) }
+        if storage.isText { return storage.opening }
+        guard className.hasSuffix(">") else { return visible(className) }
+        var arguments = String(className.dropFirst(storage.prefix.count).dropLast())
+        arguments = arguments.replacing("Swift.", with: "")
+        if storage.prefix.contains("Dictionary"), let comma = topLevelComma(arguments) {
+            arguments.replaceSubrange(comma...comma, with: ":")
+        }
+        return visible(storage.opening + arguments + storage.closing)
+    }
+
+    // The comma between two generic arguments.
+    private static func topLevelComma(_ text: String) -> String.Index? {
+        var depth = 0
+        for index in text.indices {
+            switch text[index] {
+            case "<", "(", "[": depth += 1
+            case ">", ")", "]": depth -= 1
+            case "," where depth == 0: return index
+            default: break
+            }
+        }
+        return nil
+    }
 
     /// "(48 bytes at 0x7f10)"
     package var place: String { "(\(purpose)\(size) byte\(size == 1 ? "" : "s") at \(start))" }
@@ -77,12 +128,7 @@ extension Finding.Block {
         guard let className else { return "" }
         if className == "closure context" { return "what a closure captured, " }
         if className == "box" { return "a captured variable, " }
-        let storages = [
-            ("Swift._ContiguousArrayStorage<", "the elements of an array, "),
-            ("Swift._DictionaryStorage<", "the elements of a dictionary, "),
-            ("Swift._SetStorage<", "the elements of a set, "), ("Swift.__StringStorage", "the text of a string, "),
-        ]
-        return storages.first { className.hasPrefix($0.0) }?.1 ?? ""
+        return ""
     }
 
     /// Whether the member takes arguments, as methods, initializers and subscripts do.

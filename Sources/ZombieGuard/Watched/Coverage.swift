@@ -75,11 +75,11 @@ public struct Coverage: Hashable, Sendable {
         (untoldProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
     }
 
-    /// "14 % of the blocks of 61 % of the allocation stacks had pages of their own (isolated_bytes was used up at 0.8 s)".
+    /// "14 % of the blocks, from 61 % of the allocation stacks, were isolated (isolated_bytes was used up at 0.8 s)".
     public var text: String {
         var text = "no block was allocated"
         if blocks > 0 {
-            text = "\(Self.percentText(blocksPermille)) of the blocks of \(stacksText) had \(how)"
+            text = "\(Self.percentText(blocksPermille)) of the blocks, from \(stacksText), \(how)"
         } else if hasNone {
             text = "no block was watched"
         }
@@ -89,21 +89,21 @@ public struct Coverage: Hashable, Sendable {
         }
         if filteredPrograms > 0 {
             text +=
-                ", \(filteredPrograms) program\(filteredPrograms == 1 ? "" : "s") ran under a filter of system calls (seccomp) from before the start and had no faults looked at: run zguard under the filter"
+                ", \(filteredPrograms) program\(filteredPrograms == 1 ? "" : "s") started under a seccomp filter, so that faults were not diagnosed: run zguard itself under the filter"
         }
         if untoldProcesses > 0 {
-            text += ", of \(untoldProcesses) more process\(untoldProcesses == 1 ? "" : "es") nothing is known"
+            text += ", \(untoldProcesses) more process\(untoldProcesses == 1 ? "" : "es") reported no coverage"
         }
         return text
     }
 
-    private var how: String { taggedBlocks > 0 ? "memory tags or pages of their own" : "pages of their own" }
+    private var how: String { taggedBlocks > 0 ? "were tagged or isolated" : "were isolated" }
 
     /// "61 % of the allocation stacks".
     public var stacksText: String { "\(Self.percentText(stacksPermille)) of the allocation stacks" }
 
     /// Text for a run without coverage data.
-    public static let unknownText = "what was watched is not known"
+    public static let unknownText = "coverage is unknown"
 
     // Values below 10 % have one decimal: "0.4 %".
     static func percentText(_ permille: Int) -> String {

@@ -229,7 +229,7 @@ public final class Collector {
                 try flush(&progress, directory, &passed)
             }
         }
-        if let problem = reader.problem { warnOnce("'\(visible(file.path))' is not read to its end: \(problem)") }
+        if let problem = reader.problem { warnOnce("'\(visible(file.path))' was read only in part: \(problem)") }
         mark(isWhole: true)
     }
 
@@ -268,7 +268,7 @@ public final class Collector {
 
     private func save(_ progress: inout ShippingProgress, _ directory: StoreDirectory) {
         do throws(SystemError) { try progress.save(in: directory) } catch {
-            warnOnce("cannot remember what was shipped from '\(visible(directory.path))': \(error)")
+            warnOnce("cannot save the shipping progress of '\(visible(directory.path))': \(error)")
         }
     }
 

@@ -62,7 +62,7 @@ struct Curl: Sendable {
 
     /// Sends a body. Throws if the request fails or the status is not 200 to 299. Redirects are not followed.
     func post(_ body: [UInt8], to address: String, headers: [String]) throws(FleetError) {
-        guard let handle = new() else { throw FleetError("there is no memory for a request") }
+        guard let handle = new() else { throw FleetError("out of memory for a request") }
         defer { cleanup(handle) }
         var list: Handle?
         for header in headers { list = append(list, header) }

@@ -49,12 +49,13 @@ public final class FleetReader {
         case .sqlite(let path): self.init(try SQLiteFleet(reading: path))
         case .postgres(let text):
             self.init(try PostgresFleet(reading: text))
-        case .directory, .web, .openTelemetry: throw FleetError("'\(visible(address.name))' is no database")
+        case .directory, .web, .openTelemetry: throw FleetError("'\(visible(address.name))' is not a database")
         }
         do throws(FleetError) {
             _ = try database.query("SELECT 1 FROM zguard_groups LIMIT 1")
         } catch {
-            throw FleetError("'\(visible(address.name))' holds no findings: \(error)", isTemporary: error.isTemporary)
+            throw FleetError(
+                "cannot read findings from '\(visible(address.name))': \(error)", isTemporary: error.isTemporary)
         }
     }
 

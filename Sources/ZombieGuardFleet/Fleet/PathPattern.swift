@@ -15,9 +15,9 @@ struct PathPattern: Sendable {
 
     init(_ pattern: String) throws(Malformed) {
         pieces = pattern.utf8.split(separator: UInt8(ascii: "*"), omittingEmptySubsequences: false).map { Array($0) }
-        if pieces[0].isEmpty { throw Malformed(reason: "what is replaced begins with a text, such as /home/*/") }
+        if pieces[0].isEmpty { throw Malformed(reason: "a pattern must begin with text, such as /home/*/") }
         if pieces.count > Self.mostPieces {
-            throw Malformed(reason: "what is replaced has more than \(Self.mostPieces - 1) asterisks")
+            throw Malformed(reason: "a pattern has more than \(Self.mostPieces - 1) asterisks")
         }
     }
 

@@ -71,7 +71,7 @@ class PostgresConnection {
         keys.append(nil)
         values.append(nil)
         guard let handle = library.connect(keys, values, 1) else {
-            throw FleetError("there is no memory for a connection")
+            throw FleetError("out of memory for a connection")
         }
         if library.status(handle) != 0 {
             let reason = Self.oneLine(library.message(handle))

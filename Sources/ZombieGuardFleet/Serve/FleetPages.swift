@@ -49,7 +49,8 @@ public struct FleetPages {
                     "<main><p class=\"none\">There is no such page. <a href=\"/\">All groups</a></p></main>")
             }
         } catch {
-            return page("No answer", status: 503, "<main><p class=\"none\">\(htmlText("\(error)"))</p></main>")
+            return page(
+                "Store not available", status: 503, "<main><p class=\"none\">\(htmlText("\(error)"))</p></main>")
         }
     }
 
@@ -208,7 +209,7 @@ public struct FleetPages {
             \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
             <main><h2>\(htmlText(group.headline, cutAt: 500))</h2>
             <figure class="chart">\(DayChart(counts[signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
-            <figcaption>findings a day, the last \(days) days</figcaption></figure>
+            <figcaption>occurrences per day, last \(days) days</figcaption></figure>
             <div class="tables">
             """
         body += "<section><h3>Machines <span>\(hosts.count)</span></h3><table>"
@@ -232,7 +233,7 @@ public struct FleetPages {
         {
             let named = symbolicator.symbolicate(finding)
             let place = [named.origin?.host, named.time].compactMap { $0 }.map { htmlText($0) }.joined(separator: ", ")
-            body += "<h3>One of them\(place.isEmpty ? "" : ": \(place)")</h3><div class=\"list\">"
+            body += "<h3>Latest finding with stacks\(place.isEmpty ? "" : ": \(place)")</h3><div class=\"list\">"
             body += HTMLFinding.article(of: named) + "</div>\n"
         }
         return page("\(group.kind)", body + "</main>")
