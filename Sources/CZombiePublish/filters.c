@@ -23,7 +23,7 @@ typedef int zg_no_filter_is_published; // ISO C forbids an empty translation uni
 #include "platform/arch.h"
 #include "process/locking.h"
 #include "process/runtime.h"
-#include "threads/pulse.h"
+#include "threads/heartbeat.h"
 
 // <unistd.h> is not included: it declares syscall itself.
 int execve(const char *path, char *const arguments[], char *const environment[]);
@@ -141,11 +141,11 @@ static int waits_by_number_for(long number, long count, long longest, long event
 }
 
 static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long d, long e, long f) {
-    struct zg_pulse *pulse = zg_pulse_wait_begins();
+    struct zg_heartbeat *heartbeat = zg_heartbeat_wait_begins();
     long result = ZG_PLAIN(number, a, b, c, d, e, f);
     // ETIME is io_uring's timeout: no events.
     long events = result < 0 && number == SYS_io_uring_enter && errno == ETIME ? 0 : result;
-    if (pulse) zg_pulse_wait_ends(pulse, waits_by_number_for(number, b, c, (int)d), events);
+    if (heartbeat) zg_heartbeat_wait_ends(heartbeat, waits_by_number_for(number, b, c, (int)d), events);
     return result;
 }
 
@@ -171,7 +171,7 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
         long result;
         if (zg_signals_by_number(number, a, b, c, d, &result)) return result;
     }
-    if (ZG_UNLIKELY(zg_pulses != NULL) && waits_for_events(number, c, d))
+    if (ZG_UNLIKELY(zg_heartbeats != NULL) && waits_for_events(number, c, d))
         return wait_by_number(number, a, b, c, d, e, (long)*ZG_SEVENTH_PLACE(f));
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_number(number, a, b))) return fork_by_number(number, a, b, c, d, e);

@@ -1,5 +1,5 @@
 // Interposes poll, select and epoll_wait. With collect=stalls they update the thread's wait heartbeat before and after
-// the wait (threads/pulse.h); otherwise they tail-call libc's functions.
+// the wait (threads/heartbeat.h); otherwise they tail-call libc's functions.
 // Any context, also signal handlers. Cancellation points; no lock is held there. Waits inside libc and inline system
 // calls (liburing) do not pass through here.
 
@@ -21,26 +21,26 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 
 #include "images/loader.h"
 #include "platform/base.h"
-#include "threads/pulse.h"
+#include "threads/heartbeat.h"
 
 enum { MASK_BYTES = 8 }; // size of the kernel's sigset_t
 
-// Defines one wait function. `file` is the descriptor waited for, or an enum zg_waits_for (zg_pulse_wait_ends).
+// Defines one wait function. `file` is the descriptor waited for, or an enum zg_waits_for (zg_heartbeat_wait_ends).
 #define ZG_WAIT(symbol, parameters, arguments, file)                                                                   \
     static int(*next_##symbol) parameters;                                                                             \
     __attribute__((constructor(101))) static void find_##symbol(void) {                                                \
         next_##symbol = (int(*) parameters)zg_loader_next(#symbol);                                                    \
     }                                                                                                                  \
     static ZG_NOINLINE int watched_##symbol parameters {                                                               \
-        struct zg_pulse *pulse = zg_pulse_wait_begins();                                                               \
+        struct zg_heartbeat *heartbeat = zg_heartbeat_wait_begins();                                                   \
         int waits_for = file; /* read before the call: select overwrites its sets */                                   \
         int result = next_##symbol ? next_##symbol arguments : early_##symbol arguments;                               \
-        if (pulse) zg_pulse_wait_ends(pulse, waits_for, result);                                                       \
+        if (heartbeat) zg_heartbeat_wait_ends(heartbeat, waits_for, result);                                           \
         return result;                                                                                                 \
     }                                                                                                                  \
     ZG_PUBLISH int symbol parameters;                                                                                  \
     ZG_PUBLISH int symbol parameters {                                                                                 \
-        if (ZG_UNLIKELY(zg_pulses != NULL)) ZG_MUST_TAIL return watched_##symbol arguments;                            \
+        if (ZG_UNLIKELY(zg_heartbeats != NULL)) ZG_MUST_TAIL return watched_##symbol arguments;                        \
         if (ZG_UNLIKELY(!next_##symbol)) ZG_MUST_TAIL return early_##symbol arguments;                                 \
         ZG_MUST_TAIL return next_##symbol arguments;                                                                   \
     }

@@ -35,15 +35,15 @@ struct EventLoop {
     }
 
     /// Whether the thread, busy for `milliseconds`, runs an event loop.
-    mutating func isOne(_ pulse: zg_pulse, in process: Int, busyFor milliseconds: UInt64) -> Bool {
+    mutating func isOne(_ heartbeat: zg_heartbeat, in process: Int, busyFor milliseconds: UInt64) -> Bool {
         if evidence != nil { return true }
         let files = Self.files(of: process)
-        let isSet = pulse.singles > 0 && files[pulse.file]?.hasPrefix("anon_inode:[eventpoll]") ?? false
-        guard Int(pulse.waits) + (isSet ? Int(pulse.singles) : 0) >= Int(ZG_PULSE_WAITS) else { return false }
+        let isSet = heartbeat.singles > 0 && files[heartbeat.file]?.hasPrefix("anon_inode:[eventpoll]") ?? false
+        guard Int(heartbeat.waits) + (isSet ? Int(heartbeat.singles) : 0) >= Int(ZG_HEARTBEAT_WAITS) else { return false }
         if Self.listens(process: process, files) {
             evidence = .listens
-        } else if idleMilliseconds >= Self.idleEnough || !Self.hadChildren(process, pulse.tid, before: milliseconds) {
-            if pulse.times >= ZG_PULSE_WAITS || files.values.contains("anon_inode:[timerfd]") {
+        } else if idleMilliseconds >= Self.idleEnough || !Self.hadChildren(process, heartbeat.tid, before: milliseconds) {
+            if heartbeat.times >= ZG_HEARTBEAT_WAITS || files.values.contains("anon_inode:[timerfd]") {
                 evidence = .timers
             } else if !files.contains(where: { $0.key > STDERR_FILENO && Self.mayAnswer($0.value) }) {
                 evidence = .comings

@@ -51,11 +51,11 @@ package final class StallWatch {
 
     /// Whether any process of the run asks to be watched.
     private var isWanted: Bool {
-        zg_system_load(page.place(of: \.pulses.is_wanted)) != 0
+        zg_system_load(page.place(of: \.heartbeats.is_wanted)) != 0
     }
 
-    private var limit: UInt64 { UInt64(page.contents.pointee.pulses.stall_ms) } // milliseconds
-    private var times: Int { Int(page.contents.pointee.pulses.stall_times) }
+    private var limit: UInt64 { UInt64(page.contents.pointee.heartbeats.stall_ms) } // milliseconds
+    private var times: Int { Int(page.contents.pointee.heartbeats.stall_times) }
 
     /// Time until the next look, in milliseconds; nil if no process asks to be watched.
     package var milliseconds: Int32? {
@@ -66,15 +66,15 @@ package final class StallWatch {
 
     private var tick: UInt64 { max(Self.shortestTick, min(Self.longestTick, limit / 5)) }
 
-    private func pulse(_ index: Int) -> UnsafeMutablePointer<zg_pulse> { page.place(of: \.pulses.pulses) + index }
+    private func heartbeat(_ index: Int) -> UnsafeMutablePointer<zg_heartbeat> { page.place(of: \.heartbeats.heartbeats) + index }
 
     /// Records the sender of a message as the owner of its heartbeat.
     package func note(_ message: RunMessage) {
-        if case .pulse(let index) = message.content, index < Int(ZG_PULSES) { owners[index] = message.sender }
+        if case .heartbeat(let index) = message.content, index < Int(ZG_HEARTBEATS) { owners[index] = message.sender }
     }
 
     /// Whether the process ID in the heartbeat is that of its owner.
-    private func isOwn(_ index: Int) -> Bool { owners[index].map { UInt32($0.number) } == pulse(index).pointee.pid }
+    private func isOwn(_ index: Int) -> Bool { owners[index].map { UInt32($0.number) } == heartbeat(index).pointee.pid }
 
     // MARK: Polling
 
@@ -89,23 +89,23 @@ package final class StallWatch {
         lastLook = now
         clock.adjust()
         letGo()
-        for index in 0..<Int(ZG_PULSES) {
-            let pulse = pulse(index)
-            let state = isOwn(index) ? zg_system_load(&pulse.pointee.state) : zg_pulse_free.rawValue
-            if state == zg_pulse_pool.rawValue {
-                lookAtPool(index, pulse, now: now, &findings)
+        for index in 0..<Int(ZG_HEARTBEATS) {
+            let heartbeat = heartbeat(index)
+            let state = isOwn(index) ? zg_system_load(&heartbeat.pointee.state) : zg_heartbeat_free.rawValue
+            if state == zg_heartbeat_pool.rawValue {
+                lookAtPool(index, heartbeat, now: now, &findings)
                 continue
             }
-            if state == zg_pulse_queue.rawValue, let owner = owners[index], queues[index]?.process != owner.number {
-                queues[index] = MainQueueWatch(process: owner.number, address: pulse.pointee.queue)
+            if state == zg_heartbeat_queue.rawValue, let owner = owners[index], queues[index]?.process != owner.number {
+                queues[index] = MainQueueWatch(process: owner.number, address: heartbeat.pointee.queue)
             }
-            guard state == zg_pulse_beats.rawValue else {
+            guard state == zg_heartbeat_beats.rawValue else {
                 if let track = tracks.removeValue(forKey: index), mattersAtEnd(track, index) {
                     findings += conclude(track, index, hasEnded: true)
                 }
                 continue
             }
-            look(index, pulse, now: now, unseen: unseen, &findings)
+            look(index, heartbeat, now: now, unseen: unseen, &findings)
         }
         return findings
     }
@@ -117,7 +117,7 @@ package final class StallWatch {
     package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
-            if !mattersAtEnd(track, index), zg_system_load(&pulse(index).pointee.state) != zg_pulse_beats.rawValue {
+            if !mattersAtEnd(track, index), zg_system_load(&heartbeat(index).pointee.state) != zg_heartbeat_beats.rawValue {
                 continue
             }
             if !mattersAtEnd(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
@@ -136,26 +136,26 @@ package final class StallWatch {
     }
 
     private func look(
-        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
+        _ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
     ) {
-        let since = zg_system_load_long(&pulse.pointee.busy_since)
-        if let track = tracks[index], track.nonce != pulse.pointee.nonce || track.thread != pulse.pointee.tid {
+        let since = zg_system_load_long(&heartbeat.pointee.busy_since)
+        if let track = tracks[index], track.nonce != heartbeat.pointee.nonce || track.thread != heartbeat.pointee.tid {
             findings += conclude(track, index, hasEnded: true)
             tracks[index] = nil
         }
         if let track = tracks[index], track.since != 0, since != track.since {
             findings += conclude(track, index, hasEnded: false)
-            zg_system_store(&pulse.pointee.watched, 0)
+            zg_system_store(&heartbeat.pointee.watched, 0)
         }
-        if tracks[index] == nil, let owner = owners[index] { tracks[index] = Track(pulse.pointee, of: owner.number) }
+        if tracks[index] == nil, let owner = owners[index] { tracks[index] = Track(heartbeat.pointee, of: owner.number) }
         guard since != 0 else {
             if isCautious, tracks[index]!.since == 0 {
-                tracks[index]!.loop.waits(pulse.pointee.tid, of: tracks[index]!.process, now: now)
+                tracks[index]!.loop.waits(heartbeat.pointee.tid, of: tracks[index]!.process, now: now)
             }
             tracks[index]!.since = 0
             if now &- tracks[index]!.lastAlive > 1000, since == 0 {
                 tracks[index]!.lastAlive = now
-                if !isAlive(index) { release(index, pulse) }
+                if !isAlive(index) { release(index, heartbeat) }
             }
             return
         }
@@ -173,7 +173,7 @@ package final class StallWatch {
             // The process has ended or executed another program.
             let track = tracks[index]!
             findings += conclude(track, index, hasEnded: true)
-            release(index, pulse)
+            release(index, heartbeat)
             return
         }
         if tracks[index]!.busy * 2 >= limit,
@@ -189,13 +189,13 @@ package final class StallWatch {
         if tracks[index]!.isLoop == nil {
             tracks[index]!.isLoop =
                 isCautious
-                ? tracks[index]!.loop.isOne(pulse.pointee, in: tracks[index]!.process, busyFor: age)
+                ? tracks[index]!.loop.isOne(heartbeat.pointee, in: tracks[index]!.process, busyFor: age)
                 : hasWaited(tracks[index]!, index)
         }
         if tracks[index]!.isLoop == false { return }
-        zg_system_store(&pulse.pointee.watched, UInt32(truncatingIfNeeded: since))
+        zg_system_store(&heartbeat.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
-        if now >= tracks[index]!.samples.next { sample(index, pulse, since, now) }
+        if now >= tracks[index]!.samples.next { sample(index, heartbeat, since, now) }
         if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
             findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
@@ -209,21 +209,21 @@ package final class StallWatch {
     /// A single wait does not show that the thread runs an event loop. Servers are an exception: some handle many
     /// requests before they wait again.
     private func hasWaited(_ track: Track, _ index: Int) -> Bool {
-        pulse(index).pointee.calls >= UInt8(ZG_PULSE_WAITS) || EventLoop.listens(process: track.process)
+        heartbeat(index).pointee.calls >= UInt8(ZG_HEARTBEAT_WAITS) || EventLoop.listens(process: track.process)
     }
 
     /// Whether a stall matters although the program ended by itself: clients may have waited, or the busy time ended
     /// before the exit.
     private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
-        let pulse = pulse(index)
+        let heartbeat = heartbeat(index)
         return !isCautious || track.loop.listens
-            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
-                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+            || heartbeat.pointee.nonce == track.nonce && heartbeat.pointee.tid == track.thread
+                && zg_system_load_long(&heartbeat.pointee.busy_since) != track.since
     }
 
-    private func release(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>) {
+    private func release(_ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>) {
         tracks[index] = nil
-        zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue)
+        zg_system_store(&heartbeat.pointee.state, zg_heartbeat_free.rawValue)
     }
 
     private func letGo() {
@@ -239,7 +239,7 @@ package final class StallWatch {
     // MARK: Swift's cooperative pool
 
     private func lookAtPool(
-        _ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, now: UInt64, _ findings: inout [Finding]
+        _ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>, now: UInt64, _ findings: inout [Finding]
     ) {
         guard let process = owners[index]?.number else { return }
         if pools[index]?.process != process { pools[index] = PoolWatch(process: process) }
@@ -248,7 +248,7 @@ package final class StallWatch {
                 findings += say(blocked, in: process, isFreeze: true)
             }
             pools[index] = nil
-            if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+            if !isAlive(index) { zg_system_store(&heartbeat.pointee.state, zg_heartbeat_free.rawValue) }
             return
         }
         let over = pools[index]!.look(
@@ -279,13 +279,13 @@ package final class StallWatch {
         lastQueueLook = now
         var findings: [Finding] = []
         for (index, queue) in queues {
-            let pulse = pulse(index)
-            guard isOwn(index), zg_system_load(&pulse.pointee.state) == zg_pulse_queue.rawValue,
+            let heartbeat = heartbeat(index)
+            guard isOwn(index), zg_system_load(&heartbeat.pointee.state) == zg_heartbeat_queue.rawValue,
                 owners[index]?.number == queue.process, let memory = memory(index),
                 let state = MainQueueWatch.state(at: queue.address, in: memory)
             else {
                 findings += endQueue(index, now: now)
-                if !isAlive(index) { zg_system_store(&pulse.pointee.state, zg_pulse_free.rawValue) }
+                if !isAlive(index) { zg_system_store(&heartbeat.pointee.state, zg_heartbeat_free.rawValue) }
                 continue
             }
             let process = queue.process
@@ -337,9 +337,9 @@ package final class StallWatch {
 
     /// Memory of the process; nil if the process has ended or executed another program.
     private func memory(_ index: Int) -> ProcessMemory? {
-        let pulse = pulse(index).pointee
+        let heartbeat = heartbeat(index).pointee
         guard let owner = owners[index], owner.isCurrent, let memory = try? ProcessMemory(processID: owner.number),
-            memory.record(UInt64.self, at: pulse.place) == pulse.nonce
+            memory.record(UInt64.self, at: heartbeat.place) == heartbeat.nonce
         else { return nil }
         return memory
     }
@@ -362,13 +362,13 @@ package final class StallWatch {
 
     // MARK: Sampling
 
-    private func sample(_ index: Int, _ pulse: UnsafeMutablePointer<zg_pulse>, _ since: UInt64, _ now: UInt64) {
+    private func sample(_ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>, _ since: UInt64, _ now: UInt64) {
         tracks[index]!.samples.plan(after: now, tick: tick)
         let track = tracks[index]!
         guard let owner = owners[index], owner.number == track.process, owner.isCurrent,
             let memory = try? ProcessMemory(processID: track.process)
         else { return }
-        let nonce: UInt64? = memory.record(UInt64.self, at: pulse.pointee.place)
+        let nonce: UInt64? = memory.record(UInt64.self, at: heartbeat.pointee.place)
         guard nonce == track.nonce else {
             tracks[index]!.obstacle = "it is in another PID namespace"
             return
@@ -381,18 +381,18 @@ package final class StallWatch {
         let computing = computing(wanted, of: track.process)
         // While `is_sampled` is set, the thread does not begin a wait (threads/pulse.c): the stop would end the wait
         // early.
-        _ = zg_system_exchange(&pulse.pointee.is_sampled, 1)
+        _ = zg_system_exchange(&heartbeat.pointee.is_sampled, 1)
         defer {
-            zg_system_store(&pulse.pointee.is_sampled, 0)
-            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+            zg_system_store(&heartbeat.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&heartbeat.pointee.is_sampled)
         }
-        guard zg_system_load_long(&pulse.pointee.busy_since) == since else { return }
+        guard zg_system_load_long(&heartbeat.pointee.busy_since) == since else { return }
         do throws(StoppedThreads.Refusal) {
             let stopped = try StoppedThreads(
                 only: wanted, computing: computing, of: track.process, memory: memory,
                 microseconds: Self.stopMicroseconds)
-            zg_system_store(&pulse.pointee.is_sampled, 0)
-            _ = zg_system_futex_wake(&pulse.pointee.is_sampled)
+            zg_system_store(&heartbeat.pointee.is_sampled, 0)
+            _ = zg_system_futex_wake(&heartbeat.pointee.is_sampled)
             keep(stopped, index, call, holder, memory)
         } catch {
             tracks[index]!.obstacle =
@@ -440,8 +440,8 @@ package final class StallWatch {
     // The runtime's number of a thread; nil if it has no heartbeat.
     private func number(of thread: Int32, in process: Int) -> Int? {
         if Int(thread) == process { return 1 }
-        for index in 0..<Int(ZG_PULSES) where pulse(index).pointee.tid == UInt32(bitPattern: thread) {
-            return Int(pulse(index).pointee.number)
+        for index in 0..<Int(ZG_HEARTBEATS) where heartbeat(index).pointee.tid == UInt32(bitPattern: thread) {
+            return Int(heartbeat(index).pointee.number)
         }
         return nil
     }
@@ -461,13 +461,13 @@ package final class StallWatch {
             track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
         }
         var busy = track.busy
-        let pulse = pulse(index)
-        let until = zg_system_load_long(&pulse.pointee.busy_until)
+        let heartbeat = heartbeat(index)
+        let until = zg_system_load_long(&heartbeat.pointee.busy_until)
         // The thread may have ended its busy time and exited between two looks.
         let isOver =
             !hasEnded
-            || pulse.pointee.nonce == track.nonce && pulse.pointee.tid == track.thread
-                && zg_system_load_long(&pulse.pointee.busy_since) != track.since
+            || heartbeat.pointee.nonce == track.nonce && heartbeat.pointee.tid == track.thread
+                && zg_system_load_long(&heartbeat.pointee.busy_since) != track.since
         if isOver, until > track.since {
             busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
         }
@@ -556,11 +556,11 @@ extension StallWatch {
         var isSaid = false
         private(set) var rest = StallRest()
 
-        init(_ pulse: zg_pulse, of process: Int) {
+        init(_ heartbeat: zg_heartbeat, of process: Int) {
             self.process = process
-            thread = pulse.tid
-            number = Int(pulse.number)
-            nonce = pulse.nonce
+            thread = heartbeat.tid
+            number = Int(heartbeat.number)
+            nonce = heartbeat.nonce
             program = StallWatch.program(of: process)
         }
 

@@ -184,7 +184,7 @@ def requests_in_others_names(work):
     attacker = work.build("asks")
     try:
         assert victim.stdout.readline() == "ready\n"
-        for how in ("request", "pulse", "thread"):
+        for how in ("request", "heartbeat", "thread"):
             run = work.run("--collect", "crashes,stalls", "-o", "stall_threads=all:stall_ms=100", "--report", work.shared / f"{how}.json", "--",
                            attacker, how, str(victim.pid), str(NOBODY))
             assert run.returncode == 0 and "asked" in run.stdout, (how, run)

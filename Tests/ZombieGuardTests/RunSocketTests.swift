@@ -36,23 +36,23 @@ import Testing
         withUnsafeBytes(of: message) { Glibc.send(descriptor.number, $0.baseAddress, $0.count, 0) == $0.count }
     }
 
-    private func pulse(_ index: UInt32) -> zg_run_message {
-        zg_run_message(kind: zg_message_pulse.rawValue, index: index, place: 0, nonce: 0)
+    private func heartbeat(_ index: UInt32) -> zg_run_message {
+        zg_run_message(kind: zg_message_heartbeat.rawValue, index: index, place: 0, nonce: 0)
     }
 
     @Test func messageComesAfterItsConnection() throws {
         let sender = try connect()
         #expect(socket.receive().isEmpty)
         #expect(socket.receive().isEmpty)
-        #expect(send(pulse(7), to: sender))
+        #expect(send(heartbeat(7), to: sender))
         let messages = socket.receive()
-        #expect(messages.map(\.content) == [.pulse(7)])
+        #expect(messages.map(\.content) == [.heartbeat(7)])
         #expect(messages.map(\.sender.number) == [Int(getpid())])
     }
 
     @Test func senderThatClosesIsHeard() throws {
-        #expect(try send(pulse(3), to: connect()))
-        #expect(socket.receive().map(\.content) == [.pulse(3)])
+        #expect(try send(heartbeat(3), to: connect()))
+        #expect(socket.receive().map(\.content) == [.heartbeat(3)])
         #expect(socket.receive().isEmpty)
     }
 
@@ -61,11 +61,11 @@ import Testing
         #expect(socket.receive().isEmpty)
         #expect(socket.receive().isEmpty)
         let sender = try connect()
-        #expect(send(pulse(1), to: sender))
-        #expect(socket.receive().map(\.content) == [.pulse(1)])
+        #expect(send(heartbeat(1), to: sender))
+        #expect(socket.receive().map(\.content) == [.heartbeat(1)])
         // The socket keeps the newest 256 of 300 connections.
-        #expect(send(pulse(2), to: silent[299]))
-        #expect(socket.receive().map(\.content) == [.pulse(2)])
+        #expect(send(heartbeat(2), to: silent[299]))
+        #expect(socket.receive().map(\.content) == [.heartbeat(2)])
     }
 
     @Test func whatIsNoMessageIsLeftOut() throws {

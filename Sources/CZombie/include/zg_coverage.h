@@ -91,11 +91,12 @@ struct zg_coverage_page {
     // Programs executed under seccomp filters without a description of these filters (zg_filtered.h).
     uint64_t filtered_programs;
     uint64_t spare[3];
-    struct zg_pulses pulses; // each heartbeat in a cache line of its own
+    struct zg_heartbeats heartbeats; // each in a cache line of its own
 };
 
 _Static_assert(ZG_COVERAGE_BYTES == ZG_HANDLED_PLACE + ZG_HANDLED_BYTES, "a sum");
 _Static_assert(sizeof(struct zg_coverage_page) <= ZG_HANDLED_PLACE, "the page of a run reaches");
-_Static_assert(offsetof(struct zg_coverage_page, pulses) % ZG_PULSE_BYTES == 0, "pulses share no lines of the cache");
+_Static_assert(offsetof(struct zg_coverage_page, heartbeats) % ZG_HEARTBEAT_BYTES == 0,
+               "heartbeats share no lines of the cache");
 
 #endif

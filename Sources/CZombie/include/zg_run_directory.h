@@ -25,9 +25,9 @@
 enum { ZG_RUN_PATH_BYTES = 108 };
 
 enum zg_run_message_kind {
-    zg_message_wrote, // wrote a raw finding
-    zg_message_dying, // asks for the stacks of its threads (zg_collector.h)
-    zg_message_pulse, // asks for a thread to be watched for stalls (zg_stalls.h)
+    zg_message_wrote,     // wrote a raw finding
+    zg_message_dying,     // asks for the stacks of its threads (zg_collector.h)
+    zg_message_heartbeat, // asks for a thread to be watched for stalls (zg_stalls.h)
 };
 
 // A message is one packet on a connection of its own. The kernel names the sender (SO_PEERCRED), and a message is

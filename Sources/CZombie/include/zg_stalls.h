@@ -10,36 +10,36 @@
 
 #include <stdint.h>
 
-enum { ZG_PULSES = 120, ZG_PULSE_BYTES = 64, ZG_PULSE_WAITS = 2 };
+enum { ZG_HEARTBEATS = 120, ZG_HEARTBEAT_BYTES = 64, ZG_HEARTBEAT_WAITS = 2 };
 
-enum zg_pulse_state {
-    zg_pulse_free,
-    zg_pulse_claimed,
-    zg_pulse_beats,
+enum zg_heartbeat_state {
+    zg_heartbeat_free,
+    zg_heartbeat_claimed,
+    zg_heartbeat_beats,
     // Value for a process: zguard watches the threads of Swift's pool, which write no heartbeats.
-    zg_pulse_pool,
+    zg_heartbeat_pool,
     // Value for a process: zguard watches Dispatch's main queue.
-    zg_pulse_queue,
+    zg_heartbeat_queue,
 };
 
 // One cache line.
-struct zg_pulse {
-    uint32_t state;    // enum zg_pulse_state
-    uint32_t pid, tid; // ids in the process's own PID namespace
+struct zg_heartbeat {
+    uint32_t state;    // enum zg_heartbeat_state
+    uint32_t pid, tid; // in the process's own PID namespace
     uint32_t number;   // the runtime's number of the thread
     // The word at address `place` in the process's memory has the same value.
     uint64_t nonce;
     uint64_t place;
     union {
-        uint64_t busy_since; // start of the busy time, in ticks; 0: the thread waits
-        uint64_t queue;      // address of the main queue (zg_pulse_queue)
+        uint64_t busy_since; // in ticks; 0: the thread waits
+        uint64_t queue;      // address of the main queue (zg_heartbeat_queue)
     };
     // Kinds of completed waits, each counted up to ZG_PULSE_WAITS. The counts distinguish an event loop from a program
     // that waits occasionally.
-    uint8_t waits;       // waits for several files, or that ended by a timeout
-    uint8_t times;       // waits ended by a timeout
-    uint8_t singles;     // waits for one file, which became ready
-    uint8_t calls;       // waits of any kind
+    uint8_t waits;       // for several files, or ended by a timeout
+    uint8_t times;       // ended by a timeout
+    uint8_t singles;     // for one file, which became ready
+    uint8_t calls;       // of any kind
     int32_t file;        // file descriptor of the last wait for one file
     uint64_t busy_until; // in ticks: end of the busy time in `watched`
     // Written by zguard: low half of a `busy_since` value, to ask when that busy time ended. The half is made odd; 0:
@@ -48,13 +48,13 @@ struct zg_pulse {
     // Written by zguard, a futex: the thread is being stopped and must not begin to wait.
     uint32_t is_sampled;
 };
-_Static_assert(sizeof(struct zg_pulse) == ZG_PULSE_BYTES, "two threads never write to one line of the cache");
+_Static_assert(sizeof(struct zg_heartbeat) == ZG_HEARTBEAT_BYTES, "two threads never write to one line of the cache");
 
-struct zg_pulses {
+struct zg_heartbeats {
     uint32_t is_wanted; // a process asks to be watched
     uint32_t stall_ms, stall_times, spare;
     uint64_t spares[6];
-    struct zg_pulse pulses[ZG_PULSES];
+    struct zg_heartbeat heartbeats[ZG_HEARTBEATS];
 };
 
 #endif

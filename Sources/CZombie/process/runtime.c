@@ -53,7 +53,7 @@
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
-#include "threads/pulse.h"
+#include "threads/heartbeat.h"
 #include "threads/single.h"
 #include "zombies/count_history.h"
 
@@ -193,7 +193,7 @@ static void after_fork_in_child(void) {
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
     zg_os_restore_descriptor_limit();
     zg_maintenance_thread_after_fork_in_child();
-    zg_pulse_after_fork_in_child();
+    zg_heartbeat_after_fork_in_child();
 }
 
 void zg_runtime_before_bare_fork(void) { prepare(true); }
@@ -313,7 +313,8 @@ static void start(void) {
         zg_stderr_watch_start();
         zg_throws_start();
     }
-    if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page) zg_pulse_start(&zg_coverage_run_page->pulses);
+    if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page)
+        zg_heartbeat_start(&zg_coverage_run_page->heartbeats);
     zg_swift_check_at_start();
     zg_sample_start();
     if (!zg_config.isolated_per_context && zg_bypass_mode != zg_bypass_sample)
@@ -349,7 +350,7 @@ void zg_runtime_finish(void) {
     }
     zg_foreign_report_at_exit();
     zg_report_end();
-    zg_pulse_thread_ends(thread);
+    zg_heartbeat_thread_ends(thread);
     zg_stats_note_refusals();
     zg_thread_leave(thread);
 }

@@ -26,7 +26,7 @@
 #include "process/swift_check.h"
 #include "settings/config.h"
 #include "settings/stats.h"
-#include "threads/pulse.h"
+#include "threads/heartbeat.h"
 #include "threads/single.h"
 
 extern void *__libc_stack_end;
@@ -352,7 +352,7 @@ static void end_thread(void *context) {
         if (magazine->count) zg_slab_release(class, magazine->slots, magazine->count);
         magazine->count = 0;
     }
-    zg_pulse_thread_ends(thread);
+    zg_heartbeat_thread_ends(thread);
     zg_handled_end(thread->handled);
     zg_sample_count_bypassed();
     zg_thread_flush_counters(thread);

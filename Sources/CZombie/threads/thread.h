@@ -94,8 +94,8 @@ struct zg_thread {
     uint64_t cxx_handled, typed_throw_type;
     uint32_t uncaught_stack, typed_throw_stack;
 
-    struct zg_pulse *pulse; // NULL if the thread is not watched
-    uint64_t waits;         // waits counted while `pulse` is NULL
+    struct zg_heartbeat *heartbeat; // NULL if the thread is not watched
+    uint64_t waits;                 // waits counted while `heartbeat` is NULL
 
     struct zg_jump jump; // jump by the program out of a handler that interrupted the runtime
 

@@ -13,7 +13,7 @@ package struct RunMessage {
         /// The process is dying and requests the stacks of its threads.
         case dying(request: Int, place: UInt64, nonce: UInt64)
         /// The heartbeat with this index on the shared page belongs to a thread of the process.
-        case pulse(Int)
+        case heartbeat(Int)
     }
 
     package let content: Content
@@ -29,7 +29,7 @@ package struct RunMessage {
         case zg_message_wrote.rawValue: content = .wrote
         case zg_message_dying.rawValue:
             content = .dying(request: Int(message.index), place: message.place, nonce: message.nonce)
-        case zg_message_pulse.rawValue: content = .pulse(Int(message.index))
+        case zg_message_heartbeat.rawValue: content = .heartbeat(Int(message.index))
         default: return nil
         }
     }

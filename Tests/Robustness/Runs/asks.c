@@ -1,7 +1,7 @@
 // Drops its privileges, as a server's worker does, and writes into the coverage page of its run to make zguard stop a
 // thread of another process. usage: asks WHAT PID USER
 //   request: asks for the stacks of that process, as if it were crashing, through the page and by message
-//   pulse:   registers a wait heartbeat of that process that has been busy for long
+//   heartbeat:   registers a wait heartbeat of that process that has been busy for long
 //   thread:  registers a wait heartbeat of its own, with a thread of that process
 // The values by which zguard recognizes a process (address and nonce) match in the victim too, as both are linked at a
 // fixed address.
@@ -62,22 +62,22 @@ int main(int count, char **words) {
             __atomic_store_n(&request->state, zg_request_asked, __ATOMIC_RELEASE);
             send_message(zg_message_dying, 3, nonce);
         } else {
-            struct zg_pulse *pulse = &page->pulses.pulses[7];
-            pulse->pid = !strcmp(what, "pulse") ? victim : (uint32_t)getpid();
-            pulse->tid = victim;
-            pulse->number = 1;
-            pulse->place = FIXED;
-            pulse->nonce = nonce;
-            pulse->waits = pulse->times = pulse->calls = pulse->singles = ZG_PULSE_WAITS;
-            pulse->busy_since = 1;
-            __atomic_store_n(&pulse->state, zg_pulse_beats, __ATOMIC_RELEASE);
-            page->pulses.is_wanted = 1;
-            page->pulses.stall_ms = 100;
-            send_message(zg_message_pulse, 7, 0);
+            struct zg_heartbeat *heartbeat = &page->heartbeats.heartbeats[7];
+            heartbeat->pid = !strcmp(what, "heartbeat") ? victim : (uint32_t)getpid();
+            heartbeat->tid = victim;
+            heartbeat->number = 1;
+            heartbeat->place = FIXED;
+            heartbeat->nonce = nonce;
+            heartbeat->waits = heartbeat->times = heartbeat->calls = heartbeat->singles = ZG_HEARTBEAT_WAITS;
+            heartbeat->busy_since = 1;
+            __atomic_store_n(&heartbeat->state, zg_heartbeat_beats, __ATOMIC_RELEASE);
+            page->heartbeats.is_wanted = 1;
+            page->heartbeats.stall_ms = 100;
+            send_message(zg_message_heartbeat, 7, 0);
         }
         nanosleep(&(struct timespec){0, 50000000}, NULL);
     }
-    page->pulses.pulses[7].state = zg_pulse_free;
+    page->heartbeats.heartbeats[7].state = zg_heartbeat_free;
     puts("asked");
     return 0;
 }
