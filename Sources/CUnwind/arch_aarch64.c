@@ -11,14 +11,14 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
 
 // Nothing can be changed here: arm64 decides before the ptrace stop whether a system call is restarted
 // (arch/arm64/kernel/signal.c), and the call's first argument is lost by then.
-bool zg_thread_mend_call(void *bytes, size_t count) {
+bool zg_thread_restart_call(void *bytes, size_t count) {
     (void)bytes, (void)count;
     return false;
 }
 
 // Decoding prologues is not useful on aarch64: without a known link register, unwinding ends at the first frame in any
 // case.
-int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
+int64_t zg_unwind_prologue_frame_offset(const unsigned char *code, size_t count) {
     (void)code, (void)count;
     return -1;
 }

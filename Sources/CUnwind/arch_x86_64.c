@@ -20,7 +20,7 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
 // On detach, the kernel inspects orig_rax and rax (arch_do_signal_or_restart). -ERESTARTNOHAND, which programs never
 // see, restarts the call if no handler runs, and becomes EINTR otherwise. A relative timeout starts over, too, which is
 // harmless: the call has only just begun, because no thread is stopped that was seen in such a call.
-bool zg_thread_mend_call(void *bytes, size_t count) {
+bool zg_thread_restart_call(void *bytes, size_t count) {
     enum { RAX = 10, ORIGINAL_RAX = 15, ERESTARTNOHAND = 514 };
     int64_t *words = bytes;
     if (count <= ORIGINAL_RAX * sizeof *words || words[ORIGINAL_RAX] < 0 || words[RAX] != -EINTR) return false;
@@ -34,7 +34,7 @@ static bool is_at(const unsigned char *code, size_t count, size_t at, const char
 
 // Decodes the usual prologue: push %rbp; mov %rsp,%rbp; more pushes; sub $N,%rsp. Instructions that need no frame may
 // precede it.
-int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count) {
+int64_t zg_unwind_prologue_frame_offset(const unsigned char *code, size_t count) {
     enum { PUSH = 0x50, PUSH_END = 0x58, REX_B = 0x41, BEGIN = 4 };
     size_t at = 0;
     int64_t bytes = 0;

@@ -52,7 +52,7 @@ static int look_from_outside(void *argument) {
     look->result = zg_thread_registers(look->tid, registers);
     if (look->result == 0)
         look->result = (int)look->unwind(registers, registers[ZG_THREAD_PC], look->frames, (uint64_t)look->most);
-    zg_thread_let_go(look->tid, signal);
+    zg_thread_detach(look->tid, signal);
     return 0;
 }
 

@@ -40,16 +40,16 @@ int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
 static void mend_call(int tid) {
     uint64_t bytes[REGISTER_WORDS];
     struct iovec vector = {bytes, sizeof bytes};
-    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector) == 0 && zg_thread_mend_call(bytes, vector.iov_len))
+    if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &vector) == 0 && zg_thread_restart_call(bytes, vector.iov_len))
         ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &vector);
 }
 
-int zg_thread_let_go(int tid, int signal) {
+int zg_thread_detach(int tid, int signal) {
     mend_call(tid);
     return ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal) == 0 ? 0 : -errno;
 }
 
-int zg_thread_bury(int tid) {
+int zg_thread_reap(int tid) {
     int status;
     pid_t result = waitpid(tid, &status, WNOHANG | __WALL);
     return result == 0 ? 0 : 1;

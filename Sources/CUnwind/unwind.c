@@ -197,7 +197,7 @@ static bool find_frame_pointer(struct unwinding *unwinding, struct address_space
     if (find_procedure(space, pc, &procedure, 0, unwinding) != 0 || pc < procedure.start) return false;
     size_t count = pc - procedure.start < sizeof code ? pc - procedure.start : sizeof code;
     if (!read_bytes(unwinding, procedure.start, code, count)) return false;
-    int64_t distance = zg_unwind_frame_bytes(code, count);
+    int64_t distance = zg_unwind_prologue_frame_offset(code, count);
     uint64_t frame = stack->last_sp + (uint64_t)distance, back, start, end, table;
     if (distance < 0 || !read_bytes(unwinding, frame + sizeof back, &back, sizeof back)) return false;
     if (!unwinding->source->find(unwinding->source->context, back, &start, &end, &table)) return false;

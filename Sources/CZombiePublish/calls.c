@@ -27,7 +27,7 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 #define ZG_KERNEL_WRITES true
 
 // The check of the fortified functions (_FORTIFY_SOURCE).
-static size_t fitting(size_t bytes, size_t room) {
+static size_t check_fortified(size_t bytes, size_t room) {
     if (bytes > room) abort();
     return bytes;
 }
@@ -55,7 +55,7 @@ static size_t fitting(size_t bytes, size_t room) {
         begin;                                                                                                         \
         ssize_t result = go_##symbol arguments;                                                                        \
         zg_call_end(call, &watch, result, frame);                                                                      \
-        ZG_KEEP(result);                                                                                               \
+        ZG_NO_TAIL_CALL(result);                                                                                       \
         return result;                                                                                                 \
     }
 
@@ -82,45 +82,46 @@ static size_t fitting(size_t bytes, size_t room) {
             ZG_LIKELY(block != NULL) ? go_##symbol arguments : watched_##symbol(ZG_OPEN arguments, ZG_FRAME);          \
         if (ZG_UNLIKELY(block && result > 0 && !zg_call_is_live(block)))                                               \
             zg_call_freed_meanwhile(&call_##symbol, buffer, result, ZG_FRAME);                                         \
-        ZG_KEEP(result);                                                                                               \
+        ZG_NO_TAIL_CALL(result);                                                                                       \
         return result;                                                                                                 \
     }
 
 // --- files -----------------------------------------------------------------------------------------------------------
 
 ZG_BUFFER_CALL(read, "read", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes), (file, buffer, bytes),
-               ZG_PLAIN(SYS_read, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
+               ZG_RAW_SYSCALL(SYS_read, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
 ZG_BUFFER_CALL(__read_chk, "read", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, size_t room),
-               (file, buffer, bytes, room), ZG_PLAIN(SYS_read, file, buffer, fitting(bytes, room), 0, 0, 0), buffer,
-               bytes, false)
+               (file, buffer, bytes, room),
+               ZG_RAW_SYSCALL(SYS_read, file, buffer, check_fortified(bytes, room), 0, 0, 0), buffer, bytes, false)
 ZG_BUFFER_CALL(write, "write", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes), (file, buffer, bytes),
-               ZG_PLAIN(SYS_write, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
+               ZG_RAW_SYSCALL(SYS_write, file, buffer, bytes, 0, 0, 0), buffer, bytes, false)
 
 // With collect=crashes, keeps the last text written to standard error for the crash report. Without it, write is
 // unchanged.
-static ssize_t (*unnoted_write)(int file, const void *buffer, size_t bytes);
-static ssize_t noted_write(int file, const void *buffer, size_t bytes) {
+static ssize_t (*plain_write)(int file, const void *buffer, size_t bytes);
+static ssize_t recording_write(int file, const void *buffer, size_t bytes) {
     if (file == STDERR_FILENO) zg_last_text_note(buffer, bytes);
-    return unnoted_write(file, buffer, bytes);
+    return plain_write(file, buffer, bytes);
 }
 __attribute__((constructor(102))) static void note_writes(void) {
     if (!zg_crash_is_wanted() || !next_write) return;
-    unnoted_write = next_write;
-    next_write = noted_write;
+    plain_write = next_write;
+    next_write = recording_write;
 }
 
 #define ZG_PREAD(symbol, type)                                                                                         \
     ZG_BUFFER_CALL(symbol, "pread", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, type at),                 \
-                   (file, buffer, bytes, at), ZG_PLAIN(SYS_pread64, file, buffer, bytes, at, 0, 0), buffer, bytes,     \
-                   false)
+                   (file, buffer, bytes, at), ZG_RAW_SYSCALL(SYS_pread64, file, buffer, bytes, at, 0, 0), buffer,      \
+                   bytes, false)
 #define ZG_PREAD_CHK(symbol, type)                                                                                     \
     ZG_BUFFER_CALL(symbol, "pread", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, type at, size_t room),    \
                    (file, buffer, bytes, at, room),                                                                    \
-                   ZG_PLAIN(SYS_pread64, file, buffer, fitting(bytes, room), at, 0, 0), buffer, bytes, false)
+                   ZG_RAW_SYSCALL(SYS_pread64, file, buffer, check_fortified(bytes, room), at, 0, 0), buffer, bytes,   \
+                   false)
 #define ZG_PWRITE(symbol, type)                                                                                        \
     ZG_BUFFER_CALL(symbol, "pwrite", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, type at),           \
-                   (file, buffer, bytes, at), ZG_PLAIN(SYS_pwrite64, file, buffer, bytes, at, 0, 0), buffer, bytes,    \
-                   false)
+                   (file, buffer, bytes, at), ZG_RAW_SYSCALL(SYS_pwrite64, file, buffer, bytes, at, 0, 0), buffer,     \
+                   bytes, false)
 ZG_PREAD(pread, off_t)
 ZG_PREAD(pread64, off64_t)
 ZG_PREAD_CHK(__pread_chk, off_t)
@@ -130,11 +131,11 @@ ZG_PWRITE(pwrite64, off64_t)
 
 #define ZG_VECTOR_CALL(symbol, shown, kernel, number)                                                                  \
     ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count), (file, vectors, count),         \
-            ZG_PLAIN(number, file, vectors, count, 0, 0, 0), false,                                                    \
+            ZG_RAW_SYSCALL(number, file, vectors, count, 0, 0, 0), false,                                              \
             zg_call_begin_vectors(call, vectors, count, frame, &watch))
 #define ZG_VECTOR_CALL_AT(symbol, shown, kernel, number, type)                                                         \
     ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count, type at),                        \
-            (file, vectors, count, at), ZG_PLAIN(number, file, vectors, count, at, 0, 0), false,                       \
+            (file, vectors, count, at), ZG_RAW_SYSCALL(number, file, vectors, count, at, 0, 0), false,                 \
             zg_call_begin_vectors(call, vectors, count, frame, &watch))
 ZG_VECTOR_CALL(readv, "readv", ZG_KERNEL_WRITES, SYS_readv)
 ZG_VECTOR_CALL(writev, "writev", ZG_KERNEL_READS, SYS_writev)
@@ -148,19 +149,20 @@ ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t)
 // socket stores nothing.
 
 ZG_BUFFER_CALL(send, "send", ZG_KERNEL_READS, (int file, const void *buffer, size_t bytes, int flags),
-               (file, buffer, bytes, flags), ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer, bytes,
-               false)
+               (file, buffer, bytes, flags), ZG_RAW_SYSCALL(SYS_sendto, file, buffer, bytes, flags, 0, 0), buffer,
+               bytes, false)
 ZG_BUFFER_CALL(recv, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, int flags),
-               (file, buffer, bytes, flags), ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, 0, 0), buffer, bytes,
-               flags &MSG_TRUNC)
+               (file, buffer, bytes, flags), ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, bytes, flags, 0, 0), buffer,
+               bytes, flags &MSG_TRUNC)
 ZG_BUFFER_CALL(__recv_chk, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, size_t bytes, size_t room, int flags),
                (file, buffer, bytes, room, flags),
-               ZG_PLAIN(SYS_recvfrom, file, buffer, fitting(bytes, room), flags, 0, 0), buffer, bytes, flags &MSG_TRUNC)
+               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, check_fortified(bytes, room), flags, 0, 0), buffer, bytes,
+               flags &MSG_TRUNC)
 
 ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
         (int file, const void *buffer, size_t bytes, int flags, __CONST_SOCKADDR_ARG to, socklen_t to_bytes),
         (file, buffer, bytes, flags, to, to_bytes),
-        ZG_PLAIN(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
+        ZG_RAW_SYSCALL(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
         !zg_lookup_is_in_heap((uint64_t)buffer) && !zg_lookup_is_in_heap((uint64_t)to.__sockaddr__),
         zg_call_also_reads(call, to.__sockaddr__, to_bytes, frame);
         zg_call_begin(call, buffer, bytes, frame, &watch))
@@ -168,18 +170,19 @@ ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
 ZG_BUFFER_CALL(recvfrom, "recvfrom", ZG_KERNEL_WRITES,
                (int file, void *buffer, size_t bytes, int flags, __SOCKADDR_ARG from, socklen_t *from_bytes),
                (file, buffer, bytes, flags, from, from_bytes),
-               ZG_PLAIN(SYS_recvfrom, file, buffer, bytes, flags, from.__sockaddr__, from_bytes), buffer, bytes,
+               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, bytes, flags, from.__sockaddr__, from_bytes), buffer, bytes,
                flags &MSG_TRUNC)
 ZG_BUFFER_CALL(__recvfrom_chk, "recvfrom", ZG_KERNEL_WRITES,
                (int file, void *buffer, size_t bytes, size_t room, int flags, __SOCKADDR_ARG from,
                 socklen_t *from_bytes),
                (file, buffer, bytes, room, flags, from, from_bytes),
-               ZG_PLAIN(SYS_recvfrom, file, buffer, fitting(bytes, room), flags, from.__sockaddr__, from_bytes), buffer,
-               bytes, flags &MSG_TRUNC)
+               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, check_fortified(bytes, room), flags, from.__sockaddr__,
+                              from_bytes),
+               buffer, bytes, flags &MSG_TRUNC)
 
 #define ZG_MESSAGE_CALL(symbol, kernel, number, type, or_else)                                                         \
     ZG_CALL(symbol, #symbol, kernel, (int file, type *message, int flags), (file, message, flags),                     \
-            ZG_PLAIN(number, file, message, flags, 0, 0, 0), or_else,                                                  \
+            ZG_RAW_SYSCALL(number, file, message, flags, 0, 0, 0), or_else,                                            \
             zg_call_begin_message(call, message, frame, &watch))
 ZG_MESSAGE_CALL(sendmsg, ZG_KERNEL_READS, SYS_sendmsg, const struct msghdr, false)
 ZG_MESSAGE_CALL(recvmsg, ZG_KERNEL_WRITES, SYS_recvmsg, struct msghdr, flags &MSG_TRUNC)

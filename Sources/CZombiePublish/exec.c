@@ -77,17 +77,18 @@ static int go(const struct start *start, char *const *environment) {
     }
 }
 
-static ZG_NOINLINE int go_from_stack(const struct start *start, char *const *environment,
-                                     enum zg_children_change change, struct zg_children_room room) {
+static ZG_NOINLINE int call_with_stack_environment(const struct start *start, char *const *environment,
+                                                   enum zg_children_change change, struct zg_children_room room) {
     char *words[room.words], bytes[room.bytes + 1];
     zg_children_write(environment, change, words, bytes);
     return go(start, words);
 }
 
-static ZG_COLD int go_changed(const struct start *start, char *const *environment, enum zg_children_change change) {
+static ZG_COLD int call_with_changed_environment(const struct start *start, char *const *environment,
+                                                 enum zg_children_change change) {
     struct zg_children_room room = zg_children_room(environment);
     uint64_t needed = room.words * sizeof(char *) + room.bytes;
-    if (needed <= STACK_MOST) return go_from_stack(start, environment, change, room);
+    if (needed <= STACK_MOST) return call_with_stack_environment(start, environment, change, room);
     char **words = zg_os_map(zg_round_up(needed, ZG_PAGE_BYTES));
     if (!words) return go(start, environment);
     zg_children_write(environment, change, words, (char *)(words + room.words));
@@ -98,23 +99,24 @@ static ZG_COLD int go_changed(const struct start *start, char *const *environmen
     return result;
 }
 
-static int start_program(const struct start *start, char *const *environment) {
+static int exec_or_spawn(const struct start *start, char *const *environment) {
     bool searches = start->way == by_execvpe || start->way == by_spawnp;
     enum zg_children_change change = searches ? zg_children_look_for(start->path, environment)
                                               : zg_children_look(start->file, start->path, environment);
-    return change == zg_children_as_it_is ? go(start, environment) : go_changed(start, environment, change);
+    return change == zg_children_as_it_is ? go(start, environment)
+                                          : call_with_changed_environment(start, environment, change);
 }
 
 ZG_PUBLISH int execve(const char *path, char *const arguments[], char *const environment[]) {
     struct start start = {by_execve, .file = AT_FDCWD, .path = path, .arguments = arguments};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 ZG_PUBLISH int execv(const char *path, char *const arguments[]) { return execve(path, arguments, environ); }
 
 ZG_PUBLISH int execvpe(const char *name, char *const arguments[], char *const environment[]) {
     struct start start = {by_execvpe, .path = name, .arguments = arguments};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 ZG_PUBLISH int execvp(const char *name, char *const arguments[]) { return execvpe(name, arguments, environ); }
@@ -127,7 +129,7 @@ ZG_PUBLISH int fexecve(int file, char *const arguments[], char *const environmen
         return -1;
     }
     struct start start = {by_execveat, .file = file, .flags = AT_EMPTY_PATH, .path = "", .arguments = arguments};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
@@ -135,21 +137,21 @@ ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[]
 ZG_PUBLISH int execveat(int directory, const char *path, char *const arguments[], char *const environment[],
                         int flags) {
     struct start start = {by_execveat, .file = directory, .flags = flags, .path = path, .arguments = arguments};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 ZG_PUBLISH int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                            const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
     struct start start = {by_spawn,           .file = AT_FDCWD,        .path = path, .arguments = arguments, .pid = pid,
                           .actions = actions, .attributes = attributes};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 ZG_PUBLISH int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
                             const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
     struct start start = {by_spawnp,  .path = name,       .arguments = arguments,
                           .pid = pid, .actions = actions, .attributes = attributes};
-    return start_program(&start, environment);
+    return exec_or_spawn(&start, environment);
 }
 
 // execl, execlp and execle copy their arguments to a vector on the stack, as in libc.

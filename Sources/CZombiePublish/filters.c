@@ -33,7 +33,7 @@ int execveat(int directory, const char *path, char *const arguments[], char *con
 // frame, where a tail call leaves it. A C function with that parameter would store it again: if the program passed
 // fewer arguments, the store could overwrite a local variable of the caller, such as a futex that another thread has
 // just changed.
-typedef long syscall_function(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f));
+typedef long syscall_function(long number, long a, long b, long c, long d, long e ZG_STACK_ARGUMENT(long f));
 
 static syscall_function *next_syscall;
 
@@ -44,7 +44,7 @@ __attribute__((constructor(101))) static void look_up(void) {
 
 // Does the same as libc's prctl.
 static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
-    return (int)ZG_PLAIN(SYS_prctl, option, a, b, c, d, 0);
+    return (int)ZG_RAW_SYSCALL(SYS_prctl, option, a, b, c, d, 0);
 }
 
 static ZG_COLD int watched_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
@@ -80,25 +80,25 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
     long result;
     if (operation == SECCOMP_SET_MODE_STRICT && !flags && !arguments) {
         zg_filters_before_strict(frame);
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_STACK_ARGUMENT(0));
         zg_filters_after_strict(result == 0);
     } else if (operation == SECCOMP_SET_MODE_FILTER) {
         int number = zg_filters_before((const void *)arguments, flags & SECCOMP_FILTER_FLAG_TSYNC, frame);
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_STACK_ARGUMENT(0));
         // A positive result is the listener's descriptor, or with TSYNC the id of a thread that could not synchronize;
         // the filter is not installed then.
         bool is_thread =
             result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
         zg_filters_after(number, result >= 0 && !is_thread);
     } else {
-        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_SEVENTH(0));
+        result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_STACK_ARGUMENT(0));
     }
     return result;
 }
 
 static ZG_NOINLINE long fork_by_number(long number, long a, long b, long c, long d, long e) {
     zg_runtime_before_bare_fork();
-    long result = next_syscall(number, a, b, c, d, e ZG_SEVENTH(0));
+    long result = next_syscall(number, a, b, c, d, e ZG_STACK_ARGUMENT(0));
     int error = errno;
     zg_runtime_after_bare_fork(result == 0);
     errno = error;
@@ -142,7 +142,7 @@ static int waits_by_number_for(long number, long count, long longest, long event
 
 static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long d, long e, long f) {
     struct zg_heartbeat *heartbeat = zg_heartbeat_wait_begins();
-    long result = ZG_PLAIN(number, a, b, c, d, e, f);
+    long result = ZG_RAW_SYSCALL(number, a, b, c, d, e, f);
     // ETIME is io_uring's timeout: no events.
     long events = result < 0 && number == SYS_io_uring_enter && errno == ETIME ? 0 : result;
     if (heartbeat) zg_heartbeat_wait_ends(heartbeat, waits_by_number_for(number, b, c, (int)d), events);
@@ -150,15 +150,15 @@ static ZG_NOINLINE long wait_by_number(long number, long a, long b, long c, long
 }
 
 ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d,
-                                     long e ZG_SEVENTH(long f)) __asm__("syscall");
-ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e ZG_SEVENTH(long f)) {
+                                     long e ZG_STACK_ARGUMENT(long f)) __asm__("syscall");
+ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d, long e ZG_STACK_ARGUMENT(long f)) {
     if (ZG_UNLIKELY(number == SYS_seccomp)) return seccomp(a, b, c, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_prctl && (a == PR_SET_SECCOMP || a == PR_SET_TSC)))
         return watched_prctl((int)a, (unsigned long)b, (unsigned long)c, (unsigned long)d, (unsigned long)e);
     if (ZG_UNLIKELY(number == SYS_mlock || number == SYS_munlock || number == SYS_mlock2))
-        return zg_publish_lock(number, (uint64_t)a, (uint64_t)b, number == SYS_mlock2 ? c : 0, ZG_FRAME);
+        return zg_mlock_by_number(number, (uint64_t)a, (uint64_t)b, number == SYS_mlock2 ? c : 0, ZG_FRAME);
     if (ZG_UNLIKELY(number == SYS_mlockall || number == SYS_munlockall)) {
-        long result = ZG_PLAIN(number, a, 0, 0, 0, 0, 0);
+        long result = ZG_RAW_SYSCALL(number, a, 0, 0, 0, 0, 0);
         if (result == 0 && zg_runtime_is_started()) zg_locking_note_all(number == SYS_mlockall, ZG_FRAME);
         return result;
     }
@@ -172,10 +172,10 @@ ZG_PUBLISH long zg_published_syscall(long number, long a, long b, long c, long d
         if (zg_signals_by_number(number, a, b, c, d, &result)) return result;
     }
     if (ZG_UNLIKELY(zg_heartbeats != NULL) && waits_for_events(number, c, d))
-        return wait_by_number(number, a, b, c, d, e, (long)*ZG_SEVENTH_PLACE(f));
+        return wait_by_number(number, a, b, c, d, e, (long)*ZG_STACK_ARGUMENT_ADDRESS(f));
     if (ZG_UNLIKELY(!next_syscall)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_number(number, a, b))) return fork_by_number(number, a, b, c, d, e);
-    ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e ZG_SEVENTH(f));
+    ZG_MUST_TAIL return next_syscall(number, a, b, c, d, e ZG_STACK_ARGUMENT(f));
 }
 
 #endif

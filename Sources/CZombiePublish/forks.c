@@ -21,7 +21,7 @@ typedef int entry_function(void *argument);
 // Declares only arguments passed in registers, like syscall_function (filters.c). The seventh, child_tid, is passed on
 // the caller's stack on x86-64.
 typedef int clone_function(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                           void *tls ZG_SEVENTH(void *child_tid));
+                           void *tls ZG_STACK_ARGUMENT(void *child_tid));
 typedef int clone_in_full(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid, void *tls,
                           void *child_tid);
 typedef int fork_function(void);
@@ -58,21 +58,22 @@ static ZG_NOINLINE int clone_process(struct start start, void *stack, int flags,
     return pid;
 }
 
-static ZG_NOINLINE int clone_without_memory(entry_function *entry, void *stack, int flags, void *argument,
-                                            void *parent_tid, void *tls, const uint64_t *child_tid) {
+static ZG_NOINLINE int clone_without_shared_memory(entry_function *entry, void *stack, int flags, void *argument,
+                                                   void *parent_tid, void *tls, const uint64_t *child_tid) {
     bool has_child_tid = flags & (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
     return clone_process((struct start){entry, argument}, stack, flags, parent_tid, tls,
                          has_child_tid ? (void *)*child_tid : NULL);
 }
 
 ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                                  void *tls ZG_SEVENTH(void *child_tid)) __asm__("clone");
+                                  void *tls ZG_STACK_ARGUMENT(void *child_tid)) __asm__("clone");
 ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags, void *argument, void *parent_tid,
-                                  void *tls ZG_SEVENTH(void *child_tid)) {
+                                  void *tls ZG_STACK_ARGUMENT(void *child_tid)) {
     if (ZG_UNLIKELY(!next_clone)) look_up();
     if (ZG_UNLIKELY(zg_forks_by_flags((uint64_t)flags)) && entry && stack)
-        return clone_without_memory(entry, stack, flags, argument, parent_tid, tls, ZG_SEVENTH_PLACE(child_tid));
-    ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls ZG_SEVENTH(child_tid));
+        return clone_without_shared_memory(entry, stack, flags, argument, parent_tid, tls,
+                                           ZG_STACK_ARGUMENT_ADDRESS(child_tid));
+    ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls ZG_STACK_ARGUMENT(child_tid));
 }
 
 ZG_PUBLISH int zg_published_Fork(void) __asm__("_Fork");

@@ -37,7 +37,7 @@ ZG_PUBLISH int munlockall(void) {
 }
 
 enum { TRIES = 4 };
-long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame) {
+long zg_mlock_by_number(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame) {
     bool locks = number != SYS_munlock;
     long result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
     bool is_started = zg_runtime_is_started();
@@ -53,15 +53,15 @@ long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, co
 }
 
 ZG_PUBLISH int mlock(const void *start, size_t bytes) {
-    return (int)zg_publish_lock(SYS_mlock, (uint64_t)start, bytes, 0, ZG_FRAME);
+    return (int)zg_mlock_by_number(SYS_mlock, (uint64_t)start, bytes, 0, ZG_FRAME);
 }
 
 ZG_PUBLISH int mlock2(const void *start, size_t bytes, unsigned flags) {
-    return (int)zg_publish_lock(flags ? SYS_mlock2 : SYS_mlock, (uint64_t)start, bytes, flags, ZG_FRAME);
+    return (int)zg_mlock_by_number(flags ? SYS_mlock2 : SYS_mlock, (uint64_t)start, bytes, flags, ZG_FRAME);
 }
 
 ZG_PUBLISH int munlock(const void *start, size_t bytes) {
-    return (int)zg_publish_lock(SYS_munlock, (uint64_t)start, bytes, 0, ZG_FRAME);
+    return (int)zg_mlock_by_number(SYS_munlock, (uint64_t)start, bytes, 0, ZG_FRAME);
 }
 
 ZG_PUBLISH int madvise(void *start, size_t bytes, int advice) {

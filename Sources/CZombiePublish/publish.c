@@ -2,7 +2,7 @@
 // (zg_published.h).
 // Linked into the preload library and into guarded test bundles, never into zguard.
 // Hot path. Stack capture starts at the frame address that a published function passes down, so that frame must still
-// exist: calls that pass it must not become tail calls (ZG_KEEP).
+// exist: calls that pass it must not become tail calls (ZG_NO_TAIL_CALL).
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -71,14 +71,14 @@ static void free_while_all_passes(void *block) {
 }
 
 // Decides before the first allocation whether all blocks bypass the runtime.
-static void decide(void) {
+static void decide_bypass(void) {
     if (!zg_ready() || zg_bypass_mode != zg_bypass_all) return;
     next_free = zg_next.free;
     zg_next.free = free_while_all_passes;
 }
 
 __attribute__((constructor(101))) static void start(void) {
-    if (zg_bypass_mode == zg_bypass_undecided) decide();
+    if (zg_bypass_mode == zg_bypass_undecided) decide_bypass();
     zg_runtime_start();
 }
 __attribute__((destructor(101))) static void finish(void) { zg_runtime_finish(); }
@@ -87,7 +87,7 @@ ZG_PUBLISH const struct zg_api *zg_api(void);
 ZG_PUBLISH const struct zg_api *zg_api(void) { return zg_api_own(); }
 
 static ZG_COLD bool passes_all(enum zg_foreign_function function) {
-    if (zg_bypass_mode == zg_bypass_undecided) decide();
+    if (zg_bypass_mode == zg_bypass_undecided) decide_bypass();
     if (zg_bypass_mode != zg_bypass_all) return false;
     if (!zg_foreign_note_forwarded(function)) return zg_bypass_mode == zg_bypass_all;
     if (zg_runtime_is_started()) zg_sample_start();
@@ -156,13 +156,13 @@ static void *aligned(enum zg_foreign_function function, size_t alignment, size_t
 
 static ZG_NOINLINE void *guarded_malloc(size_t size) {
     void *block = allocate(size, 16, zg_family_malloc, false, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
 static ZG_NOINLINE void *passed_malloc(size_t size) {
     void *block = pass_or_serve(size, 16, false, zg_family_malloc, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -177,7 +177,7 @@ static ZG_NOINLINE void *chosen_malloc(size_t size) {
 ZG_PUBLISH void *malloc(size_t size) {
     if (ZG_UNLIKELY(zg_bypass_mode)) ZG_MUST_TAIL return chosen_malloc(size);
     void *block = zg_entry_malloc(size, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -188,7 +188,7 @@ static ZG_NOINLINE void *guarded_calloc(size_t count, size_t size) {
         return NULL;
     }
     void *block = allocate(bytes, 16, zg_family_malloc, true, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -199,7 +199,7 @@ static ZG_NOINLINE void *passed_calloc(size_t count, size_t size) {
         return NULL;
     }
     void *block = pass_or_serve(bytes, 16, true, zg_family_malloc, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -238,7 +238,7 @@ static void *resize(void *block, size_t size, const uint64_t *frame) {
 
 ZG_PUBLISH void *realloc(void *block, size_t size) {
     void *resized = resize(block, size, ZG_FRAME);
-    ZG_KEEP(resized);
+    ZG_NO_TAIL_CALL(resized);
     return resized;
 }
 
@@ -252,13 +252,13 @@ ZG_PUBLISH void *reallocarray(void *block, size_t count, size_t size) {
         return NULL;
     }
     void *(*resizes)(void *, size_t) = realloc;
-    ZG_KEEP(resizes);
+    ZG_NO_TAIL_CALL(resizes);
     return resizes(block, bytes);
 }
 
 static ZG_NOINLINE void guarded_free(void *block) {
     release(block, zg_deallocator_free, ZG_ANY_SIZE, ZG_FRAME);
-    ZG_KEEP_CALL();
+    ZG_NO_TAIL_CALL_VOID();
 }
 
 static ZG_NOINLINE void chosen_free(void *block) {
@@ -269,7 +269,7 @@ static ZG_NOINLINE void chosen_free(void *block) {
 ZG_PUBLISH void free(void *block) {
     if (ZG_UNLIKELY(zg_bypass_mode)) ZG_MUST_TAIL return chosen_free(block);
     zg_entry_plain_free(block, ZG_FRAME);
-    ZG_KEEP_CALL();
+    ZG_NO_TAIL_CALL_VOID();
 }
 
 // C23, 7.24.3.4 and 7.24.3.5; in glibc since 2.43.
@@ -277,7 +277,7 @@ ZG_PUBLISH void free_sized(void *block, size_t size);
 ZG_PUBLISH void free_sized(void *block, size_t size) {
     if (ZG_DROPS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_sized, size, ZG_FRAME);
-    ZG_KEEP_CALL();
+    ZG_NO_TAIL_CALL_VOID();
 }
 
 ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size);
@@ -285,18 +285,18 @@ ZG_PUBLISH void free_aligned_sized(void *block, size_t alignment, size_t size) {
     (void)alignment;
     if (ZG_DROPS_PASSED(block)) return zg_next.free(block);
     release(block, zg_deallocator_free_aligned_sized, size, ZG_FRAME);
-    ZG_KEEP_CALL();
+    ZG_NO_TAIL_CALL_VOID();
 }
 
 ZG_PUBLISH void *memalign(size_t alignment, size_t size) {
     void *block = aligned(zg_foreign_function_memalign, alignment, size, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
 ZG_PUBLISH void *aligned_alloc(size_t alignment, size_t size) {
     void *block = aligned(zg_foreign_function_aligned_alloc, alignment, size, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -308,7 +308,7 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
                            ? pass_or_serve(size, alignment < 16 ? 16 : alignment, false, zg_family_aligned, ZG_FRAME)
                            : zg_next.memalign(alignment, size)
                      : allocate(size, alignment < 16 ? 16 : alignment, zg_family_aligned, false, ZG_FRAME);
-    ZG_KEEP(made);
+    ZG_NO_TAIL_CALL(made);
     errno = saved;
     if (!made) return ENOMEM;
     *block = made;
@@ -317,7 +317,7 @@ ZG_PUBLISH int posix_memalign(void **block, size_t alignment, size_t size) {
 
 ZG_PUBLISH void *valloc(size_t size) {
     void *block = aligned(zg_foreign_function_valloc, ZG_PAGE_BYTES, size, ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -327,7 +327,7 @@ ZG_PUBLISH void *pvalloc(size_t size) {
         return NULL;
     }
     void *block = aligned(zg_foreign_function_pvalloc, ZG_PAGE_BYTES, zg_round_up(size, ZG_PAGE_BYTES), ZG_FRAME);
-    ZG_KEEP(block);
+    ZG_NO_TAIL_CALL(block);
     return block;
 }
 
@@ -344,7 +344,7 @@ ZG_PUBLISH void __libc_free(void *block) __attribute__((alias("free")));
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
     size_t size = zg_entry_usable_size(block, ZG_FRAME);
-    ZG_KEEP(size);
+    ZG_NO_TAIL_CALL(size);
     return size;
 }
 
@@ -358,7 +358,7 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
     }
     (void)pad;
     int trimmed = zg_entry_trim(false, ZG_FRAME) != 0;
-    ZG_KEEP(trimmed);
+    ZG_NO_TAIL_CALL(trimmed);
     return trimmed;
 }
 
@@ -437,7 +437,7 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // free expects all operators to call its malloc and free. The C++ library's operators do both, so the runtime's
 // operators then forward to them. Decided once, at the first use of any operator.
 static uint32_t replaced; // 0 undecided, 1 no, 2 yes
-static ZG_COLD bool ask_replaced(void) {
+static ZG_COLD bool detect_replaced_operators(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
                                         "_ZdlPv",
@@ -462,7 +462,7 @@ static ZG_COLD bool ask_replaced(void) {
 }
 ZG_INLINE bool operators_are_replaced(void) {
     uint32_t answer = __atomic_load_n(&replaced, __ATOMIC_RELAXED);
-    return ZG_UNLIKELY(answer != 1) && (answer == 2 || ask_replaced());
+    return ZG_UNLIKELY(answer != 1) && (answer == 2 || detect_replaced_operators());
 }
 
 static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family, const uint64_t *frame) {
@@ -479,7 +479,7 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
             if (ZG_SHOULD_BYPASS(count)) block = pass_new(size, alignment, zg_family_##kind, ZG_FRAME);                \
             else block = allocate(size, alignment, zg_family_##kind, false, ZG_FRAME);                                 \
-            ZG_KEEP(block);                                                                                            \
+            ZG_NO_TAIL_CALL(block);                                                                                    \
             if (ZG_LIKELY(block != NULL)) return block;                                                                \
         }                                                                                                              \
         ZG_NEXT(void *, symbol, parameters);                                                                           \
@@ -498,7 +498,7 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
         }                                                                                                              \
         if (ZG_DROPS_PASSED(block)) return zg_next.free(block);                                                        \
         release(block, zg_deallocator_##deallocator, told_size, ZG_FRAME);                                             \
-        ZG_KEEP_CALL();                                                                                                \
+        ZG_NO_TAIL_CALL_VOID();                                                                                        \
     }
 
 #define ZG_AT_LEAST_16(alignment) ((alignment) < 16 ? 16 : (alignment))
@@ -542,14 +542,14 @@ ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct si
     return zg_signals_action(number, action, old);
 }
 
-static uint64_t interrupting; // signals that interrupt system calls (siginterrupt), one bit each
+static uint64_t interrupting_signals; // signals that interrupt system calls (siginterrupt), one bit each
 
 static __sighandler_t set_handler(int number, __sighandler_t handler, int flags) {
     if (handler == SIG_ERR || number < 1 || number >= NSIG) {
         errno = EINVAL;
         return SIG_ERR;
     }
-    if (__atomic_load_n(&interrupting, __ATOMIC_RELAXED) >> (number - 1) & 1) flags &= ~SA_RESTART;
+    if (__atomic_load_n(&interrupting_signals, __ATOMIC_RELAXED) >> (number - 1) & 1) flags &= ~SA_RESTART;
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
     if (!(flags & SA_NODEFER)) sigaddset(&action.sa_mask, number);
     return zg_signals_action(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
@@ -577,8 +577,8 @@ ZG_PUBLISH int siginterrupt(int number, int interrupt) {
     struct sigaction action;
     if (zg_signals_action(number, NULL, &action) != 0) return -1;
     uint64_t bit = UINT64_C(1) << (number - 1);
-    if (interrupt) __atomic_fetch_or(&interrupting, bit, __ATOMIC_RELAXED);
-    else __atomic_fetch_and(&interrupting, ~bit, __ATOMIC_RELAXED);
+    if (interrupt) __atomic_fetch_or(&interrupting_signals, bit, __ATOMIC_RELAXED);
+    else __atomic_fetch_and(&interrupting_signals, ~bit, __ATOMIC_RELAXED);
     action.sa_flags = interrupt ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
     return zg_signals_action(number, &action, NULL);
 }
@@ -608,13 +608,13 @@ struct thread_start {
 // blocks, and not in libc's, which a signal handler that calls free may enter at the same time.
 static struct thread_start starts[256];
 
-static struct thread_start *take_start(void) {
+static struct thread_start *claim_start(void) {
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
         if (!__atomic_exchange_n(&starts[i].taken, 1, __ATOMIC_ACQUIRE)) return &starts[i];
     return NULL;
 }
 
-static void drop_start(struct thread_start *start) { __atomic_store_n(&start->taken, 0, __ATOMIC_RELEASE); }
+static void release_start(struct thread_start *start) { __atomic_store_n(&start->taken, 0, __ATOMIC_RELEASE); }
 
 static void register_thread(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_enter(frame);
@@ -623,14 +623,14 @@ static void register_thread(const uint64_t *frame) {
 
 static void *start_thread(void *pointer) {
     struct thread_start start = *(struct thread_start *)pointer;
-    drop_start(pointer);
+    release_start(pointer);
     register_thread(ZG_FRAME);
     if (start.hidden.signals) zg_signals_hide(start.hidden);
     ZG_MUST_TAIL return start.function(start.argument);
 }
 
 // Since glibc 2.32, thread attributes may contain a signal mask. False if these attributes contain none.
-static bool get_own_mask(const pthread_attr_t *attributes, sigset_t *mask) {
+static bool get_attribute_mask(const pthread_attr_t *attributes, sigset_t *mask) {
     static int (*get)(const pthread_attr_t *, sigset_t *);
     static bool is_known;
     if (!__atomic_load_n(&is_known, __ATOMIC_ACQUIRE)) {
@@ -647,15 +647,15 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
     if (zg_runtime_is_started()) zg_maintenance_thread_before_new();
     zg_thread_before_new();
     struct thread_start *start =
-        zg_ready() && (zg_bypass_mode != zg_bypass_sample || zg_signals_hidden().signals) ? take_start() : NULL;
+        zg_ready() && (zg_bypass_mode != zg_bypass_sample || zg_signals_hidden().signals) ? claim_start() : NULL;
     if (!start) return next(thread, attributes, function, argument);
     start->function = function;
     start->argument = argument;
     sigset_t own;
-    bool has_own = attributes && get_own_mask(attributes, &own);
-    start->hidden = has_own ? (struct zg_hidden_faults){0, 0} : zg_signals_hidden();
+    bool has_attribute_mask = attributes && get_attribute_mask(attributes, &own);
+    start->hidden = has_attribute_mask ? (struct zg_hidden_faults){0, 0} : zg_signals_hidden();
     int result = next(thread, attributes, start_thread, start);
-    if (result != 0) drop_start(start);
+    if (result != 0) release_start(start);
     return result;
 }
 

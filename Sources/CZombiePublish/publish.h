@@ -22,31 +22,31 @@
 #define ZG_FRAME ZG_ARCH_FRAME()
 // The seventh argument of syscall and clone, which callers may omit. Passed on the stack (x86-64), the argument stays
 // in the caller's frame across a tail call and must not be declared. Passed in a register (AArch64), it must be
-// declared to be forwarded. ZG_SEVENTH_PLACE is the argument's address.
+// declared to be forwarded. ZG_STACK_ARGUMENT_ADDRESS is the argument's address.
 #if ZG_ARCH_ARGUMENT_REGISTERS > 6
-#define ZG_SEVENTH(...) , __VA_ARGS__
-#define ZG_SEVENTH_PLACE(name) ((const uint64_t[1]){(uint64_t)(name)})
+#define ZG_STACK_ARGUMENT(...) , __VA_ARGS__
+#define ZG_STACK_ARGUMENT_ADDRESS(name) ((const uint64_t[1]){(uint64_t)(name)})
 #else
-#define ZG_SEVENTH(...)
-#define ZG_SEVENTH_PLACE(name) (ZG_FRAME + 2)
+#define ZG_STACK_ARGUMENT(...)
+#define ZG_STACK_ARGUMENT_ADDRESS(name) (ZG_FRAME + 2)
 #endif
 // An empty asm statement that pretends to modify a call's result, so that the compiler cannot make the call a tail
 // call.
-#define ZG_KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
-#define ZG_KEEP_CALL() __asm__ volatile("" ::: "memory")
+#define ZG_NO_TAIL_CALL(value) __asm__ volatile("" : "+r"(value)::"memory")
+#define ZG_NO_TAIL_CALL_VOID() __asm__ volatile("" ::: "memory")
 
 // Makes a system call with libc's result convention: -1 and errno on failure. For calls before libc's function has been
 // looked up, or if libc lacks the function. Not a cancellation point.
-ZG_INLINE long zg_call_plainly(long number, long a, long b, long c, long d, long e, long f) {
+ZG_INLINE long zg_raw_syscall(long number, long a, long b, long c, long d, long e, long f) {
     long result = zg_arch_syscall(number, a, b, c, d, e, f);
     if (result >= 0 || result <= -4096) return result;
     errno = (int)-result;
     return -1;
 }
 // Implements mlock, mlock2 and munlock, also when called through syscall (memory.c). -1 and errno on failure.
-long zg_publish_lock(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame);
+long zg_mlock_by_number(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame);
 
-#define ZG_PLAIN(number, a, b, c, d, e, f)                                                                             \
-    zg_call_plainly((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define ZG_RAW_SYSCALL(number, a, b, c, d, e, f)                                                                       \
+    zg_raw_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 #endif

@@ -51,7 +51,7 @@ enum { MASK_BYTES = 8 }; // size of the kernel's sigset_t
 static ZG_COLD int early_ppoll(struct pollfd *files, nfds_t count, const struct timespec *longest,
                                const sigset_t *mask) {
     struct timespec left = longest ? *longest : (struct timespec){0, 0};
-    return (int)ZG_PLAIN(SYS_ppoll, files, count, longest ? &left : NULL, mask, MASK_BYTES, 0);
+    return (int)ZG_RAW_SYSCALL(SYS_ppoll, files, count, longest ? &left : NULL, mask, MASK_BYTES, 0);
 }
 
 static ZG_COLD int early_poll(struct pollfd *files, nfds_t count, int longest) {
@@ -74,7 +74,7 @@ static ZG_COLD int early___poll_chk(struct pollfd *files, nfds_t count, int long
     return early_poll(files, count, longest);
 }
 
-static int one_of(const struct pollfd *files, nfds_t count, bool may_wait) {
+static int poll_target(const struct pollfd *files, nfds_t count, bool may_wait) {
     if (!may_wait || count == 0) return zg_waits_for_nothing;
     return count == 1 && files->fd >= 0 ? files->fd : zg_waits_for_several;
 }
@@ -82,14 +82,14 @@ static int one_of(const struct pollfd *files, nfds_t count, bool may_wait) {
 static bool is_some(const struct timespec *longest) { return !longest || longest->tv_sec || longest->tv_nsec; }
 
 ZG_WAIT(poll, (struct pollfd * files, nfds_t count, int longest), (files, count, longest),
-        one_of(files, count, longest != 0))
+        poll_target(files, count, longest != 0))
 ZG_WAIT(__poll_chk, (struct pollfd * files, nfds_t count, int longest, size_t room), (files, count, longest, room),
-        one_of(files, count, longest != 0))
+        poll_target(files, count, longest != 0))
 ZG_WAIT(ppoll, (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask),
-        (files, count, longest, mask), one_of(files, count, is_some(longest)))
+        (files, count, longest, mask), poll_target(files, count, is_some(longest)))
 ZG_WAIT(__ppoll_chk,
         (struct pollfd * files, nfds_t count, const struct timespec *longest, const sigset_t *mask, size_t room),
-        (files, count, longest, mask, room), one_of(files, count, is_some(longest)))
+        (files, count, longest, mask, room), poll_target(files, count, is_some(longest)))
 
 // --- select ----------------------------------------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ static int plain_select(int end, fd_set *readable, fd_set *writable, fd_set *spe
         const sigset_t *mask;
         uint64_t bytes;
     } masked = {mask, MASK_BYTES};
-    return (int)ZG_PLAIN(SYS_pselect6, end, readable, writable, special, left, &masked);
+    return (int)ZG_RAW_SYSCALL(SYS_pselect6, end, readable, writable, special, left, &masked);
 }
 
 // select returns the remaining time in the caller's timeout, pselect does not.
@@ -119,7 +119,8 @@ static ZG_COLD int early_select(int end, fd_set *readable, fd_set *writable, fd_
 
 // Returns the only descriptor in the sets, or an enum zg_waits_for. All words are scanned: a single descriptor is
 // seldom a small number.
-static int one_in(int end, const fd_set *readable, const fd_set *writable, const fd_set *special, bool may_wait) {
+static int select_target(int end, const fd_set *readable, const fd_set *writable, const fd_set *special,
+                         bool may_wait) {
     enum { WORD = 8 * sizeof(long) };
     const fd_set *const sets[] = {readable, writable, special};
     int found = zg_waits_for_nothing;
@@ -137,16 +138,17 @@ static int one_in(int end, const fd_set *readable, const fd_set *writable, const
 ZG_WAIT(pselect,
         (int end, fd_set *readable, fd_set *writable, fd_set *special, const struct timespec *longest,
          const sigset_t *mask),
-        (end, readable, writable, special, longest, mask), one_in(end, readable, writable, special, is_some(longest)))
+        (end, readable, writable, special, longest, mask),
+        select_target(end, readable, writable, special, is_some(longest)))
 ZG_WAIT(select, (int end, fd_set *readable, fd_set *writable, fd_set *special, struct timeval *longest),
         (end, readable, writable, special, longest),
-        one_in(end, readable, writable, special, !longest || longest->tv_sec || longest->tv_usec))
+        select_target(end, readable, writable, special, !longest || longest->tv_sec || longest->tv_usec))
 
 // --- epoll -----------------------------------------------------------------------------------------------------------
 
 static ZG_COLD int early_epoll_pwait(int poll, struct epoll_event *events, int most, int longest,
                                      const sigset_t *mask) {
-    return (int)ZG_PLAIN(SYS_epoll_pwait, poll, events, most, longest, mask, MASK_BYTES);
+    return (int)ZG_RAW_SYSCALL(SYS_epoll_pwait, poll, events, most, longest, mask, MASK_BYTES);
 }
 
 static ZG_COLD int early_epoll_wait(int poll, struct epoll_event *events, int most, int longest) {
@@ -155,7 +157,7 @@ static ZG_COLD int early_epoll_wait(int poll, struct epoll_event *events, int mo
 
 static ZG_COLD int early_epoll_pwait2(int poll, struct epoll_event *events, int most, const struct timespec *longest,
                                       const sigset_t *mask) {
-    return (int)ZG_PLAIN(SYS_epoll_pwait2, poll, events, most, longest, mask, MASK_BYTES);
+    return (int)ZG_RAW_SYSCALL(SYS_epoll_pwait2, poll, events, most, longest, mask, MASK_BYTES);
 }
 
 static int some(bool may_wait) { return may_wait ? zg_waits_for_several : zg_waits_for_nothing; }

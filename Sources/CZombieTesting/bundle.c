@@ -15,7 +15,7 @@ const char zg_default_options[] = "on_finding=continue:error_text=headline:quara
 
 // Registered first, so it runs after all other exit handlers: their output is complete, and their findings are counted.
 // A changed status requires _exit, which skips the libraries' destructors.
-static void ending(int status, void *unused) {
+static void exit_handler(int status, void *unused) {
     (void)unused;
     int changed = zg_testing_ending(status);
     if (changed == status) return;
@@ -23,5 +23,5 @@ static void ending(int status, void *unused) {
     _exit(changed);
 }
 
-__attribute__((constructor(102))) static void registers_end(void) { on_exit(ending, NULL); }
+__attribute__((constructor(102))) static void register_exit_handler(void) { on_exit(exit_handler, NULL); }
 __attribute__((constructor)) static void start(void) { zg_testing_started(); }

@@ -17,7 +17,7 @@ struct EventLoop {
         /// The process has a listening socket.
         case listens
         /// The thread waits for timers, or for input from pipes, terminals and similar files, and not for its children.
-        case timers, comings
+        case timers, input
     }
 
     private static let idleEnough: UInt64 = 1000, longestIdle: UInt64 = 200
@@ -39,14 +39,17 @@ struct EventLoop {
         if evidence != nil { return true }
         let files = Self.files(of: process)
         let isSet = heartbeat.singles > 0 && files[heartbeat.file]?.hasPrefix("anon_inode:[eventpoll]") ?? false
-        guard Int(heartbeat.waits) + (isSet ? Int(heartbeat.singles) : 0) >= Int(ZG_HEARTBEAT_WAITS) else { return false }
+        guard Int(heartbeat.waits) + (isSet ? Int(heartbeat.singles) : 0) >= Int(ZG_HEARTBEAT_WAITS) else {
+            return false
+        }
         if Self.listens(process: process, files) {
             evidence = .listens
-        } else if idleMilliseconds >= Self.idleEnough || !Self.hadChildren(process, heartbeat.tid, before: milliseconds) {
+        } else if idleMilliseconds >= Self.idleEnough || !Self.hadChildren(process, heartbeat.tid, before: milliseconds)
+        {
             if heartbeat.times >= ZG_HEARTBEAT_WAITS || files.values.contains("anon_inode:[timerfd]") {
                 evidence = .timers
             } else if !files.contains(where: { $0.key > STDERR_FILENO && Self.mayAnswer($0.value) }) {
-                evidence = .comings
+                evidence = .input
             }
         }
         return evidence != nil

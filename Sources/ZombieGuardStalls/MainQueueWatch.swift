@@ -10,10 +10,10 @@ struct MainQueueWatch {
     let process: Int
     /// Address of `_dispatch_main_q` in the process.
     let address: UInt64
-    private var holdUp: HoldUp?
+    private var holdUp: Stall?
     private var recent: [StallEvent] = []
-    private var isOfMain = true
-    private var rest = StallRest()
+    private var isServedByMainThread = true
+    private var rest = SamplingBackoff()
 
     /// State of the queue, from its record.
     struct State {
@@ -24,7 +24,7 @@ struct MainQueueWatch {
     }
 
     /// An item that holds up the queue, identified by server thread and next item.
-    private struct HoldUp {
+    private struct Stall {
         let server: Int32
         var next: UInt64
         let since: UInt64 // milliseconds
@@ -62,7 +62,7 @@ struct MainQueueWatch {
         var isAwaited: Bool
     }
 
-    private static let freezeTimes: UInt64 = 40, onceTimes: UInt64 = 2, rowMilliseconds: UInt64 = 10_000
+    private static let freezeFactor: UInt64 = 40, singleFactor: UInt64 = 2, recentMilliseconds: UInt64 = 10_000
     private static let countMilliseconds: UInt64 = 10, suspectMilliseconds: UInt64 = 50
 
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
@@ -70,7 +70,7 @@ struct MainQueueWatch {
     /// Milliseconds until the next look; nil if the regular interval is enough. The interval is short while an item may
     /// hold up the queue: with a longer interval, a series of short items would look like one long item.
     func pause(now: UInt64) -> UInt64? {
-        if isOfMain { return nil }
+        if isServedByMainThread { return nil }
         guard let holdUp, !holdUp.isSaid, now - holdUp.since >= Self.suspectMilliseconds else { return 10 }
         return 1
     }
@@ -113,8 +113,8 @@ struct MainQueueWatch {
     ) -> Report? {
         guard holdUp?.goesOn(in: state) ?? false else {
             let report = conclude(now: now, limit: limit, times: times)
-            holdUp = isServed(in: state) ? HoldUp(state, now: now, isLookedAt: rest.isOver) : nil
-            isOfMain = Int(state.server) == process
+            holdUp = isServed(in: state) ? Stall(state, now: now, isLookedAt: rest.isOver) : nil
+            isServedByMainThread = Int(state.server) == process
             return report
         }
         guard now - holdUp!.lastCount >= Self.countMilliseconds || unseen > 0,
@@ -130,7 +130,7 @@ struct MainQueueWatch {
             if holdUp!.name == nil { holdUp!.name = ThreadTimes.name(of: state.server, in: process) }
             if let sample = sample(state.server) { holdUp!.samples.add(sample) }
         }
-        if busy >= max(limit * Self.freezeTimes, 2000), !holdUp!.isSaid {
+        if busy >= max(limit * Self.freezeFactor, 2000), !holdUp!.isSaid {
             holdUp!.isSaid = true
             return Report(
                 events: [holdUp!.event(at: now)], name: holdUp!.name, isFreeze: true, isAwaited: holdUp!.isAwaited)
@@ -153,8 +153,8 @@ struct MainQueueWatch {
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
         rest.passes()
         recent.append(holdUp.event(at: now))
-        recent.removeAll { now - $0.at > Self.rowMilliseconds }
-        guard holdUp.busy >= limit * Self.onceTimes || recent.count >= times else { return nil }
+        recent.removeAll { now - $0.at > Self.recentMilliseconds }
+        guard holdUp.busy >= limit * Self.singleFactor || recent.count >= times else { return nil }
         defer { recent = [] }
         return Report(events: recent, name: holdUp.name, isFreeze: false, isAwaited: holdUp.isAwaited)
     }

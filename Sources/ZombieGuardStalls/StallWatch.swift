@@ -14,9 +14,9 @@ package final class StallWatch {
     /// Owner of each heartbeat, by index in the table. Any process of the run can write to the table, so its contents
     /// prove no ownership.
     private var owners: [Int: ProcessIdentity] = [:]
-    private var tracks: [Int: Track] = [:] // by index in the table
-    private var known: [Known.Key: Known] = [:]
-    private var lastKeys: [Known.Thread: Known.Key] = [:]
+    private var tracks: [Int: ThreadWatch] = [:] // by index in the table
+    private var known: [ReportedFinding.Key: ReportedFinding] = [:]
+    private var lastKeys: [ReportedFinding.Thread: ReportedFinding.Key] = [:]
     private var pools: [Int: PoolWatch] = [:] // by index in the table
     private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
@@ -26,23 +26,23 @@ package final class StallWatch {
     private let child: () -> Int32?
     /// True if the user did not ask for stalls: then only threads that behave like event loops are watched
     /// (``EventLoop``).
-    private let isCautious: Bool
+    private let isDefault: Bool
     private var clock: Clock
     private var lastLook: UInt64, lastQueueLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
     /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second:
     /// duration at which a stall is a freeze.
-    private static let onceTimes: UInt64 = 2, freezeTimes: UInt64 = 40
-    private static let rowMilliseconds: UInt64 = 10_000
+    private static let singleFactor: UInt64 = 2, freezeFactor: UInt64 = 40
+    private static let recentMilliseconds: UInt64 = 10_000
     private static let stopMicroseconds = 20_000
     private static let mostKnown = 256
 
-    /// `page` is the run's shared page. `isCautious`: the user did not ask for stalls by name. `child` returns the ID
+    /// `page` is the run's shared page. `isDefault`: the user did not ask for stalls by name. `child` returns the ID
     /// of the child process that another part of zguard waits for.
-    package init(page: Descriptor, isCautious: Bool, child: @escaping () -> Int32?) throws(SystemError) {
+    package init(page: Descriptor, isDefault: Bool, child: @escaping () -> Int32?) throws(SystemError) {
         self.page = try RunPage(page)
-        self.isCautious = isCautious
+        self.isDefault = isDefault
         self.child = child
         clock = Clock()
         lastLook = MonotonicTime.milliseconds
@@ -66,7 +66,9 @@ package final class StallWatch {
 
     private var tick: UInt64 { max(Self.shortestTick, min(Self.longestTick, limit / 5)) }
 
-    private func heartbeat(_ index: Int) -> UnsafeMutablePointer<zg_heartbeat> { page.place(of: \.heartbeats.heartbeats) + index }
+    private func heartbeat(_ index: Int) -> UnsafeMutablePointer<zg_heartbeat> {
+        page.place(of: \.heartbeats.heartbeats) + index
+    }
 
     /// Records the sender of a message as the owner of its heartbeat.
     package func note(_ message: RunMessage) {
@@ -88,7 +90,7 @@ package final class StallWatch {
         let unseen = (now - lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
-        letGo()
+        resumeLateThreads()
         for index in 0..<Int(ZG_HEARTBEATS) {
             let heartbeat = heartbeat(index)
             let state = isOwn(index) ? zg_system_load(&heartbeat.pointee.state) : zg_heartbeat_free.rawValue
@@ -100,7 +102,7 @@ package final class StallWatch {
                 queues[index] = MainQueueWatch(process: owner.number, address: heartbeat.pointee.queue)
             }
             guard state == zg_heartbeat_beats.rawValue else {
-                if let track = tracks.removeValue(forKey: index), mattersAtEnd(track, index) {
+                if let track = tracks.removeValue(forKey: index), isStallAtExit(track, index) {
                     findings += conclude(track, index, hasEnded: true)
                 }
                 continue
@@ -117,10 +119,12 @@ package final class StallWatch {
     package func finish(isByItself: Bool) -> [Finding] {
         var findings: [Finding] = []
         for (index, track) in tracks.sorted(by: { $0.key < $1.key }) {
-            if !mattersAtEnd(track, index), zg_system_load(&heartbeat(index).pointee.state) != zg_heartbeat_beats.rawValue {
+            if !isStallAtExit(track, index),
+                zg_system_load(&heartbeat(index).pointee.state) != zg_heartbeat_beats.rawValue
+            {
                 continue
             }
-            if !mattersAtEnd(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
+            if !isStallAtExit(track, index), isByItself, track.process == child().map({ Int($0) }) { continue }
             findings += conclude(track, index, hasEnded: true)
         }
         tracks = [:]
@@ -131,12 +135,13 @@ package final class StallWatch {
             pools[index] = nil
         }
         for index in queues.keys.sorted() { findings += endQueue(index, now: MonotonicTime.milliseconds) }
-        for key in known.keys where known[key]!.unsaid > 0 { findings.append(known[key]!.again()) }
+        for key in known.keys where known[key]!.unreported > 0 { findings.append(known[key]!.again()) }
         return findings
     }
 
     private func look(
-        _ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>, now: UInt64, unseen: UInt64, _ findings: inout [Finding]
+        _ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>, now: UInt64, unseen: UInt64,
+        _ findings: inout [Finding]
     ) {
         let since = zg_system_load_long(&heartbeat.pointee.busy_since)
         if let track = tracks[index], track.nonce != heartbeat.pointee.nonce || track.thread != heartbeat.pointee.tid {
@@ -147,9 +152,11 @@ package final class StallWatch {
             findings += conclude(track, index, hasEnded: false)
             zg_system_store(&heartbeat.pointee.watched, 0)
         }
-        if tracks[index] == nil, let owner = owners[index] { tracks[index] = Track(heartbeat.pointee, of: owner.number) }
+        if tracks[index] == nil, let owner = owners[index] {
+            tracks[index] = ThreadWatch(heartbeat.pointee, of: owner.number)
+        }
         guard since != 0 else {
-            if isCautious, tracks[index]!.since == 0 {
+            if isDefault, tracks[index]!.since == 0 {
                 tracks[index]!.loop.waits(heartbeat.pointee.tid, of: tracks[index]!.process, now: now)
             }
             tracks[index]!.since = 0
@@ -188,7 +195,7 @@ package final class StallWatch {
         if busy * 2 < limit || times.isStopped { return }
         if tracks[index]!.isLoop == nil {
             tracks[index]!.isLoop =
-                isCautious
+                isDefault
                 ? tracks[index]!.loop.isOne(heartbeat.pointee, in: tracks[index]!.process, busyFor: age)
                 : hasWaited(tracks[index]!, index)
         }
@@ -196,7 +203,7 @@ package final class StallWatch {
         zg_system_store(&heartbeat.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
         if now >= tracks[index]!.samples.next { sample(index, heartbeat, since, now) }
-        if busy >= max(limit * Self.freezeTimes, 2000), !tracks[index]!.isSaid {
+        if busy >= max(limit * Self.freezeFactor, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
             findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
         }
@@ -208,15 +215,15 @@ package final class StallWatch {
 
     /// A single wait does not show that the thread runs an event loop. Servers are an exception: some handle many
     /// requests before they wait again.
-    private func hasWaited(_ track: Track, _ index: Int) -> Bool {
+    private func hasWaited(_ track: ThreadWatch, _ index: Int) -> Bool {
         heartbeat(index).pointee.calls >= UInt8(ZG_HEARTBEAT_WAITS) || EventLoop.listens(process: track.process)
     }
 
     /// Whether a stall matters although the program ended by itself: clients may have waited, or the busy time ended
     /// before the exit.
-    private func mattersAtEnd(_ track: Track, _ index: Int) -> Bool {
+    private func isStallAtExit(_ track: ThreadWatch, _ index: Int) -> Bool {
         let heartbeat = heartbeat(index)
-        return !isCautious || track.loop.listens
+        return !isDefault || track.loop.listens
             || heartbeat.pointee.nonce == track.nonce && heartbeat.pointee.tid == track.thread
                 && zg_system_load_long(&heartbeat.pointee.busy_since) != track.since
     }
@@ -226,14 +233,14 @@ package final class StallWatch {
         zg_system_store(&heartbeat.pointee.state, zg_heartbeat_free.rawValue)
     }
 
-    private func letGo() {
+    private func resumeLateThreads() {
         late.removeAll { thread in
             var signal: Int32 = 0
             let result = zg_thread_has_stopped(thread, &signal)
-            if result > 0 { _ = zg_thread_let_go(thread, signal) }
+            if result > 0 { _ = zg_thread_detach(thread, signal) }
             return result != 0
         }
-        ended.removeAll { zg_thread_bury($0) != 0 }
+        ended.removeAll { zg_thread_reap($0) != 0 }
     }
 
     // MARK: Swift's cooperative pool
@@ -268,7 +275,7 @@ package final class StallWatch {
         guard var finding else { return [] }
         finding.detail["pool"] = "the thread belongs to Swift's cooperative pool, which has one thread per processor"
         // Number -1 stands for all threads of the pool: repeats are counted together.
-        return tell(finding, of: Known.Thread(process: process, number: -1)).findings
+        return tell(finding, of: ReportedFinding.Thread(process: process, number: -1)).findings
     }
 
     // MARK: The main queue
@@ -319,7 +326,7 @@ package final class StallWatch {
 
     private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
         // The task of an asynchronous main runs step by step, and nothing else waits for it.
-        if isCautious, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
+        if isDefault, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
         let process = queues[index]!.process
         let server = report.events.last?.thread ?? 0
         let finding = Finding(
@@ -330,7 +337,7 @@ package final class StallWatch {
         guard var finding else { return [] }
         finding.detail["queue"] = "com.apple.main-thread"
         // Number 0 stands for all threads that serve the queue: repeats are counted together.
-        let told = tell(finding, of: Known.Thread(process: process, number: 0))
+        let told = tell(finding, of: ReportedFinding.Thread(process: process, number: 0))
         if !told.isNew { queues[index]!.restMore() }
         return told.findings
     }
@@ -448,12 +455,12 @@ package final class StallWatch {
 
     // MARK: Reporting
 
-    private func conclude(_ track: Track, _ index: Int, hasEnded: Bool) -> [Finding] {
+    private func conclude(_ track: ThreadWatch, _ index: Int, hasEnded: Bool) -> [Finding] {
         defer { tracks[index]?.since = 0 }
         // Check the duration first: most busy times are short, and finding out whether the thread is an event loop
         // reads /proc.
         guard track.since != 0, clock.milliseconds(since: track.since) >= limit,
-            track.isLoop ?? (!isCautious && hasWaited(track, index))
+            track.isLoop ?? (!isDefault && hasWaited(track, index))
         else { return [] }
         var track = track
         // Count the time since the last look in which the thread waited for a processor.
@@ -474,9 +481,9 @@ package final class StallWatch {
         if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
         let now = MonotonicTime.milliseconds
         track.recent.append(track.event(lasting: busy))
-        track.recent.removeAll { now &- $0.at > Self.rowMilliseconds }
+        track.recent.removeAll { now &- $0.at > Self.recentMilliseconds }
         let isFreeze = !isOver
-        if busy < limit * Self.onceTimes, track.recent.count < times {
+        if busy < limit * Self.singleFactor, track.recent.count < times {
             tracks[index]?.recent = track.recent
             return []
         }
@@ -485,7 +492,7 @@ package final class StallWatch {
     }
 
     /// Makes a finding of these events. A known finding is reported again only when its repeats have doubled.
-    private func say(_ track: Track, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
+    private func say(_ track: ThreadWatch, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
         guard
             var finding = Finding(
                 stalls: events, isFreeze: isFreeze, thread: Finding.Thread(id: track.number, name: track.name),
@@ -493,25 +500,25 @@ package final class StallWatch {
         else { return [] }
         let hasSamples = finding.stall?.sampled.isEmpty == false
         if let obstacle = track.obstacle, !hasSamples { finding.detail["samples"] = "none: \(obstacle)" }
-        let told = tell(finding, of: Known.Thread(process: track.process, number: track.number))
+        let told = tell(finding, of: ReportedFinding.Thread(process: track.process, number: track.number))
         if !told.isNew, let index = tracks.first(where: { $0.value.thread == track.thread })?.key {
             tracks[index]!.restMore()
         }
         return told.findings
     }
 
-    private func tell(_ raw: Finding, of thread: Known.Thread) -> (isNew: Bool, findings: [Finding]) {
+    private func tell(_ raw: Finding, of thread: ReportedFinding.Thread) -> (isNew: Bool, findings: [Finding]) {
         var finding = raw
         // As root, use only the rights of the process's user: the process chooses its mappings, and their debug
         // information names files to open.
         if geteuid() == 0 { finding.author = Author(of: try? ProcessFolder(of: thread.process)) }
-        var key = Known.Key(
+        var key = ReportedFinding.Key(
             thread: thread, place: finding.stacks.access.first?.pc, depth: finding.stacks.access.count)
         // Without samples, count the stall as a repeat of the thread's previous finding.
         if finding.stall?.sampled.isEmpty != false, let last = lastKeys[thread] { key = last }
         lastKeys[thread] = key
         if known[key] == nil, known.count < Self.mostKnown {
-            known[key] = Known(finding: finding)
+            known[key] = ReportedFinding(finding: finding)
             return (true, [finding])
         }
         known[key]?.count(finding)
@@ -539,7 +546,7 @@ extension StallWatch {
         func milliseconds(since start: UInt64) -> UInt64 { milliseconds(from: start, to: zg_system_ticks()) }
     }
 
-    private struct Track {
+    private struct ThreadWatch {
         let process: Int, thread: UInt32, number: Int, nonce: UInt64
         let program: String?
         var name: String?
@@ -554,7 +561,7 @@ extension StallWatch {
         var recent: [StallEvent] = []
         var obstacle: String?
         var isSaid = false
-        private(set) var rest = StallRest()
+        private(set) var rest = SamplingBackoff()
 
         init(_ heartbeat: zg_heartbeat, of process: Int) {
             self.process = process
@@ -585,7 +592,7 @@ extension StallWatch {
     }
 
     /// A reported finding, and the number of its repeats since then.
-    private struct Known {
+    private struct ReportedFinding {
         struct Thread: Hashable {
             var process, number: Int
         }
@@ -597,28 +604,28 @@ extension StallWatch {
         }
 
         var finding: Finding
-        var said = 1, unsaid = 0
+        var said = 1, unreported = 0
         private var longest = 0, occurrences = 0
 
         init(finding: Finding) { self.finding = finding }
 
-        var isDue: Bool { unsaid >= said }
+        var isDue: Bool { unreported >= said }
 
         mutating func count(_ other: Finding) {
-            unsaid += 1
+            unreported += 1
             longest = max(longest, other.stall?.durationMs ?? 0)
             occurrences += other.stall?.occurrences ?? 1
         }
 
         mutating func again() -> Finding {
             var again = finding
-            again.count = unsaid
+            again.count = unreported
             again.time = Timestamp.now.description
             again.stall?.durationMs = longest
             again.stall?.occurrences = occurrences
             again.stall?.samples = 0
-            said += unsaid
-            (unsaid, longest, occurrences) = (0, 0, 0)
+            said += unreported
+            (unreported, longest, occurrences) = (0, 0, 0)
             return again
         }
     }

@@ -62,7 +62,7 @@ struct ExpectedZombie {
         let first = findings.first
         let what = first.map { ": \($0.message)" } ?? ""
         if !result.reachedCall {
-            fail("\(notReached(result.outcome))\(what)\(result.outputNote)", report: first?.report)
+            fail("\(notReachedText(result.outcome))\(what)\(result.outputNote)", report: first?.report)
         } else if let expected = findings.first(where: { matches($0) }) {
             return expected
         } else if let zombie = findings.first(where: { $0.isZombie }) {
@@ -102,7 +102,7 @@ struct ExpectedZombie {
         }
     }
 
-    private func notReached(_ outcome: ChildRun.Outcome) -> String {
+    private func notReachedText(_ outcome: ChildRun.Outcome) -> String {
         let call = "the child process did not get to this call of expectZombie"
         switch outcome {
         case .killed: return "\(call) within \(max(ChildRun.longestStart, timeLimit)) and was killed"

@@ -34,7 +34,7 @@ private let ownProcess = getpid()
 func testBundleStarted() {
     _ = ownProcess
     XCTestObservationCenter.shared.addTestObserver(TestObserver())
-    if !ExpectedZombie.isChild { GuardRuntime.current?.whenDying(reportEnd) }
+    if !ExpectedZombie.isChild { GuardRuntime.current?.onFatalFinding(reportEnd) }
 }
 
 /// Prints the complete report of a finding that is about to end the process, since no test can report it any more.

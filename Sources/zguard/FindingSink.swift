@@ -86,7 +86,7 @@ struct FindingSink {
         format = options.format ?? .json
         do {
             destination = try Self.open(path)
-        } catch let error as ForeignFile {
+        } catch let error as UntrustedFile {
             throw .usage("cannot write report '\(visible(path))': \(error)")
         } catch {
             throw .usage("cannot write report '\(visible(path))': \(error)")
@@ -198,14 +198,14 @@ struct FindingSink {
 
     private mutating func write(_ finding: Finding) throws {
         switch destination {
-        case .standardError: Output.error(onLineOfItsOwn(text(of: finding)))
+        case .standardError: Output.error(onNewLine(text(of: finding)))
         case .file(var writer):
             defer { destination = .file(writer) }
             try writer.append(text(of: finding))
         case .pipe(var pipe):
             defer { destination = .pipe(pipe) }
             try pipe.append(text(of: finding))
-        case .stream(let file, _): try file.write(onLineOfItsOwn(text(of: finding)))
+        case .stream(let file, _): try file.write(onNewLine(text(of: finding)))
         case .store(_, let writer): try writer.append(finding.jsonLine)
         }
     }
@@ -327,7 +327,7 @@ struct FindingSink {
     }
 
     // GitHub accepts an annotation only at the beginning of a line, and the program may have left an unfinished line.
-    private func onLineOfItsOwn(_ text: String) -> String { format == .github ? "\n" + text : text }
+    private func onNewLine(_ text: String) -> String { format == .github ? "\n" + text : text }
 
     private func describe(_ error: any Error) -> String {
         switch destination {

@@ -37,12 +37,12 @@ struct HistoryCommand {
     }
 
     func run() throws -> Int32 {
-        let source: HeapSource
+        let source: HeapReader
         let author: Author
         switch origin {
         case .process(let processID):
             let process = try GuardedProcess(processID: processID)
-            source = try HeapSource(process: process)
+            source = try HeapReader(process: process)
             author = process.author
         case .core(let path): (source, author) = try Self.source(core: path)
         }
@@ -64,10 +64,10 @@ struct HistoryCommand {
         return history.isKnown ? ExitStatus.success : ExitStatus.failure
     }
 
-    private static func source(core path: String) throws(Failure) -> (HeapSource, Author) {
+    private static func source(core path: String) throws(Failure) -> (HeapReader, Author) {
         do throws(CoreError) {
             let core = try CoreFile(opening: path)
-            return (try HeapSource(core: core), core.author)
+            return (try HeapReader(core: core), core.author)
         } catch {
             throw Failure(error.description, hint: error.hint)
         }

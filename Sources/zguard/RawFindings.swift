@@ -55,7 +55,7 @@ struct RawFindings {
         noticeCut()
         for index in others.indices {
             if let entry = try? others[index].reader.next() {
-                kept?.lacksSome = true
+                kept?.isIncomplete = true
                 return entry
             }
         }
@@ -92,7 +92,7 @@ struct RawFindings {
     private mutating func noticeCut() {
         guard let size = file.status?.st_size, size < lseek(file.number, 0, SEEK_CUR) else { return }
         wasCut = true
-        kept?.lacksSome = true
+        kept?.isIncomplete = true
         lseek(file.number, 0, SEEK_SET)
     }
 }

@@ -7,13 +7,13 @@ import ZombieGuard
 /// report.
 struct RecoveredFindings {
     private var intake: FindingIntake
-    private var remains: [RunRemains] = []
+    private var remains: [UnfinishedFindings] = []
 
     /// Reads the remaining files and prints how many findings were recovered. Call before the report is overwritten.
     init(beside sink: FindingSink, _ options: ReportOptions) {
         intake = FindingIntake(options)
         guard let path = sink.recoverablePath else { return }
-        for remains in RunRemains.beside(path) where remains.owner == geteuid() {
+        for remains in UnfinishedFindings.beside(path) where remains.owner == geteuid() {
             let name = visible(remains.path)
             if remains.isGrowing {
                 Output.warn(
@@ -30,7 +30,7 @@ struct RecoveredFindings {
         }
     }
 
-    private mutating func read(_ remains: RunRemains, _ path: String) {
+    private mutating func read(_ remains: UnfinishedFindings, _ path: String) {
         do {
             let isOfRun = remains.hasBegun
             if isOfRun, self.remains.isEmpty, var report = Self.reader(of: path) {

@@ -105,7 +105,7 @@ struct ReportCommand {
         if let address = try? FleetAddress(path), address.isDatabase { return try read(address, into: &contents) }
         let isReadable: Bool
         let isStore: Bool
-        let remains = RunRemains.beside(path)
+        let remains = UnfinishedFindings.beside(path)
         do throws(SystemError) {
             let file = try Descriptor(opening: path)
             isStore = file.isDirectory
@@ -197,7 +197,7 @@ struct ReportCommand {
 
     /// Reads raw findings that are missing in the report because zguard was killed.
     private func readRemains(
-        _ remains: [RunRemains], beside report: FindingReader?, _ path: String, into contents: inout Contents
+        _ remains: [UnfinishedFindings], beside report: FindingReader?, _ path: String, into contents: inout Contents
     ) {
         for one in remains {
             var missing = 0
@@ -220,7 +220,7 @@ struct ReportCommand {
 
     /// Reads a report and its remaining raw findings. Returns false if the file has contents but no findings.
     private func read(
-        _ reader: FindingReader, _ path: String, into contents: inout Contents, _ remains: [RunRemains]
+        _ reader: FindingReader, _ path: String, into contents: inout Contents, _ remains: [UnfinishedFindings]
     ) throws(SystemError) -> Bool {
         if remains.isEmpty { return try read(reader, path, into: &contents) }
         // The report may have any format and may end anywhere. The raw file also contains its findings, but without
@@ -259,7 +259,7 @@ struct ReportCommand {
         }
         if let problem = reader.problem { Output.warn("'\(visible(path))' was read only in part: \(problem)") }
         if skipped > 0 || reader.problem != nil { contents.isComplete = false }
-        return found > 0 || skipped == 0 || reader.hasBeginning
+        return found > 0 || skipped == 0 || reader.hasTruncatedFinding
     }
 }
 

@@ -6,7 +6,7 @@ import Glibc
 import ZombieGuard
 
 /// A file or link that another user may have created; the description says why zguard does not write to it.
-struct ForeignFile: Error, CustomStringConvertible {
+struct UntrustedFile: Error, CustomStringConvertible {
     var description: String
 }
 
@@ -64,10 +64,10 @@ struct ReportFileAccess {
         let file = try openWithoutLink(name, in: directory, flags)
         guard let status = file.status else { throw SystemError.last }
         if status.st_uid != 0, status.st_uid != geteuid() {
-            throw ForeignFile(description: "it belongs to another user")
+            throw UntrustedFile(description: "it belongs to another user")
         }
         if status.st_mode & S_IFMT == S_IFREG, status.st_nlink > 1 {
-            throw ForeignFile(description: "it has more than one hard link")
+            throw UntrustedFile(description: "it has more than one hard link")
         }
         return file
     }
@@ -79,7 +79,7 @@ struct ReportFileAccess {
             guard error.number == ELOOP else { throw error }
         }
         guard isOfTheSystem(directory) else {
-            throw ForeignFile(description: "it is a symbolic link: name the file that it leads to")
+            throw UntrustedFile(description: "it is a symbolic link: name the file that it leads to")
         }
         return try Descriptor(opening: name, in: directory, flags: flags)
     }
@@ -105,7 +105,7 @@ struct ReportFileAccess {
             guard fstatat(directory.number, part, &status, AT_SYMLINK_NOFOLLOW) == 0 else { throw SystemError.last }
             if status.st_mode & S_IFMT == S_IFLNK {
                 if status.st_uid != 0, status.st_uid != geteuid() {
-                    throw ForeignFile(
+                    throw UntrustedFile(
                         description: "'\(visible(part))' in its path is a symbolic link owned by another user")
                 }
                 links += 1

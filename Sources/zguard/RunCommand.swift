@@ -57,7 +57,7 @@ struct RunCommand {
         var reporting = try ReportOptions(arguments)
         reporting.symbols.program = SymbolSources.resolved(path)
         let most = zg_system_raise_descriptors(Self.wantedDescriptors)
-        if most < Self.leastDescriptors { throw runAlone(unnamed == nil ? path : name, library, limit: most) }
+        if most < Self.leastDescriptors { throw execWithoutZGuard(unnamed == nil ? path : name, library, limit: most) }
         var sink = try FindingSink(arguments, reporting)
 
         let directory = try Self.createDirectory()
@@ -89,9 +89,9 @@ struct RunCommand {
             SystemCallFilters.forbidsTracing
             ? nil
             : watching.flatMap {
-                try? StallWatch(page: $0.page, isCautious: !options.namesCollected) { processID }
+                try? StallWatch(page: $0.page, isDefault: !options.userSetCollect) { processID }
             }
-        let handled = watching.flatMap { try? HandledFaults(page: $0.page) }
+        let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
         let child = try start(unnamed == nil ? path : name, environment)
         sink.begin()
         raw.kept?.begin()
@@ -126,7 +126,7 @@ struct RunCommand {
             Output.warn("a process of the run truncated the file of raw findings: findings may be missing")
         }
         var coverage = watching?.coverage
-        coverage?.untoldProcesses = untold.count
+        coverage?.unknownProcesses = untold.count
         var document = intake.document(
             timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status, unwritten: lost,
             coverage: coverage, end: end, unknown: coverage == nil ? [Self.unknownText] : [])
@@ -200,7 +200,7 @@ struct RunCommand {
 
     // Whether a finding changes the exit status. A stall changes it only if the user asked for stalls: a slow service
     // has not failed because a profile collects stalls.
-    private func isCounted(_ finding: Finding) -> Bool { finding.kind != .stall || options.namesCollected }
+    private func isCounted(_ finding: Finding) -> Bool { finding.kind != .stall || options.userSetCollect }
 
     // If the coverage is below the required one, prints an error and returns the error's exit status.
     private func statusOfCoverage(_ coverage: Coverage?) -> Int32 {
@@ -208,7 +208,7 @@ struct RunCommand {
             return ExitStatus.success
         }
         var watched = coverage.map { "\($0.stacksText) were watched" } ?? Self.unknownText
-        if let more = coverage?.untoldProcesses, more > 0 {
+        if let more = coverage?.unknownProcesses, more > 0 {
             watched += ", and the coverage of some processes is unknown"
         }
         let required =
@@ -238,9 +238,9 @@ struct RunCommand {
         return text + (unwritten == 0 ? "" : ", and \(counted(unwritten, "finding")) that could not be written")
     }
 
-    private func count(_ path: String) throws(Failure) -> CountingFile {
+    private func count(_ path: String) throws(Failure) -> SharedCounterFile {
         do throws(SystemError) {
-            return try CountingFile(path, mode: RunDirectory.fileMode)
+            return try SharedCounterFile(path, mode: RunDirectory.fileMode)
         } catch {
             throw Failure("cannot create '\(visible(path))': \(error)", status: ExitStatus.cannotGuard)
         }
@@ -260,7 +260,7 @@ struct RunCommand {
     }
 
     // Replaces zguard by the guarded program, which prints its findings itself. Returns only on failure.
-    private func runAlone(_ path: String, _ library: String, limit: UInt64) -> Failure {
+    private func execWithoutZGuard(_ path: String, _ library: String, limit: UInt64) -> Failure {
         let number = String(limit)
         if arguments.values["--report"] != nil {
             return Failure(
@@ -271,7 +271,7 @@ struct RunCommand {
             "the limit on open files (ulimit -n \(number)) is too low for zguard: the program runs guarded without zguard, and prints its findings itself"
         )
         let environment = ChildEnvironment.guarding(
-            library: library, options: options.textOfAlone, filters: SystemCallFilters())
+            library: library, options: options.textWithoutReportPath, filters: SystemCallFilters())
         let words = self.words + [nil]
         zg_system_restore_descriptors()
         environment.withPointers { variables in
@@ -321,7 +321,7 @@ struct RunCommand {
         _ findings: [Finding], _ kept: RunFindings?, _ intake: inout FindingIntake, _ sink: inout FindingSink
     ) {
         for finding in findings {
-            kept?.lacksSome = true
+            kept?.isIncomplete = true
             add(finding, &intake, &sink)
         }
     }

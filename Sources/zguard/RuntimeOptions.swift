@@ -37,7 +37,7 @@ struct RuntimeOptions {
     }
 
     /// Whether the user set the option collect, rather than a profile.
-    var namesCollected: Bool {
+    var userSetCollect: Bool {
         "\(inherited):\(given)".split(separator: ":").contains { $0.hasPrefix("collect=") }
     }
 
@@ -53,7 +53,7 @@ struct RuntimeOptions {
     }
 
     /// The variable's value for a program that prints its findings itself.
-    var textOfAlone: String { [inherited, given].filter { !$0.isEmpty }.joined(separator: ":") }
+    var textWithoutReportPath: String { [inherited, given].filter { !$0.isEmpty }.joined(separator: ":") }
 
     /// Throws for an invalid value. Calls `unknown` for each unknown key, with the most similar known key.
     private static func check(_ text: String, unknown: (String, String?) throws(Failure) -> Void) throws(Failure) {

@@ -65,11 +65,11 @@ enum StatisticsText {
     private static func coverage(_ statistics: Statistics) -> String {
         var text = ""
         let contexts = statistics["contexts"]
-        let fenced = statistics["contexts_fenced"]
+        let isolated = statistics["contexts_fenced"]
         if contexts > 0 {
-            text += "contexts: \(fenced) of \(contexts) had "
+            text += "contexts: \(isolated) of \(contexts) had "
             text += statistics["tagged_blocks"] > 0 ? "a tagged or isolated block" : "an isolated block"
-            text += " (\(percent(UInt64(clamping: UInt128(fenced) * 1000 / UInt128(contexts)))))\n"
+            text += " (\(percent(UInt64(clamping: UInt128(isolated) * 1000 / UInt128(contexts)))))\n"
         }
         text += "watched: \(statistics.coverage.text)\n"
         let budget = statistics["overhead_budget_permille"]

@@ -65,7 +65,7 @@ static void *waiter(void *unused) {
     struct epoll_event event;
     int files = epoll_create1(0);
     for (ids[WAITER] = gettid(); !is_over;)
-        if (epoll_wait(files, &event, 1, 2) < 0 && zg_thread_mend_call((int64_t[64]){[10] = -EINTR}, 512)) early++;
+        if (epoll_wait(files, &event, 1, 2) < 0 && zg_thread_restart_call((int64_t[64]){[10] = -EINTR}, 512)) early++;
     close(files);
     return unused;
 }

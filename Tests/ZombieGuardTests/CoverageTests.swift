@@ -13,7 +13,7 @@ import Testing
 
     private func coverage(_ counters: [String: UInt64], _ times: [String: UInt64] = [:], start: UInt64 = 0) -> Coverage
     {
-        let reasons = Coverage.Shortfall.table.map { times[$0.name] ?? 0 }
+        let reasons = Coverage.Reason.table.map { times[$0.name] ?? 0 }
         return Coverage(counter: { counters[$0] ?? 0 }, firstTimes: reasons, start: start)
     }
 
@@ -61,7 +61,7 @@ import Testing
     @Test func unknownProcessesAreSaidAndReachNothing() {
         var all = coverage(["allocations": 7, "fenced_blocks": 7, "contexts": 3, "contexts_fenced": 3])
         #expect(all.reaches(percent: 100))
-        all.untoldProcesses = 2
+        all.unknownProcesses = 2
         #expect(all.text.hasSuffix(", were isolated, 2 more processes reported no coverage"))
         #expect(!all.reaches(percent: 0.1) && all.reaches(percent: 0))
     }
@@ -71,14 +71,14 @@ import Testing
     @Test func theFirstEventIsToldUnlessThereIsACause() {
         let events = ["fence_bytes": 9 * second, "mappings": 5 * second, "fence_per_context": 2 * second]
         let told = coverage(some, events, start: 4_200_000_000)
-        #expect(told.shortfall?.name == "mappings")
+        #expect(told.reason?.name == "mappings")
         #expect(told.text.hasSuffix(" (the mappings for protected pages were used up at 0.8 s)"))
-        #expect(coverage(some, events.merging(["off": 9 * second]) { $1 }).shortfall?.name == "off")
-        #expect(coverage(some, ["fence_per_context": second]).shortfall?.sentence.contains(" at ") == false)
+        #expect(coverage(some, events.merging(["off": 9 * second]) { $1 }).reason?.name == "off")
+        #expect(coverage(some, ["fence_per_context": second]).reason?.sentence.contains(" at ") == false)
         // Full coverage needs no reason.
-        #expect(coverage(["allocations": 5, "fenced_blocks": 5], events).shortfall == nil)
+        #expect(coverage(["allocations": 5, "fenced_blocks": 5], events).reason == nil)
         // The clock was set back.
-        #expect(coverage(some, events, start: 100 * second).shortfall?.seconds == 0)
+        #expect(coverage(some, events, start: 100 * second).reason?.seconds == 0)
     }
 
     static let times: [(nanoseconds: UInt64, text: String)] = [
@@ -94,7 +94,7 @@ import Testing
         let none = coverage([:], ["other_allocator": second])
         #expect(none.text == "no block was watched (another allocator serves the program)")
         #expect(none.stacksPermille == 0 && !none.reaches(percent: 1))
-        #expect(coverage(some, ["other_allocator": second]).shortfall == nil)
+        #expect(coverage(some, ["other_allocator": second]).reason == nil)
     }
 
     @Test func sampledBlocksSayNothingOfOtherStacks() {
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test func reasonsHaveNamesAndTexts() {
-        let table = Coverage.Shortfall.table
+        let table = Coverage.Reason.table
         #expect(table.count == Int(zg_coverage_reason_count.rawValue))
         #expect(Set(table.map(\.name)).count == table.count)
         #expect(table.allSatisfy { !$0.text.isEmpty && !$0.text.hasSuffix(".") })
@@ -127,8 +127,8 @@ import Testing
 
     @Test func documentHasTheReasons() throws {
         let rows = try ProjectFiles().table("`reason`", of: "docs/COVERAGE.md")
-        #expect(rows.map { $0[0] } == Coverage.Shortfall.table.map { "`\($0.name)`" })
-        #expect(rows.map { $0.last == "yes" } == Coverage.Shortfall.table.map { $0.kind == .event })
+        #expect(rows.map { $0[0] } == Coverage.Reason.table.map { "`\($0.name)`" })
+        #expect(rows.map { $0.last == "yes" } == Coverage.Reason.table.map { $0.kind == .event })
         let keys = try ProjectFiles().table("key of `coverage`", of: "docs/COVERAGE.md").flatMap {
             $0[0].split(separator: ", ")
         }

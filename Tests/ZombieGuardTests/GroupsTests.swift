@@ -135,9 +135,9 @@ import Testing
     }
 
     @Test func moreThanIsRememberedIsStillGrouped() {
-        var known = KnownFindings()
-        for number in 0...KnownFindings.most { known[.init(finding("f\(number)"))] = .further }
+        var known = FindingCache()
+        for number in 0...FindingCache.most { known[.init(finding("f\(number)"))] = .further }
         #expect(known[.init(finding("f0"))] == .further)
-        #expect(known[.init(finding("f\(KnownFindings.most)"))] == nil)
+        #expect(known[.init(finding("f\(FindingCache.most)"))] == nil)
     }
 }

@@ -133,7 +133,7 @@ struct HistoryTests {
     @Test func stateAndTimeAreSaid() {
         var history = block("reusable")
         history.isChanging = true
-        history.isFenced = true
+        history.isIsolated = true
         history.family = "operator new"
         history.freeTime = 1_763_700_000_250_000_000
         let text = HistoryRenderer().render(history, now: 1_763_700_003_000_000_000)
@@ -170,7 +170,7 @@ struct HistoryTests {
         let mapping = Mapping(
             start: 0, end: 1 << 40, permissions: "rwxp", fileOffset: 0, inode: 1, path: "/nonexistent")
         var reader = HistoryReader(
-            HeapSource(
+            HeapReader(
                 statistics: Statistics(page: page, processID: 1), memory: noise, mappings: [mapping],
                 isRunning: seed % 2 == 0))
         for _ in 0..<20 {

@@ -86,9 +86,9 @@ import Testing
             #expect(parsed.settings[name] != option.initial && parsed.settings[alias] == nil, "\(alias)")
             #expect(OptionTable.withoutUnknown("zzz=1:\(alias)=\(other)") == "\(alias)=\(other)")
             let inherited = try RuntimeOptions(inherited: "\(alias)=\(other)", profile: nil, given: [])
-            #expect(inherited.textOfAlone == "\(alias)=\(other)")
+            #expect(inherited.textWithoutReportPath == "\(alias)=\(other)")
             let given = try RuntimeOptions(inherited: nil, profile: nil, given: ["\(alias)=\(other)"])
-            #expect(given.textOfAlone == "\(alias)=\(other)")
+            #expect(given.textWithoutReportPath == "\(alias)=\(other)")
         }
         // Lists have the new names only.
         for option in OptionTable.options { #expect(!option.name.hasPrefix("fence")) }

@@ -18,14 +18,14 @@ enum { ZG_THREAD_REGISTERS = 33 };
 
 // Attaches to a thread and tells it to stop. Returns before the thread has stopped.
 int zg_thread_seize(int tid);
-// 1: the thread has stopped; pass `*signal` (0: none) to zg_thread_let_go. 0: not stopped yet.
+// 1: the thread has stopped; pass `*signal` (0: none) to zg_thread_detach. 0: not stopped yet.
 int zg_thread_has_stopped(int tid, int *signal);
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
 // Detaches from a stopped thread, which continues with this signal. A system call that the stop interrupted is
 // restarted if the registers show it (x86-64).
-int zg_thread_let_go(int tid, int signal);
+int zg_thread_detach(int tid, int signal);
 // Reaps a thread that ended while it was traced, so that its parent is notified. 1: done; 0: it has not ended yet.
-int zg_thread_bury(int tid);
+int zg_thread_reap(int tid);
 
 // Stops another thread of this process, unwinds its stack with `unwind`, and lets the thread continue. `unwind` must
 // take no lock, which the stopped thread may hold, and must not allocate (zg_api.h). Waits at most `microseconds` for
@@ -39,8 +39,8 @@ const char *zg_call_name(long number);
 // The effect of a ptrace stop on a system call. Check it before a thread is stopped: a program that uses no signals
 // does not expect these calls to return EINTR or a partial result.
 enum zg_call_stop {
-    zg_call_ends,    // may return EINTR or a partial result
-    zg_call_goes_on, // the kernel continues or restarts it
+    zg_call_ends,     // may return EINTR or a partial result
+    zg_call_restarts, // the kernel continues or restarts it
     // continues for most files; ends for devices, FUSE, and sockets that have a timeout or must fill the buffer
     zg_call_reads,
     zg_call_writes,   // continues for regular files only; for others, the call returns the bytes written so far
@@ -54,7 +54,7 @@ bool zg_socket_waits_for_ever(int socket, bool to_send);
 // Duplicates a descriptor of another process (pidfd_getfd, Linux 5.6). Returns the copy, or -errno.
 int zg_socket_of_process(int pid, int descriptor);
 // Whether the call waits for new clients (accept) rather than for an answer.
-bool zg_call_waits_for_strangers(long number);
+bool zg_call_accepts_clients(long number);
 bool zg_call_is_futex(long number);
 // Whether this is restart_syscall(2), with which the kernel resumes a stopped wait that has a timeout.
 bool zg_call_is_restart(long number);
@@ -63,11 +63,11 @@ bool zg_call_is_restart(long number);
 bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[ZG_THREAD_REGISTERS]);
 // If a stop interrupted a system call, changes the kernel's registers (user_regs_struct) so that the call is restarted
 // unless a handler runs. False: nothing to change.
-bool zg_thread_mend_call(void *bytes, size_t count);
+bool zg_thread_restart_call(void *bytes, size_t count);
 
 // Distance in bytes from the stack pointer to the frame pointer of a function, decoded from its first instructions; -1
 // if it has no frame pointer, or the code is not understood.
-int64_t zg_unwind_frame_bytes(const unsigned char *code, size_t count);
+int64_t zg_unwind_prologue_frame_offset(const unsigned char *code, size_t count);
 
 // The address space to unwind: its memory and its images.
 struct zg_unwind_source {

@@ -260,7 +260,7 @@ struct zg_stats_page {
     // Path of an image that defines another malloc than the runtime and libc, truncated; empty if there is none.
     char allocator[256];
     // Why blocks were not isolated.
-    struct zg_coverage_reason_note shortfalls[zg_coverage_reason_count];
+    struct zg_coverage_reason_note coverage_reasons[zg_coverage_reason_count];
     // Values that the summed counters had when they were last added to the run's page.
     uint64_t told[zg_coverage_sum_count];
 };

@@ -33,7 +33,7 @@ static void set_first_time(uint64_t *first_ns, uint64_t now) {
 }
 
 void zg_coverage_declined(enum zg_coverage_reason why) {
-    struct zg_coverage_reason_note *own = &zg_stats->shortfalls[why];
+    struct zg_coverage_reason_note *own = &zg_stats->coverage_reasons[why];
     if (ZG_LIKELY(__atomic_fetch_add(&own->blocks, 1, __ATOMIC_RELAXED))) return;
     uint64_t now = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
     if (!now) now = zg_stats->started_ns | 1; // a seccomp filter refuses clock_gettime
@@ -68,7 +68,7 @@ bool zg_coverage_open(int descriptor) {
         return false;
     }
     for (int why = 0; why < zg_coverage_reason_count; why++) {
-        uint64_t first = zg_load(&zg_stats->shortfalls[why].first_ns);
+        uint64_t first = zg_load(&zg_stats->coverage_reasons[why].first_ns);
         if (first) set_first_time(&page->first_ns[why], first);
     }
     __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);

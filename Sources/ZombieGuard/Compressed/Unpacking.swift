@@ -3,7 +3,7 @@
 import Glibc
 
 /// Compression format of a file, named after the program.
-package enum Packing: CaseIterable {
+package enum CompressionFormat: CaseIterable {
     case zstd
     case lz4
     case xz
@@ -40,7 +40,7 @@ package enum Packing: CaseIterable {
         case .zstd: ZstandardStream()
         case .lz4: LZ4Stream()
         case .xz: XZStream()
-        case .gzip: InflatingStream()
+        case .gzip: GzipStream()
         }
     }
 

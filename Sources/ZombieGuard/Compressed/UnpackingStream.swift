@@ -35,7 +35,7 @@ final class ZstandardStream: UnpackingStream {
     private let isError: IsError
 
     init?() {
-        guard let library = LoadedLibrary(Packing.zstd.library),
+        guard let library = LoadedLibrary(CompressionFormat.zstd.library),
             let make = library.function("ZSTD_createDStream", Make.self),
             let free = library.function("ZSTD_freeDStream", Free.self),
             let step = library.function("ZSTD_decompressStream", Step.self),
@@ -75,7 +75,7 @@ final class LZ4Stream: UnpackingStream {
 
     init?() {
         var state: OpaquePointer?
-        guard let library = LoadedLibrary(Packing.lz4.library),
+        guard let library = LoadedLibrary(CompressionFormat.lz4.library),
             let make = library.function("LZ4F_createDecompressionContext", Make.self),
             let free = library.function("LZ4F_freeDecompressionContext", Free.self),
             let step = library.function("LZ4F_decompress", Step.self),
@@ -119,7 +119,7 @@ final class XZStream: UnpackingStream {
 
     init?() {
         stream.initialize(to: Stream())
-        guard let library = LoadedLibrary(Packing.xz.library),
+        guard let library = LoadedLibrary(CompressionFormat.xz.library),
             let start = library.function("lzma_stream_decoder", Start.self),
             let step = library.function("lzma_code", Step.self), let end = library.function("lzma_end", End.self),
             start(stream, Self.mostMemory, Self.concatenated) == 0
@@ -147,8 +147,8 @@ final class XZStream: UnpackingStream {
 }
 
 /// Decompresses gzip files of a single member with zlib.
-final class InflatingStream: UnpackingStream {
-    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib stores the address of the stream
+final class GzipStream: UnpackingStream {
+    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib keeps its address
     private let zlib: Zlib
 
     init?() {

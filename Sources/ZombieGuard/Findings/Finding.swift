@@ -21,7 +21,7 @@ public struct Finding: Hashable, Sendable {
     /// Stack traces of the access, the free and the allocation.
     public var stacks: Stacks
     /// The object's last retains and releases, newest first; empty if none were recorded.
-    public var history: [CountChange] = []
+    public var history: [RefCountChange] = []
     /// The crash (`collect=crashes`); nil if the program did not crash or crashes are not collected.
     public var crash: Crash?
     /// The stall of a thread that runs an event loop (`collect=stalls`); nil for any other kind.
@@ -96,16 +96,16 @@ extension Finding: Codable {
         block = try values.decodeIfPresent(Block.self, forKey: .block)
         thread = try values.decodeIfPresent(Thread.self, forKey: .thread)
         stacks = try values.decodeIfPresent(Stacks.self, forKey: .stacks) ?? Stacks()
-        history = try values.decodeIfPresent([CountChange].self, forKey: .history) ?? []
+        history = try values.decodeIfPresent([RefCountChange].self, forKey: .history) ?? []
         // Findings without `code` name the signal in `detail` only and have no crash.
         if values.contains(.code) { crash = try Crash(from: decoder) }
         if values.contains(.durationMs) { stall = try Stall(from: decoder) }
         count = max(1, try values.decodeIfPresent(Int.self, forKey: .count) ?? 1)
         processID = try values.decodeIfPresent(Int.self, forKey: .processID)
         program = try values.decodeIfPresent(String.self, forKey: .program)
-        time = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .time))
-        firstSeen = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .firstSeen))
-        lastSeen = Self.toldTime(try values.decodeIfPresent(String.self, forKey: .lastSeen))
+        time = Self.validTime(try values.decodeIfPresent(String.self, forKey: .time))
+        firstSeen = Self.validTime(try values.decodeIfPresent(String.self, forKey: .firstSeen))
+        lastSeen = Self.validTime(try values.decodeIfPresent(String.self, forKey: .lastSeen))
         let written = try values.decodeIfPresent(String.self, forKey: .signature)
         signature = written == "" ? nil : written
         detail = (try values.decodeIfPresent([String: DetailText].self, forKey: .detail) ?? [:]).compactMapValues(
@@ -168,5 +168,5 @@ private struct DetailText: Decodable {
 extension Finding {
     /// Drops a time in 1970. If a seccomp filter forbids reading the clock, or the machine's clock is not set, the
     /// runtime writes the first second of 1970.
-    static func toldTime(_ text: String?) -> String? { text?.hasPrefix("1970-") ?? false ? nil : text }
+    static func validTime(_ text: String?) -> String? { text?.hasPrefix("1970-") ?? false ? nil : text }
 }

@@ -30,7 +30,7 @@ public struct FindingReader {
     private let decoder = JSONDecoder()
     private let author: Author
     /// Whether a line holds only the beginning of a finding, because its process was killed while writing.
-    package private(set) var hasBeginning = false
+    package private(set) var hasTruncatedFinding = false
     /// The header line of a file of raw findings that a run keeps beside its report; nil for any other file.
     package private(set) var unfinished: UnfinishedLine?
     /// Number of bytes in all complete lines read so far.
@@ -116,7 +116,7 @@ public struct FindingReader {
                 let finding = try? decoder.decode(
                     Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
             else {
-                hasBeginning = hasBeginning || line.isCutOff && bytes.starts(with: Self.start)
+                hasTruncatedFinding = hasTruncatedFinding || line.isCutOff && bytes.starts(with: Self.start)
                 return skipped(reason)
             }
             pending = .finding(authored(finding), line: line.number)

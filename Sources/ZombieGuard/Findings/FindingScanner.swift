@@ -4,7 +4,7 @@
 /// A single-pass scanner over one line.
 struct FindingScanner {
     /// Thrown for input that the decoder must handle: an unknown key, a fractional number, another kind of line.
-    private struct Unusual: Error {}
+    private struct NeedsDecoder: Error {}
 
     private let bytes: UnsafeBufferPointer<UInt8>
     private var position = 0
@@ -23,14 +23,14 @@ struct FindingScanner {
 
     // MARK: Findings
 
-    private mutating func finding() throws(Unusual) -> Finding {
+    private mutating func finding() throws(NeedsDecoder) -> Finding {
         var finding = Finding(kind: Finding.Kind(rawValue: ""))
         var hasSchema = false
         var hasKind = false
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "schema":
-                if try scanner.text() != Finding.schema { throw Unusual() }
+                if try scanner.text() != Finding.schema { throw NeedsDecoder() }
                 hasSchema = true
             case "kind":
                 finding.kind = Finding.Kind(rawValue: try scanner.text())
@@ -41,35 +41,35 @@ struct FindingScanner {
             case "block": finding.block = try scanner.isNull() ? nil : scanner.block()
             case "thread": finding.thread = try scanner.isNull() ? nil : scanner.thread()
             case "stacks": if !scanner.isNull() { finding.stacks = try scanner.stacks() }
-            case "history": try scanner.list { (_) throws(Unusual) in throw Unusual() }
+            case "history": try scanner.list { (_) throws(NeedsDecoder) in throw NeedsDecoder() }
             case "count": finding.count = max(1, try scanner.integer())
             case "pid": finding.processID = try scanner.integer()
             case "program": finding.program = try scanner.optionalText()
-            case "time": finding.time = Finding.toldTime(try scanner.optionalText())
-            case "first_seen": finding.firstSeen = Finding.toldTime(try scanner.optionalText())
-            case "last_seen": finding.lastSeen = Finding.toldTime(try scanner.optionalText())
-            case "signature": finding.signature = try scanner.filledText()
+            case "time": finding.time = Finding.validTime(try scanner.optionalText())
+            case "first_seen": finding.firstSeen = Finding.validTime(try scanner.optionalText())
+            case "last_seen": finding.lastSeen = Finding.validTime(try scanner.optionalText())
+            case "signature": finding.signature = try scanner.nonEmptyText()
             case "detail":
-                try scanner.object { (scanner, key) throws(Unusual) in finding.detail[key] = try scanner.text() }
+                try scanner.object { (scanner, key) throws(NeedsDecoder) in finding.detail[key] = try scanner.text() }
             case "author": finding.author = Author(text: try scanner.optionalText())
             case "origin": finding.origin = try scanner.isNull() ? nil : scanner.origin()
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
-        if !hasSchema || !hasKind { throw Unusual() }
+        if !hasSchema || !hasKind { throw NeedsDecoder() }
         return finding
     }
 
-    private mutating func block() throws(Unusual) -> Finding.Block {
+    private mutating func block() throws(NeedsDecoder) -> Finding.Block {
         var block = Finding.Block(start: Address(0), size: 0)
         var (hasStart, hasSize) = (false, false)
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "start":
                 block.start = try scanner.address()
                 hasStart = true
             case "size":
-                guard let size = UInt64(exactly: try scanner.integer()) else { throw Unusual() }
+                guard let size = UInt64(exactly: try scanner.integer()) else { throw NeedsDecoder() }
                 block.size = size
                 hasSize = true
             case "offset": block.offset = try scanner.isNull() ? nil : Int64(scanner.integer())
@@ -83,102 +83,102 @@ struct FindingScanner {
             case "member_frame": block.memberFrame = try scanner.isNull() ? nil : scanner.frame()
             case "next":
                 var next: [Finding.NextUse] = []
-                try scanner.list { (scanner) throws(Unusual) in next.append(try scanner.nextUse()) }
+                try scanner.list { (scanner) throws(NeedsDecoder) in next.append(try scanner.nextUse()) }
                 block.next = next
             case "bases":
                 var bases: [String] = []
-                try scanner.list { (scanner) throws(Unusual) in bases.append(try scanner.text()) }
+                try scanner.list { (scanner) throws(NeedsDecoder) in bases.append(try scanner.text()) }
                 block.bases = bases
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
-        if !hasStart || !hasSize { throw Unusual() }
+        if !hasStart || !hasSize { throw NeedsDecoder() }
         return block
     }
 
-    private mutating func nextUse() throws(Unusual) -> Finding.NextUse {
+    private mutating func nextUse() throws(NeedsDecoder) -> Finding.NextUse {
         var access: String?
         var use = Finding.NextUse(access: .unknown)
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "access": access = try scanner.text()
             case "member": use.member = try scanner.optionalText()
             case "member_frame": use.memberFrame = try scanner.isNull() ? nil : scanner.frame()
             case "member_symbol": use.memberSymbol = try scanner.optionalText()
             case "confidence": use.confidence = try scanner.optionalText().map { .init(rawValue: $0) }
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
-        guard let access else { throw Unusual() }
+        guard let access else { throw NeedsDecoder() }
         use.access = Finding.Access(rawValue: access)
         return use
     }
 
-    private mutating func thread() throws(Unusual) -> Finding.Thread {
+    private mutating func thread() throws(NeedsDecoder) -> Finding.Thread {
         var id: Int?
         var name: String?
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "id": id = try scanner.integer()
             case "name": name = try scanner.optionalText()
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
-        guard let id else { throw Unusual() }
+        guard let id else { throw NeedsDecoder() }
         return Finding.Thread(id: id, name: name)
     }
 
-    private mutating func stacks() throws(Unusual) -> Finding.Stacks {
+    private mutating func stacks() throws(NeedsDecoder) -> Finding.Stacks {
         var stacks = Finding.Stacks()
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             var frames: [Finding.Frame] = []
-            try scanner.list { (scanner) throws(Unusual) in frames.append(try scanner.frame()) }
+            try scanner.list { (scanner) throws(NeedsDecoder) in frames.append(try scanner.frame()) }
             switch key {
             case "access": stacks.access = frames
             case "free": stacks.free = frames
             case "alloc": stacks.alloc = frames
             case "previous": stacks.previous = frames
             case "thrown": stacks.thrown = frames
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
         return stacks
     }
 
-    private mutating func frame() throws(Unusual) -> Finding.Frame {
+    private mutating func frame() throws(NeedsDecoder) -> Finding.Frame {
         var frame = Finding.Frame(pc: Address(0))
         var hasAddress = false
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "pc":
                 frame.pc = try scanner.address()
                 hasAddress = true
-            case "module": frame.module = try scanner.filledText()
-            case "build_id": frame.buildID = try scanner.filledText()
+            case "module": frame.module = try scanner.nonEmptyText()
+            case "build_id": frame.buildID = try scanner.nonEmptyText()
             case "offset": frame.offset = try scanner.isNull() ? nil : scanner.address()
-            case "function": frame.function = try scanner.filledText()
-            case "file": frame.file = try scanner.filledText()
+            case "function": frame.function = try scanner.nonEmptyText()
+            case "file": frame.file = try scanner.nonEmptyText()
             case "line": frame.line = try scanner.isNull() ? nil : scanner.integer()
             case "column": frame.column = try scanner.isNull() ? nil : scanner.integer()
             case "inlined":
                 frame.inlined = scanner.skip("true")
-                if !frame.inlined, !scanner.skip("false") { throw Unusual() }
-            default: throw Unusual()
+                if !frame.inlined, !scanner.skip("false") { throw NeedsDecoder() }
+            default: throw NeedsDecoder()
             }
         }
-        if !hasAddress { throw Unusual() }
+        if !hasAddress { throw NeedsDecoder() }
         return frame
     }
 
-    private mutating func origin() throws(Unusual) -> Finding.Origin {
+    private mutating func origin() throws(NeedsDecoder) -> Finding.Origin {
         var origin = Finding.Origin()
-        try object { (scanner, key) throws(Unusual) in
+        try object { (scanner, key) throws(NeedsDecoder) in
             switch key {
             case "id": origin.id = try scanner.optionalText()
             case "host": origin.host = try scanner.optionalText()
             case "version": origin.version = try scanner.optionalText()
             case "tenant": origin.tenant = try scanner.optionalText()
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
         return origin
@@ -188,10 +188,10 @@ struct FindingScanner {
 
     private static let fewKeys = 32
 
-    /// Parses an object and calls `value` at each value. A repeated key throws `Unusual`.
+    /// Parses an object and calls `value` at each value. A repeated key throws `NeedsDecoder`.
     private mutating func object(
-        _ value: (inout FindingScanner, String) throws(Unusual) -> Void
-    ) throws(Unusual) {
+        _ value: (inout FindingScanner, String) throws(NeedsDecoder) -> Void
+    ) throws(NeedsDecoder) {
         try expect("{")
         if take("}") { return }
         var keys: [String] = []
@@ -199,12 +199,12 @@ struct FindingScanner {
         while true {
             skipBlanks()
             let key = try text()
-            if keys.contains(key) { throw Unusual() }
+            if keys.contains(key) { throw NeedsDecoder() }
             // Comparing is faster than hashing for few keys; only `detail` may have many.
             if keys.count < Self.fewKeys {
                 keys.append(key)
             } else if !more.insert(key).inserted {
-                throw Unusual()
+                throw NeedsDecoder()
             }
             try expect(":")
             skipBlanks()
@@ -214,7 +214,7 @@ struct FindingScanner {
         }
     }
 
-    private mutating func list(_ value: (inout FindingScanner) throws(Unusual) -> Void) throws(Unusual) {
+    private mutating func list(_ value: (inout FindingScanner) throws(NeedsDecoder) -> Void) throws(NeedsDecoder) {
         try expect("[")
         if take("]") { return }
         while true {
@@ -225,16 +225,16 @@ struct FindingScanner {
         }
     }
 
-    private mutating func optionalText() throws(Unusual) -> String? { try isNull() ? nil : text() }
+    private mutating func optionalText() throws(NeedsDecoder) -> String? { try isNull() ? nil : text() }
 
     /// Returns nil for an empty string.
-    private mutating func filledText() throws(Unusual) -> String? {
+    private mutating func nonEmptyText() throws(NeedsDecoder) -> String? {
         let text = try optionalText()
         return text == "" ? nil : text
     }
 
-    private mutating func text() throws(Unusual) -> String {
-        guard byte == UInt8(ascii: "\"") else { throw Unusual() }
+    private mutating func text() throws(NeedsDecoder) -> String {
+        guard byte == UInt8(ascii: "\"") else { throw NeedsDecoder() }
         position += 1
         let start = position
         while let next = byte, next != UInt8(ascii: "\""), next != UInt8(ascii: "\\"), next >= 0x20 { position += 1 }
@@ -245,7 +245,7 @@ struct FindingScanner {
         return try textWithEscapes(from: start)
     }
 
-    private mutating func textWithEscapes(from start: Int) throws(Unusual) -> String {
+    private mutating func textWithEscapes(from start: Int) throws(NeedsDecoder) -> String {
         var result = Array(bytes[start..<position])
         while let next = byte, next >= 0x20 {
             position += 1
@@ -264,49 +264,49 @@ struct FindingScanner {
                 var value: UInt32 = 0
                 for _ in 0..<4 { value = value << 4 | UInt32(try digit()) }
                 // A lone surrogate is not a scalar.
-                guard let scalar = Unicode.Scalar(value) else { throw Unusual() }
+                guard let scalar = Unicode.Scalar(value) else { throw NeedsDecoder() }
                 result += String(scalar).utf8
-            default: throw Unusual()
+            default: throw NeedsDecoder()
             }
         }
-        throw Unusual()
+        throw NeedsDecoder()
     }
 
-    private mutating func address() throws(Unusual) -> Address {
-        guard skip("\"0x") else { throw Unusual() }
+    private mutating func address() throws(NeedsDecoder) -> Address {
+        guard skip("\"0x") else { throw NeedsDecoder() }
         let start = position
         var value: UInt64 = 0
         while byte != UInt8(ascii: "\"") { value = value << 4 | UInt64(try digit()) }
-        guard (1...16).contains(position - start) else { throw Unusual() }
+        guard (1...16).contains(position - start) else { throw NeedsDecoder() }
         position += 1
         return Address(value)
     }
 
-    private mutating func digit() throws(Unusual) -> UInt8 {
-        guard let digit = byte else { throw Unusual() }
+    private mutating func digit() throws(NeedsDecoder) -> UInt8 {
+        guard let digit = byte else { throw NeedsDecoder() }
         position += 1
         switch digit {
         case 0x30...0x39: return digit - 0x30
         case 0x61...0x66: return digit - 0x57
         case 0x41...0x46: return digit - 0x37
-        default: throw Unusual()
+        default: throw NeedsDecoder()
         }
     }
 
     /// Parses an integer of at most 18 digits, which always fits in 64 bits.
-    private mutating func integer() throws(Unusual) -> Int {
+    private mutating func integer() throws(NeedsDecoder) -> Int {
         let isNegative = skip("-")
         let start = position
         var value = 0
         while let next = byte, (0x30...0x39).contains(next) {
             position += 1
-            if position - start > 18 { throw Unusual() }
+            if position - start > 18 { throw NeedsDecoder() }
             value = value * 10 + Int(next - 0x30)
         }
         let count = position - start
-        if count == 0 || count > 1 && bytes[start] == 0x30 { throw Unusual() }
+        if count == 0 || count > 1 && bytes[start] == 0x30 { throw NeedsDecoder() }
         if let next = byte, [UInt8(ascii: "."), UInt8(ascii: "e"), UInt8(ascii: "E")].contains(next) {
-            throw Unusual()
+            throw NeedsDecoder()
         }
         return isNegative ? -value : value
     }
@@ -327,8 +327,8 @@ struct FindingScanner {
         return true
     }
 
-    private mutating func expect(_ sign: Unicode.Scalar) throws(Unusual) {
-        if !take(sign) { throw Unusual() }
+    private mutating func expect(_ sign: Unicode.Scalar) throws(NeedsDecoder) {
+        if !take(sign) { throw NeedsDecoder() }
     }
 
     private mutating func skip(_ word: StaticString) -> Bool {

@@ -20,7 +20,8 @@ extension Finding.Frame {
 
     /// Whether the frame belongs to a runtime library rather than to the program.
     public var isLibraryCode: Bool {
-        if let function, Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction || isOfGo
+        if let function,
+            Self.functions.contains(where: { function.hasPrefix($0) }) || isSwiftLibraryFunction || isGoRuntimeFunction
         {
             return true
         }
@@ -30,7 +31,7 @@ extension Finding.Frame {
     }
 
     // The Go runtime, such as "runtime.gopanic", is linked into every Go program.
-    private var isOfGo: Bool {
+    private var isGoRuntimeFunction: Bool {
         guard let function, function.hasPrefix("runtime.") else { return false }
         return file.map { $0.hasSuffix(".go") || $0.hasSuffix(".s") } ?? true
     }
@@ -53,10 +54,10 @@ extension Finding.Frame {
     /// thunk.
     var isThunk: Bool {
         guard let function else { return false }
-        return holdsItsTarget || Self.thunks.contains { function.hasPrefix($0) }
+        return mayContainInlinedTarget || Self.thunks.contains { function.hasPrefix($0) }
     }
 
-    var holdsItsTarget: Bool {
+    var mayContainInlinedTarget: Bool {
         guard let function else { return false }
         return function.hasPrefix("partial apply for ") || function.hasPrefix("protocol witness for ")
     }

@@ -15,7 +15,7 @@ extension Finding {
     public func computeSignature() -> String {
         var hash = StableHash()
         hash.add(kind.rawValue)
-        for stack in [signedStacks.access, signedStacks.free, signedStacks.alloc] {
+        for stack in [signatureStacks.access, signatureStacks.free, signatureStacks.alloc] {
             hash.add("stack")
             for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
@@ -28,7 +28,7 @@ extension Finding {
 
     /// The stacks that identify the bug. If the error was noticed late, they exclude the access stack: that stack is
     /// the detector's, not the writer's.
-    package var signedStacks: Stacks {
+    package var signatureStacks: Stacks {
         isNoticedLate ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
     }
 
@@ -55,7 +55,7 @@ package struct StackNames {
 
     /// Takes the names of frames until `limit` of them are significant.
     package init(_ stack: [Finding.Frame], limit: Int = .max) {
-        read(stack, limit: limit) { !$0.isLibraryCode && !$0.isMadeByCompiler }
+        read(stack, limit: limit) { !$0.isLibraryCode && !$0.isCompilerGenerated }
         if !names.contains(where: \.isSignificant) {
             names = []
             read(stack, limit: limit) { _ in true }
@@ -88,7 +88,7 @@ extension Finding.Frame {
     }
 
     /// Whether the compiler generated the function; whether it exists depends on optimization.
-    var isMadeByCompiler: Bool {
+    var isCompilerGenerated: Bool {
         guard let function else { return false }
         // A deallocating deinit ends in a call of the allocator, which is a tail call or not depending on optimization.
         return ["outlined ", "reabstraction thunk", "protocol witness for ", "value witness"]

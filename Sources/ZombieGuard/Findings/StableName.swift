@@ -78,14 +78,14 @@ private enum Stabilizer {
     private static func rewritten(_ name: [UInt8]) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(name.count)
-        let closings = closings(in: name)
+        let matchingBrackets = matchingBrackets(in: name)
         var index = 0
         while index < name.count {
             let byte = name[index]
             switch byte {
             case UInt8(ascii: "<") where !isOperator(result):
                 result.append(byte)
-                index = closings[index] ?? index + 1
+                index = matchingBrackets[index] ?? index + 1
                 continue
             case UInt8(ascii: "#"),
                 UInt8(ascii: "$") where byte == UInt8(ascii: "#") || isLambda(name, at: index):
@@ -121,18 +121,18 @@ private enum Stabilizer {
     }
 
     /// Maps the index of each `<` to the index of its matching `>`.
-    private static func closings(in name: [UInt8]) -> [Int: Int] {
-        var closings: [Int: Int] = [:]
+    private static func matchingBrackets(in name: [UInt8]) -> [Int: Int] {
+        var matchingBrackets: [Int: Int] = [:]
         var open: [Int] = []
         for (index, byte) in name.enumerated() {
             if byte == UInt8(ascii: "<") { open.append(index) }
             // The `>` of the arrow in a function type is not a bracket.
             if byte == UInt8(ascii: ">"), index == 0 || name[index - 1] != UInt8(ascii: "-"), let start = open.popLast()
             {
-                closings[start] = index
+                matchingBrackets[start] = index
             }
         }
-        return closings
+        return matchingBrackets
     }
 
     private static let longestPrivateName = 512

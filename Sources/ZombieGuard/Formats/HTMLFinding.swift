@@ -20,7 +20,7 @@ package struct HTMLFinding {
         let unsure = finding.confidence == .inferred ? "<span class=\"tag\">inferred</span>" : ""
         return """
             <details class="f" id="f\(number)"\(isOpen ? " open" : "")><summary><span class="no">\(number)</span>\
-            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(changes)\(smallPrint)</div>\
+            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(changes)\(details)</div>\
             </details>
 
             """
@@ -85,7 +85,7 @@ package struct HTMLFinding {
 
     // The retains and releases of the object, as in the text report.
     private var changes: String {
-        let shown = finding.history.withoutPairs
+        let shown = finding.history.withoutBalancedPairs
         if shown.isEmpty { return "" }
         let pairs = (finding.history.count - shown.count) / 2
         let omitted = pairs == 0 ? "" : " (\(pairs) balanced \(pairs == 1 ? "pair" : "pairs") left out)"
@@ -99,7 +99,7 @@ package struct HTMLFinding {
     }
     private static let framesOfChange = 3
 
-    private var smallPrint: String {
+    private var details: String {
         var parts: [(String, String)] = []
         if let program = finding.program {
             parts.append(("program", htmlText(program) + (finding.processID.map { " [\($0)]" } ?? "")))

@@ -15,7 +15,7 @@ public struct HTMLReport {
 
     /// Maximum number of findings for which a page shows all findings expanded. A page with more findings shows only
     /// the first one expanded.
-    private static let openFindings = 3
+    private static let maxExpandedFindings = 3
     /// Number of findings that get source excerpts. The limit keeps a page with thousands of findings small.
     private static let findingsWithSources = 200
     private static let mostTimelines = 6
@@ -193,7 +193,7 @@ public struct HTMLReport {
             for (number, finding) in group.findings {
                 text +=
                     HTMLFinding(
-                        finding: finding, number: number, isOpen: total <= Self.openFindings || number == 1,
+                        finding: finding, number: number, isOpen: total <= Self.maxExpandedFindings || number == 1,
                         sourceRoot: document.sourceRoot, sources: number <= Self.findingsWithSources ? sources : nil
                     ).article
             }

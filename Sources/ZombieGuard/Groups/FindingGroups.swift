@@ -24,7 +24,7 @@ public struct FindingGroups: Sendable {
     public let limits: Limits
 
     private var indices: [String: Int] = [:]
-    private var known = KnownFindings()
+    private var known = FindingCache()
     private var sources = FindingSources()
     private var texts = TextPool()
     private var bytes = 0
@@ -49,7 +49,7 @@ public struct FindingGroups: Sendable {
     /// - Returns: whether the finding is the first of its group. It is then the last element of ``findings``.
     @discardableResult
     public mutating func add(_ raw: Finding, naming name: (Finding) -> Finding = { $0 }) -> Bool {
-        let identity = KnownFindings.Identity(raw)
+        let identity = FindingCache.Identity(raw)
         if let place = known[identity] {
             count(raw, at: place)
             return false
@@ -74,7 +74,7 @@ public struct FindingGroups: Sendable {
         return isNew
     }
 
-    private mutating func place(of finding: inout Finding) -> (KnownFindings.Place, isNew: Bool) {
+    private mutating func place(of finding: inout Finding) -> (FindingCache.Place, isNew: Bool) {
         if let rule = suppressions.match(finding) { return (.suppressed(rule: rule), false) }
         let signature = finding.signature ?? finding.computeSignature()
         finding.signature = signature
@@ -90,7 +90,7 @@ public struct FindingGroups: Sendable {
         findings.append(finding)
     }
 
-    private mutating func count(_ finding: Finding, at place: KnownFindings.Place) {
+    private mutating func count(_ finding: Finding, at place: FindingCache.Place) {
         switch place {
         case .suppressed(let rule): suppressions.count(rule: rule, finding.count)
         case .further:

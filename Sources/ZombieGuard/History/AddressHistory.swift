@@ -71,7 +71,7 @@ public struct AddressHistory: Sendable {
     /// size.
     public var block: Finding.Block?
     /// Whether the block is isolated: has pages of its own, followed by a guard page.
-    public var isFenced = false
+    public var isIsolated = false
     /// Whether the block is in a window: a second mapping of physical memory that it shares with other blocks.
     public var isInWindow = false
     /// Whether the address is in the guard page.
@@ -89,7 +89,7 @@ public struct AddressHistory: Sendable {
     /// The stacks of the block. If the address is in a mapped file, `access` has one frame for the address itself.
     public var stacks = Finding.Stacks()
     /// The last retains and releases of a Swift object, newest first, if they are recorded.
-    public var changes: [Finding.CountChange] = []
+    public var changes: [Finding.RefCountChange] = []
     /// Id of the process.
     public var processID: Int
     /// Path of the executable.

@@ -38,14 +38,14 @@ public struct CrashInCore {
                 id: thread.id == core.processID ? 1 : nil, threadID: thread.id, hasFaulted: index == 0,
                 stack: index == 0 ? stackOfFault(unwinder) : unwinder.stack(from: thread.registers))
         }
-        let source = try? HeapSource(core: core)
+        let source = try? HeapReader(core: core)
         if source == nil { notes.append("the process of the core file was not guarded: its heap was not examined") }
         let kept = source.map { KeptText($0) }
         if var finding = kept?.lastFinding(), let context = isEnd(finding, source) {
             if context == .another { threads[0].stack = [] }
             finding.detail["threads"] = nil
             var crash = finding.crash ?? crash(kept)
-            crash.message = crash.message ?? unseenWords
+            crash.message = crash.message ?? goPanicMessage
             finding.crash = crash
             finding.add(threads)
             finding.author = core.author
@@ -73,7 +73,7 @@ public struct CrashInCore {
     // Relation of the runtime's last finding to this crash, if both have the same process and signal. `same`: the
     // access stack begins at the pc of the crashed thread. `another`: an earlier fault or misuse, after which its
     // handler, the runtime or abort raised this signal.
-    private func isEnd(_ finding: Finding, _ source: HeapSource?) -> Context? {
+    private func isEnd(_ finding: Finding, _ source: HeapReader?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }
         let registers = Processor.registers(core.threads[0].registers)
@@ -112,11 +112,11 @@ public struct CrashInCore {
             let words = String(decoding: bytes, as: UTF8.self)
             return words.isEmpty ? nil : words.withoutLineEnds
         }
-        return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn) ?? unseenWords
+        return kept?.reason(for: signal.number, of: core.threads[0].id, isOwn: isOwn) ?? goPanicMessage
     }
 
     /// Message of a Go panic. Go's runtime writes it with its own system calls, which zguard does not see.
-    private var unseenWords: String? {
+    private var goPanicMessage: String? {
         signal.number == SIGABRT ? GoPanic(registers: core.threads[0].registers, in: core)?.message : nil
     }
 
@@ -126,7 +126,7 @@ public struct CrashInCore {
     // The runtime's rule for a stack overflow: an unmapped address within 1 MiB of the stack pointer.
     private static let stackBytes: UInt64 = 1 << 20
 
-    private func diagnosis(_ source: HeapSource?) -> Finding {
+    private func diagnosis(_ source: HeapReader?) -> Finding {
         guard [SIGSEGV, SIGBUS].contains(signal.number), signal.code > 0 else { return Finding(kind: .crash) }
         let address = Address(signal.address)
         var finding = Finding(kind: .wildAccess, address: address)

@@ -13,7 +13,7 @@ struct BlockRecord {
     /// Bytes from `start` to the end of the slot, or to the guard page of an isolated block.
     var room: UInt64
     /// Whether the block is isolated: has pages of its own, followed by a guard page.
-    var isFenced: Bool
+    var isIsolated: Bool
     var guardIsOpen: Bool
     /// Whether the block is in a window, a second mapping of memory that packed blocks share.
     var isInWindow = false
@@ -38,7 +38,7 @@ struct HeapLookup {
         /// A slot of this size without a record of a block.
         case unusedSlot(start: UInt64, size: UInt64)
         /// Address space for large or isolated blocks, without a record of a block.
-        case unusedArea(fenced: Bool)
+        case unusedArea(isolated: Bool)
         case notOurs
     }
 
@@ -72,7 +72,7 @@ struct HeapLookup {
         }
     }
 
-    init(_ source: HeapSource) {
+    init(_ source: HeapReader) {
         memory = source.memory
         layout = source.statistics.heapLayout
         isRunning = source.isRunning
@@ -80,12 +80,12 @@ struct HeapLookup {
 
     func place(of address: UInt64) -> Place {
         if address &- layout.slabs.start < layout.slabs.size { return slot(at: address) }
-        for area in [layout.large, layout.fenced] where area.contains(address) {
-            return span(at: address, in: area) ?? .unusedArea(fenced: area.start == layout.fenced.start)
+        for area in [layout.large, layout.isolated] where area.contains(address) {
+            return span(at: address, in: area) ?? .unusedArea(isolated: area.start == layout.isolated.start)
         }
         if layout.windows.contains(address) {
             let page = (address &- layout.windows.start) / layout.windows.pageSize
-            return settled({ windowed(page) }).map { .block($0) } ?? .unusedArea(fenced: true)
+            return settled({ windowed(page) }).map { .block($0) } ?? .unusedArea(isolated: true)
         }
         return .notOurs
     }
@@ -115,10 +115,10 @@ struct HeapLookup {
             block: block, death: memory.record(zg_death.self, at: death) ?? zg_death(),
             start: sizeClass.slots &+ number &* sizeClass.slotSize,
             size: sizeClass.slotSize - min(block.slack, sizeClass.slotSize), room: sizeClass.slotSize,
-            isFenced: false, guardIsOpen: false)
+            isIsolated: false, guardIsOpen: false)
     }
 
-    // MARK: Large and fenced blocks
+    // MARK: Large and isolated blocks
 
     private func span(at address: UInt64, in area: HeapLayout.Area) -> Place? {
         guard area.pageSize > 0 else { return nil }
@@ -133,9 +133,9 @@ struct HeapLookup {
     // if the block in front is nearer.
     private func follower(of record: BlockRecord, before address: UInt64, _ entry: UInt64) -> BlockRecord? {
         let end = record.start &+ record.size
-        guard record.isFenced, address >= record.start, address - record.start >= record.room, address >= end,
+        guard record.isIsolated, address >= record.start, address - record.start >= record.room, address >= end,
             let number = memory.record(UInt32.self, at: entry &+ 4), number != 0,
-            let next = settled({ span(number) }), next.isFenced, next.start > address,
+            let next = settled({ span(number) }), next.isIsolated, next.start > address,
             next.start - address < address - end
         else { return nil }
         return next
@@ -146,14 +146,14 @@ struct HeapLookup {
         guard let span = memory.record(zg_span.self, at: at), span.block.state != zg_state_fresh.rawValue else {
             return nil
         }
-        let isFenced = span.fenced != 0
+        let isIsolated = span.fenced != 0
         // The last page of an isolated block is its guard page.
         let room =
-            isFenced
-            ? UInt64(max(span.units, 1) - 1) &* layout.fenced.pageSize : UInt64(span.units) &* layout.large.pageSize
+            isIsolated
+            ? UInt64(max(span.units, 1) - 1) &* layout.isolated.pageSize : UInt64(span.units) &* layout.large.pageSize
         return BlockRecord(
             block: span.block, death: span.death, start: span.start, size: span.size,
-            room: room &- (span.start &- span.base), isFenced: isFenced, guardIsOpen: span.guard_is_open != 0)
+            room: room &- (span.start &- span.base), isIsolated: isIsolated, guardIsOpen: span.guard_is_open != 0)
     }
 
     // MARK: Blocks in windows
@@ -167,7 +167,8 @@ struct HeapLookup {
         return BlockRecord(
             block: alias.block, death: alias.death,
             start: layout.windows.start &+ page &* layout.windows.pageSize &+ UInt64(alias.start),
-            size: room - min(alias.block.slack, room), room: room, isFenced: true, guardIsOpen: false, isInWindow: true)
+            size: room - min(alias.block.slack, room), room: room, isIsolated: true, guardIsOpen: false,
+            isInWindow: true)
     }
 
     // MARK: All

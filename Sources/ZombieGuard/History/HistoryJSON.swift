@@ -17,7 +17,7 @@ extension AddressHistory {
     private func blockJSON(_ block: Finding.Block) -> JSONText {
         guard case .object(let keys) = block.json else { return block.json }
         let more: [(key: String, value: JSONText?)] = [
-            ("fenced", .bool(isFenced)), ("in_window", isInWindow ? .bool(true) : nil),
+            ("fenced", .bool(isIsolated)), ("in_window", isInWindow ? .bool(true) : nil),
             ("in_guard", isInGuard ? .bool(true) : nil),
             ("allocated_with", family.map { .string($0) }), ("free_time_ns", freeTime.map { .natural($0) }),
             ("changing", isChanging ? .bool(true) : nil),

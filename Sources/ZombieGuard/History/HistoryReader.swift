@@ -5,7 +5,7 @@ import Glibc
 
 /// Looks up addresses of a guarded process, and describes their current and former contents. Not thread-safe.
 public struct HistoryReader {
-    private let source: HeapSource
+    private let source: HeapReader
     private let lookup: HeapLookup
     private let names: ObjectNames
     private let depot: StackDepotReader
@@ -14,7 +14,7 @@ public struct HistoryReader {
     /// Makes a reader for a process or a core file.
     ///
     /// - Parameter source: the memory to read.
-    public init(_ source: HeapSource) {
+    public init(_ source: HeapReader) {
         self.source = source
         lookup = HeapLookup(source)
         names = ObjectNames(source)
@@ -44,9 +44,9 @@ public struct HistoryReader {
                 start: Address(start), size: size, offset: Int64(bitPattern: address.rawValue &- start),
                 state: Finding.Block.State.unused.rawValue
             )
-        case .unusedArea(let fenced):
+        case .unusedArea(let isolated):
             history.what = .unused
-            history.isFenced = fenced
+            history.isIsolated = isolated
         case .notOurs:
             describeElsewhere(&history)
         }
@@ -65,9 +65,9 @@ public struct HistoryReader {
             if !source.isRunning || !record.isLive || isStillSo(record) { found = seen }
         }
         history.block = found ?? plain(record, offset: offset)
-        history.isFenced = record.isFenced
+        history.isIsolated = record.isIsolated
         history.isInWindow = record.isInWindow
-        history.isInGuard = record.isFenced && !record.isInWindow && offset >= Int64(clamping: record.room)
+        history.isInGuard = record.isIsolated && !record.isInWindow && offset >= Int64(clamping: record.room)
         history.isChanging = record.isChanging
         history.family = Self.family(of: block)
         history.stacks.alloc = frames(of: block.alloc_stack)
@@ -78,7 +78,7 @@ public struct HistoryReader {
         let known = record.isZombie ? names.class(number: record.death.class_number) : names.class(of: record)
         guard let known, known.isSwift else { return }
         history.changes = CountHistoryReader(source).changes(of: record.start, class: known.pointer).map { change in
-            Finding.CountChange(
+            Finding.RefCountChange(
                 event: change.event, strong: change.strong, thread: change.thread, stack: frames(of: change.stack))
         }
     }

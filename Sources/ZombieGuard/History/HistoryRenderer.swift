@@ -58,7 +58,7 @@ public struct HistoryRenderer {
         if let family = history.family { parts.append("from \(family)") }
         if history.isInWindow {
             parts.append("in a window (its own virtual page over shared memory)")
-        } else if history.isFenced {
+        } else if history.isIsolated {
             parts.append("isolated (its own pages, then a guard page)")
         }
         if let time = history.freeTime {

@@ -92,7 +92,7 @@ extension AddressHistory {
     private var unusedSentence: String {
         guard let block else {
             return
-                "is in address space for \(isFenced ? "isolated" : "large") blocks that was never used"
+                "is in address space for \(isIsolated ? "isolated" : "large") blocks that was never used"
         }
         return
             "is in the unused slot of \(bytes(block.size)) at \(block.start); no block is recorded there"

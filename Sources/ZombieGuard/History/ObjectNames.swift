@@ -18,7 +18,7 @@ final class ObjectNames {
         var pointer: UInt64
     }
 
-    init(_ source: HeapSource) {
+    init(_ source: HeapReader) {
         memory = source.memory
         layout = source.statistics.heapLayout
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)

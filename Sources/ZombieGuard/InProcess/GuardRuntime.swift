@@ -112,15 +112,15 @@ package final class GuardRuntime: @unchecked Sendable {
 
     /// When the process is about to die of a finding, calls `say` with the finding on a thread of its own. The process
     /// waits for up to ten seconds. Call once per process.
-    package func whenDying(_ say: @escaping @Sendable (Finding) -> Void) {
-        let listener = Unmanaged.passRetained(LastWords(runtime: self, say: say))
+    package func onFatalFinding(_ say: @escaping @Sendable (Finding) -> Void) {
+        let listener = Unmanaged.passRetained(FatalFindingListener(runtime: self, say: say))
         let result = zg_system_start_thread(
             "zguard-last",
-            { Unmanaged<LastWords>.fromOpaque($0!).takeRetainedValue().listen() }, listener.toOpaque())
+            { Unmanaged<FatalFindingListener>.fromOpaque($0!).takeRetainedValue().listen() }, listener.toOpaque())
         if result != 0 { listener.release() }
     }
 
-    private final class LastWords: Sendable {
+    private final class FatalFindingListener: Sendable {
         private let runtime: GuardRuntime
         private let say: @Sendable (Finding) -> Void
 

@@ -26,7 +26,7 @@ package final class MainActorWatch: Sendable {
 
     /// Maximum wait for the first answer, in milliseconds.
     private static let firstMilliseconds = 1000
-    private static let rowMilliseconds: UInt64 = 10_000
+    private static let recentMilliseconds: UInt64 = 10_000
 
     /// - Parameters:
     ///   - rule: what counts as a stall.
@@ -111,7 +111,7 @@ package final class MainActorWatch: Sendable {
             question += 1
             ask(question)
             if let event = wait(for: question) { row.append(event) }
-            row.removeAll { MonotonicTime.milliseconds - $0.at > Self.rowMilliseconds }
+            row.removeAll { MonotonicTime.milliseconds - $0.at > Self.recentMilliseconds }
             if row.count >= rule.times {
                 say(row)
                 row = []

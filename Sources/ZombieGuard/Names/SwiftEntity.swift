@@ -27,7 +27,7 @@ struct SwiftEntity {
     /// - Parameter depth: nesting depth of the name within other names.
     init?(_ text: Substring, depth: Int) {
         self.init(withoutContext: text)
-        if let outer { adopt(outer, depth) }
+        if let outer { mergeContext(outer, depth) }
     }
 
     // Parses everything but the context, which does not affect whether the entity is a local type.
@@ -104,12 +104,12 @@ struct SwiftEntity {
         return text == half + " in " + half ? half : text
     }
 
-    private mutating func adopt(_ text: Substring, _ depth: Int) {
+    private mutating func mergeContext(_ text: Substring, _ depth: Int) {
         guard depth < SwiftName.deepest, var outer = SwiftEntity(withoutContext: text), outer.isLocalType else {
             context = SwiftName.parse(text, depth: depth + 1).readable
             return
         }
-        if let further = outer.outer { outer.adopt(further, depth + 1) }
+        if let further = outer.outer { outer.mergeContext(further, depth + 1) }
         // For a member of a local type, the type is the owner, and the context of the type becomes the context.
         path = outer.path + [outer.name] + path
         context = outer.context

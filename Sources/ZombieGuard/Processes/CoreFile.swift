@@ -75,11 +75,11 @@ public final class CoreFile: MemoryReader {
     /// Whether a file is an ELF file by its magic number, after decompression if it is compressed.
     package static func mayBeCore(_ file: Descriptor) -> Bool {
         guard let start = try? file.read(at: 0, upTo: headerSize) else { return false }
-        return (Packing(start: start)?.start(of: file, count: elfMagic.count) ?? start).starts(with: elfMagic)
+        return (CompressionFormat(start: start)?.start(of: file, count: elfMagic.count) ?? start).starts(with: elfMagic)
     }
 
     private static func unpacked(_ file: Descriptor, _ path: String) throws(CoreError) -> Descriptor {
-        guard let start = try? file.read(at: 0, upTo: headerSize), let packing = Packing(start: start) else {
+        guard let start = try? file.read(at: 0, upTo: headerSize), let packing = CompressionFormat(start: start) else {
             return file
         }
         do throws(SystemError) { return try packing.unpacked(file) } catch {

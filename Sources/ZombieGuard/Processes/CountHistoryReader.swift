@@ -14,7 +14,7 @@ struct CountHistoryReader {
     private let memory: any MemoryReader
     private let counts: zg_layout_counts?
 
-    init(_ source: HeapSource) {
+    init(_ source: HeapReader) {
         memory = source.memory
         counts = source.statistics.heapLayout.counts
     }

@@ -54,7 +54,7 @@ package final class CrashRequests {
 
     /// Frees the requests of processes that have ended. Call periodically.
     package func clean() {
-        ended.removeAll { zg_thread_bury($0) != 0 }
+        ended.removeAll { zg_thread_reap($0) != 0 }
         for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
             let request = requests + index
             let process = pid_t(truncatingIfNeeded: request.pointee.pid)

@@ -15,13 +15,13 @@ public struct HeapCheck {
     /// Number of bytes compared.
     public private(set) var verifiedBytes: UInt64 = 0
 
-    private let source: HeapSource
+    private let source: HeapReader
     private let author: Author
     private let statistics: Statistics
     private let layout: HeapLayout
     private let memory: any MemoryReader
     private let depot: StackDepotReader
-    private let filledAtMost: UInt64
+    private let fillLimit: UInt64
     private var modules: ProcessModules
     /// Blocks that seem to have changed and await confirmation.
     private var suspects: [Suspect] = []
@@ -30,22 +30,22 @@ public struct HeapCheck {
 
     /// Number of times that a changed block is read again before it is reported.
     private static let confirmations = 3
-    private static let recordsAtOnce = 1 << 16
-    private static let bytesAtOnce: UInt64 = 1 << 20
+    private static let recordsPerRead = 1 << 16
+    private static let bytesPerRead: UInt64 = 1 << 20
     /// Read up to this many bytes between two freed blocks in one call: reading a page costs about as much as another
     /// call.
-    private static let longestGap: UInt64 = 4096
-    private static let suspectsAtOnce = 256
+    private static let longestReadThrough: UInt64 = 4096
+    private static let suspectsPerBatch = 256
     // Limit of findings. Writes to freed memory come from a few places in a program, but a corrupt heap may show any
     // number of changes.
-    private static let mostFindings = 500
+    private static let maxFindings = 500
 
     /// Opens the heap of a process.
     ///
     /// - Throws: ``ProcessError`` if the process is not guarded, has ended, or may not be read.
     /// - Parameter process: a guarded process.
     public init(process: GuardedProcess) throws(ProcessError) {
-        source = try HeapSource(process: process)
+        source = try HeapReader(process: process)
         author = process.author
         statistics = source.statistics
         layout = statistics.heapLayout
@@ -54,17 +54,17 @@ public struct HeapCheck {
         modules = ProcessModules(mappings: source.mappings, memory: memory)
         // The page truncates long options. An option that is cut off fails to parse and is ignored.
         let settings = OptionTable.parse(statistics.options).settings
-        filledAtMost = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
+        fillLimit = UInt64(clamping: settings["fill_freed_bytes"] ?? Int64.max)
     }
 
     /// Parts of the heap that the check left out, one line each, with control characters escaped.
     public var notes: [String] {
         source.notes
             + (isFull
-                ? ["more than \(Self.mostFindings) blocks changed: only the first \(Self.mostFindings) are shown"] : [])
+                ? ["more than \(Self.maxFindings) blocks changed: only the first \(Self.maxFindings) are shown"] : [])
     }
 
-    private var isFull: Bool { reported >= Self.mostFindings }
+    private var isFull: Bool { reported >= Self.maxFindings }
 
     /// Verifies all blocks. Findings are reported as they are made, not symbolicated.
     ///
@@ -79,11 +79,11 @@ public struct HeapCheck {
     // MARK: Blocks of a size class
 
     private mutating func verify(_ sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void) {
-        guard sizeClass.slotSize > 0, sizeClass.slotSize <= Self.bytesAtOnce else { return }
+        guard sizeClass.slotSize > 0, sizeClass.slotSize <= Self.bytesPerRead else { return }
         let stride = UInt64(MemoryLayout<zg_block>.stride)
         var first: UInt64 = 0
         while first < sizeClass.count, !isFull {
-            let count = Int(min(UInt64(Self.recordsAtOnce), sizeClass.count - first))
+            let count = Int(min(UInt64(Self.recordsPerRead), sizeClass.count - first))
             let blocks = memory.records(zg_block.self, at: sizeClass.blocks &+ first &* stride, count: count)
             verify(blocks, first: first, of: sizeClass, report)
             if blocks.count < count { return }
@@ -95,8 +95,8 @@ public struct HeapCheck {
     private mutating func verify(
         _ blocks: [zg_block], first: UInt64, of sizeClass: HeapLayout.SizeClass, _ report: (Finding) -> Void
     ) {
-        let most = Int(Self.bytesAtOnce / sizeClass.slotSize)
-        let gap = Int(Self.longestGap / sizeClass.slotSize)
+        let most = Int(Self.bytesPerRead / sizeClass.slotSize)
+        let gap = Int(Self.longestReadThrough / sizeClass.slotSize)
         let size = Int(sizeClass.slotSize)
         let filled = Int(filledLength(sizeClass.slotSize))
         var index = 0
@@ -119,7 +119,7 @@ public struct HeapCheck {
                 verifiedBlocks += 1
                 verifiedBytes += UInt64(filled)
                 let slot = first + UInt64(index + position)
-                let expected = FreedContents(block, slot: slot, of: sizeClass, layout.traps)
+                let expected = ExpectedContents(block, slot: slot, of: sizeClass, layout.traps)
                 guard expected.changes(in: contents[range]) != nil else { continue }
                 let record = sizeClass.blocks &+ slot &* UInt64(MemoryLayout<zg_block>.stride)
                 let address = sizeClass.slots &+ slot &* sizeClass.slotSize
@@ -138,7 +138,7 @@ public struct HeapCheck {
         let stride = UInt64(MemoryLayout<zg_span>.stride)
         var first: UInt64 = 0
         while first < layout.spanCount, !isFull {
-            let count = Int(min(UInt64(Self.recordsAtOnce), layout.spanCount - first))
+            let count = Int(min(UInt64(Self.recordsPerRead), layout.spanCount - first))
             let spans = memory.records(zg_span.self, at: layout.spans &+ first &* stride, count: count)
             for (index, span) in spans.enumerated() where span.hasGaps || span.block.isQuarantined {
                 let number = first + UInt64(index)
@@ -155,7 +155,7 @@ public struct HeapCheck {
             verifyGaps(of: span, record, report)
             return
         }
-        let expected = FreedContents(span.block, span: number, layout.traps)
+        let expected = ExpectedContents(span.block, span: number, layout.traps)
         guard let change = firstChange(of: span, expected) else { return }
         let contents = Contents(
             start: span.start, size: span.size, part: change.offset, length: change.length, expected: expected)
@@ -163,14 +163,14 @@ public struct HeapCheck {
     }
 
     private mutating func firstChange(
-        of span: zg_span, _ expected: FreedContents
+        of span: zg_span, _ expected: ExpectedContents
     ) -> (offset: UInt64, length: UInt64)? {
         let filled = filledLength(span.size)
         var offset: UInt64 = 0
         // If the block claims to be larger than the memory of the process, the loop ends when the memory reader's
         // budget is spent: it then returns nothing.
         while offset < filled {
-            let length = min(Self.bytesAtOnce, filled - offset)
+            let length = min(Self.bytesPerRead, filled - offset)
             let contents = memory.read(at: span.start &+ offset, upTo: Int(length))
             verifiedBytes += UInt64(contents.count)
             if expected.changes(in: contents[...], from: offset) != nil { return (offset, length) }
@@ -190,7 +190,7 @@ public struct HeapCheck {
         if windows.records == 0 { return }
         var first: UInt64 = 0
         while first < windows.pageCount, !isFull, source.hasMore {
-            let count = Int(min(UInt64(Self.recordsAtOnce), windows.pageCount - first))
+            let count = Int(min(UInt64(Self.recordsPerRead), windows.pageCount - first))
             let start = windows.records &+ first &* stride
             // The table has a record for every possible page. Most of it was never touched.
             guard modules.mapping(at: start) != nil else { return }
@@ -213,7 +213,7 @@ public struct HeapCheck {
         let windows = layout.windows
         let stride = UInt64(MemoryLayout<zg_alias>.stride)
         let aliases = memory.records(zg_alias.self, at: windows.records &+ first &* stride, count: count)
-        for (index, alias) in aliases.enumerated() where alias.isLiveWithGap || alias.block.isQuarantined {
+        for (index, alias) in aliases.enumerated() where alias.isLiveUnreported || alias.block.isQuarantined {
             let page = first + UInt64(index)
             verify(alias, page, windows.records &+ page &* stride, report)
         }
@@ -230,7 +230,7 @@ public struct HeapCheck {
         let length = isLive ? room - size : min(room, (size + 15) & ~15)
         let start = windows.start &+ page &* windows.pageSize &+ UInt64(alias.start)
         let expected =
-            isLive ? FreedContents.gap : FreedContents(alias.block, page: page, windows, layout.traps)
+            isLive ? ExpectedContents.gap : ExpectedContents(alias.block, page: page, windows, layout.traps)
         let contents = memory.read(at: start &+ part, upTo: Int(length))
         guard contents.count == Int(length) else { return }
         if isLive { verifiedLiveBlocks += 1 } else { verifiedBlocks += 1 }
@@ -246,15 +246,15 @@ public struct HeapCheck {
     // The red zone behind the block extends to the end of its pages. In front of the block, the runtime fills at most
     // ZG_LEAD_MOST bytes.
     private mutating func verifyGaps(of span: zg_span, _ record: UInt64, _ report: (Finding) -> Void) {
-        let page = layout.fenced.pageSize
+        let page = layout.isolated.pageSize
         let end = span.base &+ UInt64(max(span.units, 1) - 1) &* page
         let start = span.start
         guard page > 0, start >= span.base, start <= end, span.size <= end - start else { return }
         let lead = min(start - span.base, UInt64(ZG_LEAD_MOST))
         verifiedLiveBlocks += 1
         for gap in [start + span.size..<end, start - lead..<start]
-        where !gap.isEmpty && gap.upperBound - gap.lowerBound <= Self.bytesAtOnce {
-            let expected = FreedContents.gap
+        where !gap.isEmpty && gap.upperBound - gap.lowerBound <= Self.bytesPerRead {
+            let expected = ExpectedContents.gap
             let contents = memory.read(at: gap.lowerBound, upTo: gap.count)
             verifiedBytes += UInt64(contents.count)
             guard contents.count == gap.count, expected.changes(in: contents[...]) != nil else { continue }
@@ -269,7 +269,7 @@ public struct HeapCheck {
     // MARK: Common parts
 
     // The runtime fills and verifies whole vectors of 16 bytes.
-    private func filledLength(_ size: UInt64) -> UInt64 { min(size, filledAtMost) & ~15 }
+    private func filledLength(_ size: UInt64) -> UInt64 { min(size, fillLimit) & ~15 }
 
     // A range of bytes to verify: `length` bytes from offset `part` on, of a block of `size` bytes. For a red zone in
     // front of the block, the offset is negative: `part` wraps around.
@@ -278,7 +278,7 @@ public struct HeapCheck {
         var size: UInt64
         var part: UInt64 = 0
         var length: UInt64
-        var expected: FreedContents
+        var expected: ExpectedContents
     }
 
     private struct Suspect {
@@ -293,7 +293,7 @@ public struct HeapCheck {
         _ block: zg_block, _ record: UInt64, _ contents: Contents, _ report: (Finding) -> Void
     ) {
         suspects.append(Suspect(block: block, record: record, contents: contents))
-        if suspects.count == Self.suspectsAtOnce { confirmSuspects(report) }
+        if suspects.count == Self.suspectsPerBatch { confirmSuspects(report) }
     }
 
     // The program keeps running and may reuse a block between the reads of its record and its contents (TOCTOU). A
@@ -376,7 +376,7 @@ extension zg_span {
 
 extension zg_alias {
     /// Whether this is a live block without a reported change.
-    fileprivate var isLiveWithGap: Bool {
+    fileprivate var isLiveUnreported: Bool {
         block.state == zg_state_live.rawValue && block.header & UInt32(ZG_HEADER_CHANGED) == 0
     }
 }

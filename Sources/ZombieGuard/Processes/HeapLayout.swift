@@ -70,7 +70,7 @@ struct HeapLayout: Sendable {
     /// Regions of the size classes: contiguous, 2^shift bytes each.
     var slabs: (start: UInt64, size: UInt64, shift: UInt64)
     var large: Area
-    var fenced: Area
+    var isolated: Area
     var windows: Windows
     /// Table of classes. Each word is a metadata pointer with the language in its low bits.
     var classTable: UInt64
@@ -105,7 +105,7 @@ struct HeapLayout: Sendable {
             spanSide: layout.span_trap_side)
         slabs = (layout.slabs_base, layout.slabs_bytes, UInt64(layout.slabs_shift))
         large = Area(layout.large)
-        fenced = Area(layout.fenced)
+        isolated = Area(layout.fenced)
         windows = Windows(layout.windows)
         classTable = layout.class_table
         classTableCount = UInt64(layout.class_table_count)

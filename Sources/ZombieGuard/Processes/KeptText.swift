@@ -7,7 +7,7 @@ struct KeptText {
     private let places: zg_layout_kept
     private let memory: any MemoryReader
 
-    init(_ source: HeapSource) {
+    init(_ source: HeapReader) {
         places = source.statistics.rawLayout.kept
         memory = source.memory
     }

@@ -49,7 +49,7 @@ package struct StoppedThreads {
                 // tracer has waited for it.
                 if result < 0, ThreadTimes(of: processID, thread: UInt32(bitPattern: thread)) == nil { continue }
                 if result < 0 {
-                    for other in seized { _ = zg_thread_let_go(other, 0) }
+                    for other in seized { _ = zg_thread_detach(other, 0) }
                     let isTraced = GuardedProcess.status(of: processID)["TracerPid"].map { $0 != "0" } ?? false
                     throw isTraced && seized.isEmpty ? .traced : .refused(SystemError(number: -result))
                 }
@@ -64,7 +64,7 @@ package struct StoppedThreads {
             if signals[thread] == nil, !ended.contains(thread) {
                 unstopped.append((thread, ThreadTimes.name(of: thread, in: processID)))
             }
-            if zg_thread_let_go(thread, signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
+            if zg_thread_detach(thread, signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
         }
     }
 
@@ -107,7 +107,7 @@ package struct StoppedThreads {
                 late.append(thread)
                 continue
             }
-            if zg_thread_let_go(thread, signal) < 0 { ended.append(thread) }
+            if zg_thread_detach(thread, signal) < 0 { ended.append(thread) }
         }
     }
 

@@ -19,7 +19,7 @@ public struct ReportFile: Hashable, Sendable {
     /// Inode number of the file.
     package var inode: UInt64
     /// Files of raw findings that are missing in the report because zguard was killed during the run.
-    package var remains: [RunRemains] = []
+    package var remains: [UnfinishedFindings] = []
 }
 
 /// A directory with one file of JSON lines per run. Several processes may write, read and prune it at the same time,
@@ -76,14 +76,14 @@ public struct ReportStore: Sendable {
         let names = try names(in: directory)
         let all = Set(names)
         var files: [ReportFile] = []
-        let remains = Dictionary(grouping: names) { RunRemains.report(of: $0) ?? "" }
+        let remains = Dictionary(grouping: names) { UnfinishedFindings.report(of: $0) ?? "" }
         for name in names where !name.hasPrefix(".") {
             let isCompressed = name.hasSuffix(ReportName.compressedExtension)
-            if let report = RunRemains.report(of: name) {
+            if let report = UnfinishedFindings.report(of: name) {
                 // Raw findings beside an existing JSON report are read together with it.
                 let isBeside = [report, report + ".gz"].contains { directory.regularFile($0) != nil }
                 guard !report.hasSuffix(ReportName.plainExtension) || !isBeside,
-                    RunRemains(name, in: directory) != nil
+                    UnfinishedFindings(name, in: directory) != nil
                 else { continue }
             } else if !isCompressed, !name.hasSuffix(ReportName.plainExtension) {
                 continue
@@ -97,7 +97,7 @@ public struct ReportStore: Sendable {
                 written: Timestamp(status.st_mtim), size: UInt64(max(0, status.st_size)), isCompressed: isCompressed,
                 inode: UInt64(status.st_ino))
             let plain = isCompressed ? String(name.dropLast(".gz".count)) : name
-            file.remains = (remains[plain] ?? []).compactMap { RunRemains($0, in: directory) }
+            file.remains = (remains[plain] ?? []).compactMap { UnfinishedFindings($0, in: directory) }
             if since.map({ file.written >= $0 }) ?? true { files.append(file) }
         }
         files.sort { ($0.written, $0.name) < ($1.written, $1.name) }

@@ -30,9 +30,9 @@ extension ReportStore {
             throw StoreError("read report directory", self.directory, error)
         }
         defer { withExtendedLifetime(lock) {} }
-        for report in Set(names.compactMap(RunRemains.report)).sorted()
+        for report in Set(names.compactMap(UnfinishedFindings.report)).sorted()
         where report.hasSuffix(ReportName.plainExtension) {
-            let remains = RunRemains.beside(report, names, in: directory)
+            let remains = UnfinishedFindings.beside(report, names, in: directory)
             guard let unfinished = UnfinishedReport(report, remains, in: directory) else { continue }
             do {
                 completed.findings += try unfinished.complete()
@@ -49,14 +49,14 @@ extension ReportStore {
 /// A report and the files of raw findings beside it.
 private struct UnfinishedReport {
     private let name: String
-    private let remains: [RunRemains]
+    private let remains: [UnfinishedFindings]
     private let directory: StoreDirectory
     /// Whether the report exists only in compressed form.
     private let isCompressed: Bool
     private let owner: (user: uid_t, group: gid_t), mode: mode_t
 
     /// nil if there is nothing to do, the program still runs, or the files belong to different users.
-    init?(_ name: String, _ remains: [RunRemains], in directory: StoreDirectory) {
+    init?(_ name: String, _ remains: [UnfinishedFindings], in directory: StoreDirectory) {
         let compressed = name + ".gz"
         let plain = directory.regularFile(name)
         guard

@@ -5,7 +5,7 @@ import Glibc
 
 /// A file `REPORT.unfinished-XXXXXXXX` to which the guarded processes of a run append. It stays locked while the zguard
 /// of the run lives, and is removed when the report is complete. If zguard is killed, the file remains: see
-/// ``RunRemains``.
+/// ``UnfinishedFindings``.
 package final class RunFindings {
     /// Absolute path of the file.
     package let path: String
@@ -13,7 +13,7 @@ package final class RunFindings {
     package let file: Descriptor
     /// Whether some findings of the run are missing in the file: zguard's own findings, findings of processes without
     /// access to the file, or findings that a process truncated.
-    package var lacksSome = false
+    package var isIncomplete = false
     private let directory: StoreDirectory
     private let name: String
     private var line: UnfinishedLine
@@ -28,7 +28,7 @@ package final class RunFindings {
         guard let real = realpath(folder, nil) else { throw .last }
         defer { free(real) }
         directory = try StoreDirectory(at: String(cString: real))
-        name = RunRemains.name(for: base)
+        name = UnfinishedFindings.name(for: base)
         path = "\(directory.path)/\(name)"
         file = try directory.create(name)
         line = UnfinishedLine(hasBegun: false, directory: run)
@@ -42,10 +42,10 @@ package final class RunFindings {
     }
 
     /// The name of a temporary file, beside the report, for a new version of it.
-    package var replacement: String { RunRemains.replacement(for: name) }
+    package var replacement: String { UnfinishedFindings.replacement(for: name) }
 
     /// Whether the file has all findings of the run and is still in its directory.
-    package var hasAll: Bool { !lacksSome && (file.status?.st_nlink ?? 0) > 0 }
+    package var hasAll: Bool { !isIncomplete && (file.status?.st_nlink ?? 0) > 0 }
 
     /// Removes the file. Call when the report has all of its findings.
     package func remove() { directory.remove(name) }

@@ -15,7 +15,7 @@ extension Suppressions {
         if !isKnown {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }
-        let stacks = finding.signedStacks
+        let stacks = finding.signatureStacks
         if !finding.isNoticedLate { append(stacks.access, "access", to: &text) }
         append(stacks.free, "free", to: &text)
         append(stacks.alloc, "alloc", to: &text)

@@ -31,7 +31,7 @@ struct SuppressionParser {
     /// A line of the current rule is wrong, so it is unknown what the rule would suppress.
     private var isWrong = false
 
-    private struct Wrong: Error { var reason: String }
+    private struct SyntaxError: Error { var reason: String }
 
     init(_ text: String, file: String) {
         self.file = file
@@ -39,7 +39,7 @@ struct SuppressionParser {
         if text.hasPrefix("\u{feff}") { text = text.dropFirst() }
         for part in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
             line += 1
-            do throws(Wrong) { try read(part) } catch {
+            do throws(SyntaxError) { try read(part) } catch {
                 isWrong = true
                 problems.append(.init(file: file, line: line, reason: error.reason))
             }
@@ -47,12 +47,12 @@ struct SuppressionParser {
         close()
     }
 
-    private mutating func read(_ line: Substring) throws(Wrong) {
+    private mutating func read(_ line: Substring) throws(SyntaxError) {
         let text = Self.trimmed(line)
         if text.isEmpty || text.hasPrefix("#") { return }
         if line.unicodeScalars.first == " " || line.unicodeScalars.first == "\t" {
             if isSkipping { return }
-            if rules.isEmpty { throw Wrong(reason: "an indented line must follow the first line of a rule") }
+            if rules.isEmpty { throw SyntaxError(reason: "an indented line must follow the first line of a rule") }
             try readPart(text)
         } else {
             close()
@@ -64,7 +64,8 @@ struct SuppressionParser {
 
     /// Ends the current rule, and rejects a rule that suppresses every finding.
     private mutating func close() {
-        guard !isSkipping, !isWrong, let rule = rules.last, rule.isBare, rule.kind.allSatisfy({ $0 == "*" }) else {
+        guard !isSkipping, !isWrong, let rule = rules.last, rule.matchesAnyStack, rule.kind.allSatisfy({ $0 == "*" })
+        else {
             return
         }
         let reason = "the rule suppresses every finding: name a kind, an object or a frame"
@@ -73,7 +74,7 @@ struct SuppressionParser {
 
     // MARK: Lines
 
-    private mutating func begin(_ text: Substring) throws(Wrong) {
+    private mutating func begin(_ text: Substring) throws(SyntaxError) {
         let kind = text.prefix { $0 != ":" }
         let pattern = try Self.glob(Self.trimmed(kind))
         let known = Finding.Kind.all.map(\.rawValue)
@@ -81,7 +82,7 @@ struct SuppressionParser {
             let nearest = nearestName(to: String(kind), among: known)
             let way =
                 nearest.map { "did you mean '\($0)'?" } ?? "a rule begins with one of \(known.joined(separator: ", "))"
-            throw Wrong(reason: "unknown kind '\(visible(String(kind)))': \(way)")
+            throw SyntaxError(reason: "unknown kind '\(visible(String(kind)))': \(way)")
         }
         rules.append(Rule(file: file, line: line, kind: String(Self.trimmed(kind)), pattern: pattern))
         stack = .access
@@ -90,7 +91,7 @@ struct SuppressionParser {
         if !rest.isEmpty { try addFrame(rest) }
     }
 
-    private mutating func readPart(_ text: Substring) throws(Wrong) {
+    private mutating func readPart(_ text: Substring) throws(SyntaxError) {
         let word = text.prefix { $0.isLetter || $0 == "_" }
         let mark = text[word.endIndex...].first
         let rest = Self.trimmed(text[word.endIndex...].dropFirst())
@@ -104,13 +105,15 @@ struct SuppressionParser {
         }
     }
 
-    private mutating func setField(_ key: Substring, _ value: Substring) throws(Wrong) {
+    private mutating func setField(_ key: Substring, _ value: Substring) throws(SyntaxError) {
         let index = rules.count - 1
-        func once(_ isSet: Bool) throws(Wrong) { if isSet { throw Wrong(reason: "'\(key)=' is given twice") } }
+        func once(_ isSet: Bool) throws(SyntaxError) {
+            if isSet { throw SyntaxError(reason: "'\(key)=' is given twice") }
+        }
         switch key {
         case "name":
             try once(rules[index].name != nil)
-            if value.isEmpty { throw Wrong(reason: "'name=' needs a value") }
+            if value.isEmpty { throw SyntaxError(reason: "'name=' needs a value") }
             rules[index].name = String(value)
         case "object":
             try once(rules[index].object != nil)
@@ -121,23 +124,23 @@ struct SuppressionParser {
         default:
             let keys = ["name", "object", "signature"] + Rule.Condition.Key.allCases.map(\.rawValue)
             let list = keys.map { $0 + "=" }.joined(separator: ", ")
-            throw Wrong(reason: "unknown key '\(visible(String(key)))=': keys are \(list)")
+            throw SyntaxError(reason: "unknown key '\(visible(String(key)))=': keys are \(list)")
         }
     }
 
-    private mutating func beginStack(_ word: Substring, _ rest: Substring) throws(Wrong) {
+    private mutating func beginStack(_ word: Substring, _ rest: Substring) throws(SyntaxError) {
         guard let next = Rule.Stack(rawValue: String(word)) else {
-            throw Wrong(reason: "unknown stack '\(visible(String(word))):': stacks are access:, free: and alloc:")
+            throw SyntaxError(reason: "unknown stack '\(visible(String(word))):': stacks are access:, free: and alloc:")
         }
         if rules[rules.count - 1].stacks[next] != nil {
-            throw Wrong(reason: "the \(next.rawValue) stack is given twice")
+            throw SyntaxError(reason: "the \(next.rawValue) stack is given twice")
         }
         stack = next
         rules[rules.count - 1].stacks[next] = []
         if !rest.isEmpty { try addFrame(rest) }
     }
 
-    private mutating func addFrame(_ text: Substring) throws(Wrong) {
+    private mutating func addFrame(_ text: Substring) throws(SyntaxError) {
         let item: Rule.Item =
             switch text {
             case "...": .any
@@ -145,7 +148,7 @@ struct SuppressionParser {
             default: .frame(try Self.conditions(text))
             }
         let last = rules[rules.count - 1].stacks[stack]?.last
-        if last == .end { throw Wrong(reason: "no frame may follow '$', the end of the stack") }
+        if last == .end { throw SyntaxError(reason: "no frame may follow '$', the end of the stack") }
         // Consecutive `...` are merged. Appended in place: a local copy of the stack would make long stacks quadratic.
         if item != .any || last != .any { rules[rules.count - 1].stacks[stack, default: []].append(item) }
     }
@@ -153,7 +156,7 @@ struct SuppressionParser {
     // MARK: Parts of lines
 
     /// `Cart.add(_:) | module=libshop.so`
-    private static func conditions(_ text: Substring) throws(Wrong) -> [Rule.Condition] {
+    private static func conditions(_ text: Substring) throws(SyntaxError) -> [Rule.Condition] {
         var conditions: [Rule.Condition] = []
         var rest = text
         while true {
@@ -164,7 +167,7 @@ struct SuppressionParser {
         }
     }
 
-    private static func condition(_ text: Substring) throws(Wrong) -> Rule.Condition {
+    private static func condition(_ text: Substring) throws(SyntaxError) -> Rule.Condition {
         let word = text.prefix { $0 != "=" }
         if word.endIndex < text.endIndex, let key = Rule.Condition.Key(rawValue: String(word)) {
             return Rule.Condition(key: key, pattern: try glob(trimmed(text[word.endIndex...].dropFirst())))
@@ -172,9 +175,9 @@ struct SuppressionParser {
         return Rule.Condition(key: .function, pattern: try glob(text))
     }
 
-    private static func glob(_ text: Substring) throws(Wrong) -> Glob {
-        if text.isEmpty { throw Wrong(reason: "a pattern is missing: '*' stands for any text") }
-        do throws(Glob.Malformed) { return try Glob(text) } catch { throw Wrong(reason: error.reason) }
+    private static func glob(_ text: Substring) throws(SyntaxError) -> Glob {
+        if text.isEmpty { throw SyntaxError(reason: "a pattern is missing: '*' stands for any text") }
+        do throws(Glob.Malformed) { return try Glob(text) } catch { throw SyntaxError(reason: error.reason) }
     }
 
     // Trim by Unicode scalars: a space followed by a combining mark is one `Character` that is not blank.

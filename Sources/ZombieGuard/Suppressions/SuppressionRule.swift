@@ -52,7 +52,7 @@ extension Suppressions {
         }
 
         /// Whether the rule restricts nothing but the kind.
-        var isBare: Bool {
+        var matchesAnyStack: Bool {
             object == nil && signature == nil && stacks.values.allSatisfy { $0.allSatisfy { $0 == .any } }
         }
     }

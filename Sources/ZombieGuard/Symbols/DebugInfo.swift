@@ -43,16 +43,16 @@ final class DebugInfo {
 
     /// Looks up the units of many addresses at once, which is cheaper than one by one.
     func prepare(_ addresses: some Sequence<UInt64>) {
-        file.allowWork()
-        for case let split? in splitFiles.values { split.allowWork() }
+        file.resetWorkLimit()
+        for case let split? in splitFiles.values { split.resetWorkLimit() }
         index.find(addresses)
         var units: [UInt64: DwarfUnit] = [:]
         for address in addresses {
             if let unit = index.unit(of: address) { units[unit.header.offset] = unit }
         }
-        for unit in units.values where !unit.isRead { ELFFile.willRead(unit.bytes) }
+        for unit in units.values where !unit.isRead { ELFFile.prefetch(unit.bytes) }
         for unit in units.values where !unit.isRead {
-            if let offset = unit.statements { ELFFile.willRead(DwarfLines.bytes(at: offset, in: unit.file.lines)) }
+            if let offset = unit.statements { ELFFile.prefetch(DwarfLines.bytes(at: offset, in: unit.file.lines)) }
         }
     }
 

@@ -6,7 +6,7 @@ import Glibc
 /// long is not asked again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
 final class DebugServer {
     /// Limits on the time to wait for servers, in seconds.
-    struct Patience: Hashable, Sendable {
+    struct Timeouts: Hashable, Sendable {
         /// Longest wait without receiving a byte.
         var silence = 5.0
         /// Longest total of all downloads.
@@ -35,7 +35,7 @@ final class DebugServer {
         var lastProgress: Double
         var end: Double
         var silence: Double
-        var isGivenUp = false
+        var hasTimedOut = false
     }
 
     // Static because the C callback cannot capture anything.
@@ -46,11 +46,11 @@ final class DebugServer {
     // nil if DEBUGINFOD_URLS names no server, or libdebuginfod is not installed.
     private let library: LoadedLibrary?
     private let client: OpaquePointer?
-    private let patience: Patience
+    private let patience: Timeouts
     private var spent = 0.0
-    private(set) var isGivenUp = false
+    private(set) var hasTimedOut = false
 
-    init(_ patience: Patience) {
+    init(_ patience: Timeouts) {
         self.patience = patience
         let urls = getenv("DEBUGINFOD_URLS").map { String(cString: $0) } ?? ""
         let isAsked = urls.contains { $0 != " " }
@@ -67,7 +67,7 @@ final class DebugServer {
 
     /// Downloads a file of a build and returns its path; nil if no server has it or answers in time.
     func path(of kind: Kind, buildID: String) -> String? {
-        guard let client, !isGivenUp, let find = library?.function(kind.rawValue, Find.self),
+        guard let client, !hasTimedOut, let find = library?.function(kind.rawValue, Find.self),
             let setProgress = library?.function("debuginfod_set_progressfn", SetProgress.self),
             let setUserData = library?.function("debuginfod_set_user_data", SetUserData.self)
         else { return nil }
@@ -81,7 +81,7 @@ final class DebugServer {
         }
         setUserData(client, nil)
         spent += MonotonicTime.seconds - start
-        isGivenUp = download.isGivenUp
+        hasTimedOut = download.hasTimedOut
         defer { free(path) }
         guard descriptor >= 0 else { return nil }
         close(descriptor)
@@ -99,8 +99,8 @@ final class DebugServer {
             state.pointee.lastProgress = now
         }
         if now > state.pointee.end || now - state.pointee.lastProgress > state.pointee.silence {
-            state.pointee.isGivenUp = true
+            state.pointee.hasTimedOut = true
         }
-        return state.pointee.isGivenUp
+        return state.pointee.hasTimedOut
     }
 }

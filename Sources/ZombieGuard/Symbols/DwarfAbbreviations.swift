@@ -30,7 +30,7 @@ struct DwarfShape {
     var tag: UInt16
     var hasChildren: Bool
     /// Whether the subtree is skipped by its DW_AT_sibling: no child can be a function with code.
-    var isPassed: Bool
+    var skipsChildren: Bool
 
     static let differs = UInt32.max
 
@@ -40,8 +40,8 @@ struct DwarfShape {
         switch Int(abbreviation.tag) {
         case DW_TAG_enumeration_type, DW_TAG_array_type, DW_TAG_subroutine_type, DW_TAG_call_site,
             DW_TAG_GNU_call_site:
-            isPassed = abbreviation.sibling != nil
-        default: isPassed = false
+            skipsChildren = abbreviation.sibling != nil
+        default: skipsChildren = false
         }
     }
 }

@@ -43,7 +43,7 @@ struct DwarfEntry {
                 if names.contains(name) {
                     found = found ?? value
                 } else if name == DW_AT_abstract_origin || name == DW_AT_specification {
-                    if let next = entry.referred(value) { waiting.append(next) }
+                    if let next = entry.resolveReference(value) { waiting.append(next) }
                 }
             }
             if let found, let text = entry.unit.text(found) { return text }
@@ -51,7 +51,7 @@ struct DwarfEntry {
         return nil
     }
 
-    private func referred(_ value: DwarfValue) -> DwarfEntry? {
+    private func resolveReference(_ value: DwarfValue) -> DwarfEntry? {
         let file = unit.file
         switch value {
         case .unitReference(let distance):

@@ -44,21 +44,21 @@ final class DwarfFile {
         abbreviations = elf.contents(".debug_abbrev" + suffix)
         ranges = elf.contents(".debug_ranges")
         rangeLists = elf.contents(".debug_rnglists" + suffix)
-        for section in [abbreviations, ranges, rangeLists] { ELFFile.mayRead(section) }
+        for section in [abbreviations, ranges, rangeLists] { ELFFile.prefetchIfSmall(section) }
     }
 
     private func section(_ name: String) -> UnsafeRawBufferPointer { elf.contents(isSplit ? name + ".dwo" : name) }
 
     private func small(_ section: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
-        ELFFile.mayRead(section)
+        ELFFile.prefetchIfSmall(section)
         return section
     }
 
     /// Resets the work counter before a new lookup.
-    func allowWork() { work = 0 }
+    func resetWorkLimit() { work = 0 }
 
     /// Counts `count` steps; false when the limit is exceeded.
-    func mayWork(_ count: Int) -> Bool {
+    func countWork(_ count: Int) -> Bool {
         work &+= count
         return work < Self.mostWork
     }
@@ -66,11 +66,11 @@ final class DwarfFile {
     func abbreviations(at offset: UInt64, _ encoding: DwarfEncoding) -> DwarfAbbreviations {
         let key = TableKey(offset: offset, encoding: encoding)
         if let known = tables[key] { return known }
-        guard mayWork(0) else {
+        guard countWork(0) else {
             return DwarfAbbreviations(UnsafeRawBufferPointer(start: nil, count: 0), at: 0, encoding)
         }
         let table = DwarfAbbreviations(abbreviations, at: offset, encoding)
-        _ = mayWork(table.attributes.count + table.entries.count)
+        _ = countWork(table.attributes.count + table.entries.count)
         tables[key] = table
         return table
     }

@@ -122,7 +122,7 @@ final class DwarfFunctions {
                 while !cursor.isAtEnd {
                     if entriesLeft == 0 {
                         entriesLeft = Self.entriesCountedAtOnce
-                        guard unit.file.mayWork(entriesLeft) else { return }
+                        guard unit.file.countWork(entriesLeft) else { return }
                     }
                     entriesLeft &-= 1
                     let offset = cursor.position
@@ -154,7 +154,7 @@ final class DwarfFunctions {
                         }
                     }
                     if shape.hasChildren {
-                        if !shape.isPassed || !pass(table.entries[index], values, &cursor) { depth &+= 1 }
+                        if !shape.skipsChildren || !pass(table.entries[index], values, &cursor) { depth &+= 1 }
                     }
                     if depth == 0 { return }
                 }

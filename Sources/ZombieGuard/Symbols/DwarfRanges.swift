@@ -5,12 +5,14 @@ import CDwarf
 enum DwarfRanges {
     private static let mostRanges = 1 << 22
 
-    static func readOld(_ section: UnsafeRawBufferPointer, at offset: UInt64, in unit: DwarfUnit) -> [Range<UInt64>] {
+    static func readDebugRanges(_ section: UnsafeRawBufferPointer, at offset: UInt64, in unit: DwarfUnit) -> [Range<
+        UInt64
+    >] {
         let file = unit.file
         var cursor = ByteCursor(section, at: offset)
         var base = unit.base
         var ranges: [Range<UInt64>] = []
-        while ranges.count < mostRanges, file.mayWork(1) {
+        while ranges.count < mostRanges, file.countWork(1) {
             let start: UInt64 = cursor.number()
             let end: UInt64 = cursor.number()
             if cursor.failed || start == 0 && end == 0 { break }
@@ -31,7 +33,7 @@ enum DwarfRanges {
         var isLive = true
         var ranges: [Range<UInt64>] = []
         func address(_ index: UInt64) -> UInt64 { unit.address(.addressIndex(index)) ?? 0 }
-        while ranges.count < mostRanges, file.mayWork(1), !cursor.failed {
+        while ranges.count < mostRanges, file.countWork(1), !cursor.failed {
             switch Int(cursor.number(UInt8.self)) {
             case DW_RLE_base_addressx:
                 base = address(cursor.variableNumber())

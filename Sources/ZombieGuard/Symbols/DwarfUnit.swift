@@ -29,7 +29,7 @@ final class DwarfUnit {
     private(set) var addresses: UInt64
     private var rangeLists: UInt64
     // Base offset of a split unit's ranges, which in version 4 are in the skeleton's file (DW_AT_GNU_ranges_base).
-    private var oldRanges: UInt64 = 0
+    private var gnuRangesBase: UInt64 = 0
     private let skeleton: DwarfUnit?
 
     private(set) lazy var abbreviations = file.abbreviations(at: header.abbreviations, encoding)
@@ -60,7 +60,7 @@ final class DwarfUnit {
         textOffsets = (part?.textOffsets ?? 0) + (isNew ? headerSize : 0)
         rangeLists = (part?.rangeLists ?? 0) + headerSize + 4
         addresses = skeleton?.addresses ?? headerSize
-        oldRanges = skeleton?.oldRanges ?? 0
+        gnuRangesBase = skeleton?.gnuRangesBase ?? 0
         base = skeleton?.base ?? 0
         if header.isTypeUnit { return nil }
 
@@ -73,7 +73,7 @@ final class DwarfUnit {
         if case .sectionOffset(let offset) = value(DW_AT_str_offsets_base) { textOffsets = offset }
         if let offset = value(DW_AT_addr_base, DW_AT_GNU_addr_base).number { addresses = offset }
         if case .sectionOffset(let offset) = value(DW_AT_rnglists_base) { rangeLists = offset }
-        if let offset = value(DW_AT_GNU_ranges_base).number { oldRanges = offset }
+        if let offset = value(DW_AT_GNU_ranges_base).number { gnuRangesBase = offset }
         (low, high, list) = (value(DW_AT_low_pc), value(DW_AT_high_pc), value(DW_AT_ranges))
         if let start = address(low) { base = start }
         statements = value(DW_AT_stmt_list).number
@@ -105,7 +105,7 @@ final class DwarfUnit {
             if next == code {
                 return [DW_TAG_compile_unit, DW_TAG_partial_unit, DW_TAG_skeleton_unit].contains(tag) && !table.failed
             }
-            guard file.mayWork(count) else { return false }
+            guard file.countWork(count) else { return false }
         }
         return false
     }
@@ -172,8 +172,8 @@ final class DwarfUnit {
         default:
             guard let offset = list.number else { return [] }
             if encoding.version >= 5 { return DwarfRanges.read(file.rangeLists, at: offset, in: self) }
-            guard isSplit, let skeleton else { return DwarfRanges.readOld(file.ranges, at: offset, in: self) }
-            return DwarfRanges.readOld(skeleton.file.ranges, at: offset &+ oldRanges, in: self)
+            guard isSplit, let skeleton else { return DwarfRanges.readDebugRanges(file.ranges, at: offset, in: self) }
+            return DwarfRanges.readDebugRanges(skeleton.file.ranges, at: offset &+ gnuRangesBase, in: self)
         }
     }
 

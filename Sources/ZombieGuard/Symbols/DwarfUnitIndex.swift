@@ -36,7 +36,7 @@ final class DwarfUnitIndex {
         if new.isEmpty { return }
         for address in new { known[address] = .some(nil) }
         readAddressRanges(new)
-        for case let unit? in new.map({ known[$0] ?? nil }) { ELFFile.willRead(file.info, at: unit) }
+        for case let unit? in new.map({ known[$0] ?? nil }) { ELFFile.prefetch(file.info, at: unit) }
         let left = new.filter { known[$0] == .some(nil) }
         guard let first = left.first, let last = left.last else { return }
         for entry in others
@@ -92,7 +92,7 @@ final class DwarfUnitIndex {
         let isUnlisted = { (header: DwarfUnitHeader) in !self.listed.contains(header.offset) }
         guard file.headers.contains(where: isUnlisted) else { return [] }
         // Nearly all of these sections will be read.
-        for section in [file.rangeLists, file.ranges, file.addresses] { ELFFile.willRead(section) }
+        for section in [file.rangeLists, file.ranges, file.addresses] { ELFFile.prefetch(section) }
         for header in file.headers where isUnlisted(header) {
             guard let unit = file.unit(at: header.offset) else { continue }
             let number = UInt32(otherUnits.count)

@@ -188,29 +188,29 @@ final class ELFFile {
     private func adviseRandom() { Self.advise(rawFile, MADV_RANDOM) }
 
     /// Starts reading bytes from disk in the background.
-    static func willRead(_ bytes: UnsafeRawBufferPointer) { advise(bytes, MADV_WILLNEED) }
+    static func prefetch(_ bytes: UnsafeRawBufferPointer) { advise(bytes, MADV_WILLNEED) }
 
     // Number of bytes that a disk reads sequentially in the time of a few seeks.
     private static let smallSection = 16 << 20
 
     /// Starts reading a section of which parts will be needed, if the section is small: reading all of it is then
     /// cheaper than seeking to the parts.
-    static func mayRead(_ section: UnsafeRawBufferPointer) {
-        if section.count <= smallSection { willRead(section) }
+    static func prefetchIfSmall(_ section: UnsafeRawBufferPointer) {
+        if section.count <= smallSection { prefetch(section) }
     }
 
     /// Starts reading a string or header at an offset. Many such reads in parallel take no longer than one.
-    static func willRead(_ section: UnsafeRawBufferPointer, at offset: UInt64) {
+    static func prefetch(_ section: UnsafeRawBufferPointer, at offset: UInt64) {
         let usual: UInt64 = 128
         guard offset < UInt64(section.count) else { return }
-        willRead(
+        prefetch(
             UnsafeRawBufferPointer(rebasing: section[Int(offset)..<Int(min(offset + usual, UInt64(section.count)))]))
     }
 
     /// Reads bytes that will all be needed in one call, instead of through one page fault for every few pages.
     static func fetch(_ bytes: UnsafeRawBufferPointer) {
         let populateForReading: Int32 = 22 // MADV_POPULATE_READ, Linux 5.14; older kernels return EINVAL
-        willRead(bytes)
+        prefetch(bytes)
         advise(bytes, populateForReading)
     }
 

@@ -16,7 +16,7 @@ final class ModuleSymbols {
     private let tables: SymbolTables
     // Symbols of the separate debug file. The file's debug information takes precedence over its symbols, because the
     // compiler splits functions into parts with symbols of their own (f and f.cold).
-    private let moreTables: SymbolTables
+    private let debugFileTables: SymbolTables
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
     /// Finds the files of a module. If `buildID` is set, files of other builds are ignored. `author` is the user who
@@ -54,7 +54,7 @@ final class ModuleSymbols {
         self.file = file
         debugInfo = debugFile.flatMap { $0.hasDebugInformation ? DebugInfo($0, files: files) : nil }
         tables = SymbolTables([file, file.flatMap(MiniDebugInfo.file)].compactMap { $0 })
-        moreTables = SymbolTables(debugFile === file ? [] : [debugFile].compactMap { $0 })
+        debugFileTables = SymbolTables(debugFile === file ? [] : [debugFile].compactMap { $0 })
     }
 
     private static func find(_ files: SymbolFiles) throws(Failure) -> ELFFile {
@@ -94,7 +94,7 @@ final class ModuleSymbols {
         let new = offsets.map(\.rawValue).filter { known[$0] == nil }
         if new.isEmpty { return }
         tables.prepare(new)
-        moreTables.prepare(new)
+        debugFileTables.prepare(new)
         debugInfo?.prepare(new)
     }
 
@@ -110,7 +110,7 @@ final class ModuleSymbols {
         let own = calls[calls.count - 1].symbol ?? ""
         if let best = names.first, own.hasPrefix("__") || !names.contains(own) {
             calls[calls.count - 1].symbol = best
-        } else if own.isEmpty, let best = moreTables.names(holding: offset.rawValue).first {
+        } else if own.isEmpty, let best = debugFileTables.names(holding: offset.rawValue).first {
             calls[calls.count - 1].symbol = best
         }
         known[offset.rawValue] = calls
@@ -119,18 +119,18 @@ final class ModuleSymbols {
 
     /// The symbol whose code or data contains an address.
     func symbol(around offset: Address) -> String? {
-        tables.names(holding: offset.rawValue).first ?? moreTables.names(holding: offset.rawValue).first
+        tables.names(holding: offset.rawValue).first ?? debugFileTables.names(holding: offset.rawValue).first
     }
 
     /// The address of a symbol.
     func address(of symbol: String) -> Address? {
-        (tables.address(of: symbol) ?? moreTables.address(of: symbol)).map { Address($0) }
+        (tables.address(of: symbol) ?? debugFileTables.address(of: symbol)).map { Address($0) }
     }
 
     /// All symbols at an address; several if the linker folded equal functions.
     func symbols(at offset: Address) -> [String] {
         let names = tables.names(at: offset.rawValue)
-        return names + moreTables.names(at: offset.rawValue).filter { !names.contains($0) }
+        return names + debugFileTables.names(at: offset.rawValue).filter { !names.contains($0) }
     }
 
     /// Up to `count` bytes at an address, within one section of the file.

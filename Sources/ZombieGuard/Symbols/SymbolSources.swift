@@ -32,7 +32,7 @@ public struct SymbolSources: Hashable, Sendable {
     /// The system's debug directories.
     var debugDirectories = ["/usr/lib/debug"]
     /// Timeouts for servers.
-    var patience = DebugServer.Patience()
+    var patience = DebugServer.Timeouts()
 
     /// Creates sources.
     ///

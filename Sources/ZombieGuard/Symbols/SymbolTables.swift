@@ -39,8 +39,8 @@ final class SymbolTables {
                 index, section in
                 let symbols = file.contents(at: index)
                 let names = file.sections.indices.contains(section.link - 1) ? file.contents(at: section.link - 1) : nil
-                ELFFile.willRead(symbols)
-                if let names { ELFFile.mayRead(names) }
+                ELFFile.prefetch(symbols)
+                if let names { ELFFile.prefetchIfSmall(names) }
                 return Table(
                     file: file, symbols: symbols,
                     names: names ?? UnsafeRawBufferPointer(start: nil, count: 0))
@@ -80,7 +80,7 @@ final class SymbolTables {
             if index < new.count { ends[index] = max(ends[index], symbol.address + symbol.size) }
         }
         for symbol in (sized + labels).joined() {
-            ELFFile.willRead(tables[symbol.table].names, at: UInt64(symbol.name))
+            ELFFile.prefetch(tables[symbol.table].names, at: UInt64(symbol.name))
         }
         for (index, address) in new.enumerated() {
             if index > 0 {

@@ -71,7 +71,7 @@ public final class Symbolicator {
             finding.stall = stall
         }
         finding.refineReferenceCounting()
-        nameNext(&finding)
+        resolvePredictedUse(&finding)
         if finding.signature == nil { finding.signature = finding.computeSignature() }
         return finding
     }
@@ -84,10 +84,10 @@ public final class Symbolicator {
         if function.hasPrefix("Swift runtime failure: ") { return function }
         guard ["SIGILL", "SIGTRAP"].contains(signal) else { return nil }
         let name = function.firstRange(of: ".cold").map { String(function[..<$0.lowerBound]) } ?? function
-        return wordsOfDispatch[name].map { "BUG IN CLIENT OF LIBDISPATCH: " + $0 }
+        return dispatchMessages[name].map { "BUG IN CLIENT OF LIBDISPATCH: " + $0 }
     }
 
-    private static let wordsOfDispatch = [
+    private static let dispatchMessages = [
         "__DISPATCH_WAIT_FOR_QUEUE__": "dispatch_sync called on queue already owned by current thread",
         "dispatch_group_leave": "Unbalanced call to dispatch_group_leave()",
         "_dispatch_group_dispose": "Group object deallocated while in use",
@@ -161,7 +161,7 @@ public final class Symbolicator {
         // Pseudo-modules such as [heap] have no symbols.
         guard path.contains("/") else { return nil }
         defer {
-            if server.isGivenUp { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
+            if server.hasTimedOut { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
         }
         do throws(ModuleSymbols.Failure) {
             return try ModuleSymbols(path: path, buildID: buildID, sources: sources, server: server, author: author)

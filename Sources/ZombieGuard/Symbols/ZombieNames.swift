@@ -26,7 +26,7 @@ extension Symbolicator {
     /// Sets the member of an object that was only retained so far: the first of the predicted uses (`next`) that is a
     /// member of the object's class. Stops without a result at code that has no name, because that code could be such a
     /// use.
-    func nameNext(_ finding: inout Finding) {
+    func resolvePredictedUse(_ finding: inout Finding) {
         guard let block = finding.block else { return }
         finding.block?.next = []
         finding.block?.bases = []

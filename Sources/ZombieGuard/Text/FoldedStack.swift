@@ -21,9 +21,9 @@ package enum FoldedStack {
         }
     }
 
-    /// A recursion is condensed if its cycle has at most `longestTurn` frames and repeats `fewestTurns` times or more.
-    private static let longestTurn = 6
-    private static let fewestTurns = 3
+    /// A recursion is condensed if its cycle has at most `maxCycleFrames` frames and repeats `minRepeats` times or more.
+    private static let maxCycleFrames = 6
+    private static let minRepeats = 3
 
     /// Folds runs (also of length one) of runtime frames and thunks, and condenses recursions. A stack that contains no
     /// frame of the program itself is not folded.
@@ -64,13 +64,13 @@ package enum FoldedStack {
         while index < stack.count {
             lines.append(.frame(index))
             index += 1
-            for period in 1...longestTurn where index >= period {
+            for period in 1...maxCycleFrames where index >= period {
                 var turns = 0
                 while index + period <= stack.count, stack[index..<index + period] == stack[index - period..<index] {
                     turns += 1
                     index += period
                 }
-                if turns >= fewestTurns {
+                if turns >= minRepeats {
                     lines.append(.repeated(first: index - turns * period, frames: period, turns: turns))
                     break
                 }
@@ -87,7 +87,7 @@ package enum FoldedStack {
         stack.indices.map { index in
             let frame = stack[index]
             if frame.isLibraryCode || frame.isEntryCode || frame.isHelper { return true }
-            return frame.isThunk && (!frame.holdsItsTarget || index > 0 && !stack[index - 1].isLibraryCode)
+            return frame.isThunk && (!frame.mayContainInlinedTarget || index > 0 && !stack[index - 1].isLibraryCode)
         }
     }
 

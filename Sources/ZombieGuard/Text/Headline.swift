@@ -26,9 +26,9 @@ extension Finding {
         if let call = detail["call"], [.useAfterFree, .invalidFree].contains(kind), detail["bytes"] == nil,
             detail["freed"] == nil, detail["ended"] == nil
         {
-            return askedAbout("\(visible(call))()")
+            return queryHeadline("\(visible(call))()")
         }
-        if let call = detail["call"], let block { return bufferOf("\(visible(call))()", block) }
+        if let call = detail["call"], let block { return bufferHeadline("\(visible(call))()", block) }
         return switch kind {
         case .useAfterFree: useAfterFree
         case .writeAfterFree: writeAfterFree
@@ -37,9 +37,9 @@ extension Finding {
         case .deallocMismatch: deallocMismatch
         case .heapOverflow where detail["found_by"] != nil:
             "\(count("length")) \(position ?? at) changed while it was in use\(changedValues)\(foundBy)"
-        case .heapOverflow where detail["read_from"] != nil: followed
+        case .heapOverflow where detail["read_from"] != nil: fillPointerHeadline
         case .heapOverflow: "\(access.noun) \(position ?? "at an unknown address")"
-        case .wildAccess where detail["read_from"] != nil: followed
+        case .wildAccess where detail["read_from"] != nil: fillPointerHeadline
         case .wildAccess where isWithoutAddress:
             "\(access.noun) at an unknown address\(signal): noncanonical or misaligned, or used by a privileged instruction"
         case .wildAccess: "\(access.noun) \(at)\(signal), \(neighbours ?? "where the program has no such memory")"
@@ -65,7 +65,7 @@ extension Finding {
     }
 
     // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a live block of 100 bytes at 0x7f10"
-    private var followed: String {
+    private var fillPointerHeadline: String {
         let source =
             detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
@@ -101,7 +101,7 @@ extension Finding {
     }
 
     // The sentence for a function that only queries the block.
-    private func askedAbout(_ call: String) -> String {
+    private func queryHeadline(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
         if detail["what"] == "free memory" {
@@ -112,7 +112,7 @@ extension Finding {
 
     // The sentence for an access by the kernel: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes
     // into a freed block of …"
-    private func bufferOf(_ call: String, _ block: Block) -> String {
+    private func bufferHeadline(_ call: String, _ block: Block) -> String {
         let place = "\(blockName(block)) at \(block.start)"
         switch (kind, detail["freed"] ?? detail["ended"]) {
         case (.useAfterFree, nil):

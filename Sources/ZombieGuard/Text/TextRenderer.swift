@@ -14,7 +14,7 @@ public struct TextRenderer {
     /// itself is shown.
     private static let linesAround = 2
     /// Minimum width of source lines, even on a narrower terminal.
-    private static let leastSource = 24
+    private static let minSourceColumns = 24
 
     /// Creates a renderer.
     ///
@@ -166,7 +166,9 @@ public struct TextRenderer {
         guard let excerpt = excerpts?.excerpt(for: frame, by: author, context: linesAround) else { return "" }
         let width = String(excerpt.first + excerpt.lines.count).count
         let indentation = "      "
-        let room = style.columns.map { max(Self.leastSource, $0 - indentation.count - width - "> 41 | ".count + 2) }
+        let room = style.columns.map {
+            max(Self.minSourceColumns, $0 - indentation.count - width - "> 41 | ".count + 2)
+        }
         var text = ""
         for (number, line) in zip(excerpt.first..., excerpt.lines) {
             let isMarked = number == excerpt.marked

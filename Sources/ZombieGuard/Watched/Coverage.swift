@@ -9,7 +9,7 @@ import CZombie
 /// while they are in quarantine, so a run that watched little and found nothing proves little.
 public struct Coverage: Hashable, Sendable {
     /// Why blocks were not isolated: the coverage reason.
-    public struct Shortfall: Hashable, Sendable {
+    public struct Reason: Hashable, Sendable {
         /// Category of a reason. If several reasons apply, the category decides which is reported (zg_coverage.h).
         enum Kind: UInt32, Sendable { case cause, event, design }
 
@@ -42,9 +42,9 @@ public struct Coverage: Hashable, Sendable {
     /// runtime makes only the system calls that every program's start makes, and does not diagnose faults.
     public var filteredPrograms: UInt64 = 0
     /// Processes of a run that reported no coverage.
-    public var untoldProcesses = 0
+    public var unknownProcesses = 0
     /// Why coverage is not higher; nil if every block was watched.
-    public var shortfall: Shortfall?
+    public var reason: Reason?
 
     /// Share of blocks that were watched, in thousandths, rounded down, but at least 1 if any block was watched.
     public var blocksPermille: Int { Self.permille(watchedBlocks, of: blocks, isOff: hasNone) }
@@ -54,11 +54,11 @@ public struct Coverage: Hashable, Sendable {
     /// ``blocksPermille``.
     public var stacksPermille: Int {
         let seen = Self.permille(watchedStacks, of: stacks, isOff: hasNone || blocks > 0)
-        return shortfall?.name == "sample_rate" ? min(seen, blocksPermille) : seen
+        return reason?.name == "sample_rate" ? min(seen, blocksPermille) : seen
     }
 
     // The runtime saw no allocation because another allocator served the program.
-    private var hasNone: Bool { blocks == 0 && shortfall?.name == "other_allocator" }
+    private var hasNone: Bool { blocks == 0 && reason?.name == "other_allocator" }
 
     private static func permille(_ part: UInt64, of whole: UInt64, isOff: Bool) -> Int {
         if whole == 0 { return isOff ? 0 : 1000 }
@@ -72,7 +72,7 @@ public struct Coverage: Hashable, Sendable {
     /// - Parameter percent: from 0 to 100.
     /// - Returns: false also if processes of the run reported no coverage.
     public func reaches(percent: Double) -> Bool {
-        (untoldProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
+        (unknownProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
     }
 
     /// "14 % of the blocks, from 61 % of the allocation stacks, were isolated (isolated_bytes was used up at 0.8 s)".
@@ -83,7 +83,7 @@ public struct Coverage: Hashable, Sendable {
         } else if hasNone {
             text = "no block was watched"
         }
-        if let shortfall { text += " (\(shortfall.sentence))" }
+        if let reason { text += " (\(reason.sentence))" }
         if unguardedPrograms > 0 {
             text += ", \(unguardedPrograms) program\(unguardedPrograms == 1 ? "" : "s") ran unguarded"
         }
@@ -91,8 +91,8 @@ public struct Coverage: Hashable, Sendable {
             text +=
                 ", \(filteredPrograms) program\(filteredPrograms == 1 ? "" : "s") started under a seccomp filter, so that faults were not diagnosed: run zguard itself under the filter"
         }
-        if untoldProcesses > 0 {
-            text += ", \(untoldProcesses) more process\(untoldProcesses == 1 ? "" : "es") reported no coverage"
+        if unknownProcesses > 0 {
+            text += ", \(unknownProcesses) more process\(unknownProcesses == 1 ? "" : "es") reported no coverage"
         }
         return text
     }
@@ -116,20 +116,20 @@ public struct Coverage: Hashable, Sendable {
             ("stacks_percent", .permille(stacksPermille)), ("blocks_percent", .permille(blocksPermille)),
             ("stacks", .natural(stacks)), ("stacks_watched", .natural(watchedStacks)),
             ("blocks", .natural(blocks)), ("blocks_watched", .natural(watchedBlocks)),
-            ("reason", shortfall.map { .string($0.name) } ?? .null),
-            ("reason_text", shortfall.map { .string($0.text) } ?? .null),
-            ("reason_ms", (shortfall?.seconds).map { .natural(UInt64($0 * 1000)) } ?? .null),
+            ("reason", reason.map { .string($0.name) } ?? .null),
+            ("reason_text", reason.map { .string($0.text) } ?? .null),
+            ("reason_ms", (reason?.seconds).map { .natural(UInt64($0 * 1000)) } ?? .null),
             ("unguarded_programs", .natural(unguardedPrograms)),
-            ("filtered_programs", .natural(filteredPrograms)), ("unknown_processes", .integer(Int64(untoldProcesses))),
+            ("filtered_programs", .natural(filteredPrograms)), ("unknown_processes", .integer(Int64(unknownProcesses))),
         ])
     }
 }
 
-extension Coverage.Shortfall {
+extension Coverage.Reason {
     /// All reasons, without times, in the order of the statistics page.
-    static let table: [Coverage.Shortfall] = withUnsafeBytes(of: zg_coverage_reason_table) { bytes in
+    static let table: [Coverage.Reason] = withUnsafeBytes(of: zg_coverage_reason_table) { bytes in
         bytes.bindMemory(to: zg_coverage_reason_info.self).map { info in
-            Coverage.Shortfall(
+            Coverage.Reason(
                 name: withUnsafeBytes(of: info.name) { fieldText($0) },
                 text: withUnsafeBytes(of: info.text) { fieldText($0) }, kind: Kind(rawValue: info.kind) ?? .design)
         }
@@ -137,7 +137,7 @@ extension Coverage.Shortfall {
 
     /// The reason to report. `firstTimes` are in nanoseconds since 1970, 0 if the reason never applied; their order is
     /// that of the table.
-    static func told(_ firstTimes: [UInt64], start: UInt64) -> Coverage.Shortfall? {
+    static func told(_ firstTimes: [UInt64], start: UInt64) -> Coverage.Reason? {
         let noted = zip(table, firstTimes).filter { $0.1 > 0 }
         if let cause = noted.first(where: { $0.0.kind == .cause }) { return cause.0 }
         if let (event, time) = noted.filter({ $0.0.kind == .event }).min(by: { $0.1 < $1.1 }) {
@@ -160,9 +160,9 @@ extension Coverage {
         watchedStacks = min(counter("contexts_fenced"), stacks)
         unguardedPrograms = counter("children_unguarded")
         // The other allocator may get its memory from the runtime: ignore the reason if blocks were counted.
-        let other = Shortfall.table.firstIndex { $0.name == "other_allocator" }
+        let other = Reason.table.firstIndex { $0.name == "other_allocator" }
         let times = firstTimes.enumerated().map { blocks > 0 && $0.offset == other ? 0 : $0.element }
-        if watchedBlocks < blocks || blocks == 0 { shortfall = .told(times, start: start) }
-        if blocks == 0, shortfall?.name != "other_allocator" { shortfall = nil }
+        if watchedBlocks < blocks || blocks == 0 { reason = .told(times, start: start) }
+        if blocks == 0, reason?.name != "other_allocator" { reason = nil }
     }
 }

@@ -34,7 +34,7 @@ package struct StallSamples {
 }
 
 /// Pauses sampling after a repeat of a known finding: for 1, 2, 4, … stalls, at most 1024.
-package struct StallRest {
+package struct SamplingBackoff {
     private var left: UInt64 = 0, next: UInt64 = 1
 
     private static let longest: UInt64 = 1024

@@ -72,7 +72,7 @@ public struct Statistics: Sendable {
             page.degradations >> UInt64(index) & 1 == 1 ? degradation : nil
         }
         rawLayout = page.layout
-        let firstTimes = withUnsafeBytes(of: page.shortfalls) { notes in
+        let firstTimes = withUnsafeBytes(of: page.coverage_reasons) { notes in
             notes.bindMemory(to: zg_coverage_reason_note.self).map(\.first_ns)
         }
         let named = counters

@@ -73,7 +73,7 @@ package struct ComputingThreads {
 extension SystemCall {
     fileprivate func goesOnAfterStop(in process: Int) -> Bool {
         switch zg_call_when_stopped(number) {
-        case zg_call_goes_on: return true
+        case zg_call_restarts: return true
         case zg_call_reads:
             switch CalledFile(Int32(truncatingIfNeeded: arguments[0]), of: process) {
             case .other: return false

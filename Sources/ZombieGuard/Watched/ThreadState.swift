@@ -62,7 +62,7 @@ package struct SystemCall: Equatable {
     /// Name such as "futex"; nil if unknown.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
     /// Whether the call waits for the next client to connect, as in servers that handle one request at a time.
-    package var waitsForStrangers: Bool { zg_call_waits_for_strangers(number) }
+    package var waitsForStrangers: Bool { zg_call_accepts_clients(number) }
 
     /// Whether this is the same call as `earlier`, possibly restarted after a stop.
     package func goesOn(with earlier: SystemCall) -> Bool {

@@ -6,7 +6,7 @@ import ZombieGuard
 /// Reads report directories and ships findings that one destination does not have yet.
 public final class Collector {
     /// The result of a pass.
-    public struct Passed: Hashable, Sendable {
+    public struct PassResult: Hashable, Sendable {
         /// Findings that were sent.
         public var sent = 0
         /// Findings that the destination did not have before. If the destination does not detect duplicates, every
@@ -38,9 +38,9 @@ public final class Collector {
     /// Progress entries to record after the destination has received the batch.
     private var marks: [(name: String, entry: ShippingProgress.Entry)] = []
 
-    private static let mostInBatch = 1000
+    private static let maxBatchCount = 1000
     private static let mostBytes = 8 << 20
-    private static let mostCounts = 1 << 18
+    private static let maxCachedCounts = 1 << 18
     private static let longestPause = 60.0
 
     /// - Parameters:
@@ -71,12 +71,12 @@ public final class Collector {
     /// - Parameter retention: what the destination keeps; nil: everything.
     /// - Returns: counts of what was done.
     /// - Throws: ``FleetError`` if a directory cannot be read or the destination refuses the findings.
-    public func pass(pruning retention: Retention? = nil) throws -> Passed {
+    public func pass(pruning retention: Retention? = nil) throws -> PassResult {
         // Forget the batch of a failed pass: its findings are read again.
         batch = []
         batchBytes = 0
         marks = []
-        var passed = Passed()
+        var passed = PassResult()
         var failure: FleetError?
         for path in directories {
             // An unreadable directory must not keep the findings of other directories from being shipped. The error is
@@ -100,7 +100,7 @@ public final class Collector {
     }
 
     /// The complete reports. First adds the leftover raw findings of runs whose zguard was killed to their reports.
-    private func complete(_ store: ReportStore, _ passed: inout Passed) throws(StoreError) -> [ReportFile] {
+    private func complete(_ store: ReportStore, _ passed: inout PassResult) throws(StoreError) -> [ReportFile] {
         let completed = try store.completeReports(warn: warnOnce)
         if completed.findings > 0 {
             let findings = completed.findings == 1 ? "1 finding is" : "\(completed.findings) findings are"
@@ -114,7 +114,7 @@ public final class Collector {
         }
     }
 
-    private func ship(_ files: [ReportFile], in directory: StoreDirectory, _ passed: inout Passed) throws {
+    private func ship(_ files: [ReportFile], in directory: StoreDirectory, _ passed: inout PassResult) throws {
         var progress = ShippingProgress(destination: name, in: directory)
         progress.keep(only: Set(files.map(\.name)))
         for file in files {
@@ -139,9 +139,11 @@ public final class Collector {
     }
 
     /// Opens a report that no process is writing; nil if its writer holds the lock, or if the report was removed.
-    private func open(_ file: ReportFile, in directory: StoreDirectory, _ passed: inout Passed) throws(SystemError) -> (
-        descriptor: Descriptor, status: stat
-    )? {
+    private func open(_ file: ReportFile, in directory: StoreDirectory, _ passed: inout PassResult) throws(SystemError)
+        -> (
+            descriptor: Descriptor, status: stat
+        )?
+    {
         let descriptor: Descriptor
         do throws(SystemError) { descriptor = try directory.open(file.name) } catch {
             if error.number == ENOENT { return nil }
@@ -179,7 +181,7 @@ public final class Collector {
     }
 
     private func read(
-        _ source: Source, _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout Passed
+        _ source: Source, _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout PassResult
     ) throws {
         let file = source.file
         let written = Timestamp(source.status.st_mtim)
@@ -224,7 +226,7 @@ public final class Collector {
                 passed.skipped += 1
                 warnOnce("'\(visible(file.path))' line \(line) is not shipped: \(reason)")
             }
-            if batch.count >= Self.mostInBatch || batchBytes >= Self.mostBytes {
+            if batch.count >= Self.maxBatchCount || batchBytes >= Self.mostBytes {
                 if !file.isCompressed { mark(isWhole: false) }
                 try flush(&progress, directory, &passed)
             }
@@ -236,7 +238,7 @@ public final class Collector {
     private func sampled(_ finding: ShippedFinding) throws(FleetError) -> ShippedFinding {
         guard let sampling else { return finding }
         let key = "\(finding.tenant)/\(finding.signature)"
-        if counts.count > Self.mostCounts { counts = [:] }
+        if counts.count > Self.maxCachedCounts { counts = [:] }
         var count = counts[key] ?? 0
         if counts[key] == nil {
             try retrying { () throws(FleetError) in
@@ -249,7 +251,7 @@ public final class Collector {
 
     /// Sends the batch, then records its reports as shipped.
     private func flush(
-        _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout Passed
+        _ progress: inout ShippingProgress, _ directory: StoreDirectory, _ passed: inout PassResult
     ) throws(FleetError) {
         if !batch.isEmpty {
             var new = 0

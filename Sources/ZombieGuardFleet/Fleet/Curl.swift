@@ -29,14 +29,14 @@ struct Curl: Sendable {
         case writeFunction = 20011
         case noSignal = 99
         case connectSeconds = 78
-        case allSeconds = 13
+        case totalSeconds = 13
         case userAgent = 10018
         case netrc = 51
         case certificates = 10065
     }
     private static let responseCode: CInt = 0x200002
     private static let connectSeconds = 20
-    private static let allSeconds = 120
+    private static let totalSeconds = 120
 
     init() throws(FleetError) {
         let library = try SharedLibrary("libcurl.so.4", package: "libcurl4")
@@ -74,14 +74,15 @@ struct Curl: Sendable {
         setText(.userAgent, "zguard/\(zombieGuardVersion)")
         if let file = getenv("CURL_CA_BUNDLE") { setText(.certificates, String(cString: file)) }
         for (option, number) in [
-            (Option.noSignal, 1), (.connectSeconds, Self.connectSeconds), (.allSeconds, Self.allSeconds), (.netrc, 1),
+            (Option.noSignal, 1), (.connectSeconds, Self.connectSeconds), (.totalSeconds, Self.totalSeconds),
+            (.netrc, 1),
             (.postSize, body.count), (.header, Int(bitPattern: list)),
         ] { _ = set(handle, option.rawValue, number) }
         // Discard the body of the response.
-        let swallow: @convention(c) (UnsafeRawPointer?, Int, Int, UnsafeRawPointer?) -> Int = { _, size, count, _ in
+        let discardBody: @convention(c) (UnsafeRawPointer?, Int, Int, UnsafeRawPointer?) -> Int = { _, size, count, _ in
             size * count
         }
-        _ = set(handle, Option.writeFunction.rawValue, unsafeBitCast(swallow, to: Int.self))
+        _ = set(handle, Option.writeFunction.rawValue, unsafeBitCast(discardBody, to: Int.self))
         let name = FleetAddress.web(address).name
         let status = body.withUnsafeBytes { bytes in
             _ = set(handle, Option.postFields.rawValue, Int(bitPattern: bytes.baseAddress))

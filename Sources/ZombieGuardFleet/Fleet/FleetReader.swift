@@ -60,7 +60,7 @@ public final class FleetReader {
     }
 
     /// The conditions of an SQL query, and its parameters.
-    private struct Question {
+    private struct Query {
         var conditions: [String] = []
         var parameters: [SQLValue] = []
         /// Table with the counts: zguard_days for a filter with a time or a program, otherwise zguard_totals.
@@ -72,8 +72,8 @@ public final class FleetReader {
         }
     }
 
-    private func question(_ filter: FleetFilter) -> (Question, tenant: String) {
-        var question = Question()
+    private func question(_ filter: FleetFilter) -> (Query, tenant: String) {
+        var question = Query()
         let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
         question.conditions = ["d.tenant = \(tenant)"]
         if filter.since != nil || filter.program != nil { question.table = "zguard_days" }
@@ -210,7 +210,7 @@ public final class FleetReader {
         Int64]]
     {
         if signatures.isEmpty { return [:] }
-        var question = Question()
+        var question = Query()
         let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
         let first = question.parameter(.text(since))
         let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")

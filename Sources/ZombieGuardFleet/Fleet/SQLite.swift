@@ -20,15 +20,16 @@ private struct SQLiteLibrary: Sendable {
         ) -> CInt
     typealias BindText = @convention(c) (Handle, CInt, UnsafePointer<CChar>, CInt, Int) -> CInt
     typealias BindInteger = @convention(c) (Handle, CInt, Int64) -> CInt
-    typealias Plain = @convention(c) (Handle?) -> CInt
-    typealias OfColumn = @convention(c) (Handle, CInt) -> CInt
+    typealias StatementFunction = @convention(c) (Handle?) -> CInt
+    typealias ColumnFunction = @convention(c) (Handle, CInt) -> CInt
     typealias Integer = @convention(c) (Handle, CInt) -> Int64
     typealias Text = @convention(c) (Handle, CInt) -> UnsafePointer<UInt8>?
 
     let open: Open, message: Message, execute: Execute, prepare: Prepare
-    let bindText: BindText, bindInteger: BindInteger, bindNull: OfColumn
-    let step: Plain, reset: Plain, finalize: Plain, close: Plain, changes: Plain, columns: Plain
-    let timeout: OfColumn, type: OfColumn, bytes: OfColumn, integer: Integer, text: Text
+    let bindText: BindText, bindInteger: BindInteger, bindNull: ColumnFunction
+    let step: StatementFunction, reset: StatementFunction, finalize: StatementFunction, close: StatementFunction,
+        changes: StatementFunction, columns: StatementFunction
+    let timeout: ColumnFunction, type: ColumnFunction, bytes: ColumnFunction, integer: Integer, text: Text
 
     init() throws(FleetError) {
         let library = try SharedLibrary("libsqlite3.so.0", package: "libsqlite3-0")
@@ -38,16 +39,16 @@ private struct SQLiteLibrary: Sendable {
         prepare = try library.function("sqlite3_prepare_v2", Prepare.self)
         bindText = try library.function("sqlite3_bind_text", BindText.self)
         bindInteger = try library.function("sqlite3_bind_int64", BindInteger.self)
-        bindNull = try library.function("sqlite3_bind_null", OfColumn.self)
-        step = try library.function("sqlite3_step", Plain.self)
-        reset = try library.function("sqlite3_reset", Plain.self)
-        finalize = try library.function("sqlite3_finalize", Plain.self)
-        close = try library.function("sqlite3_close", Plain.self)
-        changes = try library.function("sqlite3_changes", Plain.self)
-        columns = try library.function("sqlite3_column_count", Plain.self)
-        timeout = try library.function("sqlite3_busy_timeout", OfColumn.self)
-        type = try library.function("sqlite3_column_type", OfColumn.self)
-        bytes = try library.function("sqlite3_column_bytes", OfColumn.self)
+        bindNull = try library.function("sqlite3_bind_null", ColumnFunction.self)
+        step = try library.function("sqlite3_step", StatementFunction.self)
+        reset = try library.function("sqlite3_reset", StatementFunction.self)
+        finalize = try library.function("sqlite3_finalize", StatementFunction.self)
+        close = try library.function("sqlite3_close", StatementFunction.self)
+        changes = try library.function("sqlite3_changes", StatementFunction.self)
+        columns = try library.function("sqlite3_column_count", StatementFunction.self)
+        timeout = try library.function("sqlite3_busy_timeout", ColumnFunction.self)
+        type = try library.function("sqlite3_column_type", ColumnFunction.self)
+        bytes = try library.function("sqlite3_column_bytes", ColumnFunction.self)
         integer = try library.function("sqlite3_column_int64", Integer.self)
         text = try library.function("sqlite3_column_text", Text.self)
     }
@@ -73,12 +74,12 @@ class SQLiteConnection {
 
     /// - Parameters:
     ///   - path: path of the file; ":memory:" is a private database that ends with the connection.
-    ///   - isWritten: whether to open for writing, and create a missing file.
-    init(path: String, isWritten: Bool) throws(FleetError) {
+    ///   - isWritable: whether to open for writing, and create a missing file.
+    init(path: String, isWritable: Bool) throws(FleetError) {
         let library = try SQLiteLibrary()
         let (readOnly, readWrite, create, noMutex): (CInt, CInt, CInt, CInt) = (1, 2, 4, 0x8000)
         var opened: OpaquePointer?
-        let status = library.open(path, &opened, (isWritten ? readWrite | create : readOnly) | noMutex, nil)
+        let status = library.open(path, &opened, (isWritable ? readWrite | create : readOnly) | noMutex, nil)
         name = visible(path)
         guard status == Self.ok, let opened else {
             let reason = library.message(opened).map { String(cString: $0) } ?? "no memory"

@@ -4,7 +4,7 @@ import ZombieGuard
 
 final class SQLiteFleet: SQLiteConnection, Database {
     init(path: String) throws(FleetError) {
-        try super.init(path: path, isWritten: true)
+        try super.init(path: path, isWritable: true)
         // synchronous = FULL: a committed finding survives a power failure.
         try execute(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8192"
@@ -12,11 +12,11 @@ final class SQLiteFleet: SQLiteConnection, Database {
     }
 
     /// Opens a file read-only.
-    init(reading path: String) throws(FleetError) { try super.init(path: path, isWritten: false) }
+    init(reading path: String) throws(FleetError) { try super.init(path: path, isWritable: false) }
 
     /// Makes a store in memory.
     init() throws(FleetError) {
-        try super.init(path: ":memory:", isWritten: true)
+        try super.init(path: ":memory:", isWritable: true)
         try prepare()
     }
 
@@ -40,7 +40,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
     private static let byDay = ["zguard_findings", "zguard_days"]
     private static let otherDays = "other"
     /// Age in days up to which a day gets its own tables. A view can join at most 500 tables.
-    private static let oldestTable: Int64 = 400
+    private static let maxTableAgeDays: Int64 = 400
 
     private static func tables(_ suffix: String) -> String {
         """
@@ -75,7 +75,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         if try suffixes().contains(suffix) { return suffix }
         // Findings of this day may have arrived when the day was in the future. Later findings go to the same table, to
         // detect duplicates.
-        guard FleetTables.isOwn(day, oldest: Self.oldestTable),
+        guard FleetTables.isOwn(day, oldest: Self.maxTableAgeDays),
             try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
         else { return Self.otherDays }
         try execute(Self.tables(suffix))
@@ -209,7 +209,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     func removeFindings(before day: String) throws(FleetError) {
         try transaction { () throws(FleetError) in
-            func uncount(_ suffix: String) throws(FleetError) {
+            func subtractCounts(_ suffix: String) throws(FleetError) {
                 try query(
                     """
                     UPDATE zguard_totals AS t SET findings = t.findings - g.findings, occurrences = t.occurrences - g.occurrences
@@ -220,10 +220,10 @@ final class SQLiteFleet: SQLiteConnection, Database {
             }
             let all = try suffixes()
             // Older versions kept the counts of all days in one table.
-            try uncount(Self.otherDays)
+            try subtractCounts(Self.otherDays)
             for name in Self.byDay { try query("DELETE FROM \(name)_\(Self.otherDays) WHERE day < $1", [.text(day)]) }
             for suffix in all where FleetTables.isDay(suffix) && suffix < FleetTables.suffix(of: day) {
-                try uncount(suffix)
+                try subtractCounts(suffix)
                 for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
             }
             try showAllDays()

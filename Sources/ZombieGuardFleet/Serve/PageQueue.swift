@@ -38,7 +38,7 @@ final class PageQueue: @unchecked Sendable {
 
     private let state = Mutex(State())
     private let requested = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
-    private let bell: Descriptor
+    private let wakePipe: Descriptor
     /// Readable when finished pages are available.
     let finished: Descriptor
 
@@ -50,7 +50,7 @@ final class PageQueue: @unchecked Sendable {
             _ = fcntl(end, F_SETFL, O_NONBLOCK)
         }
         finished = Descriptor(adopting: ends[0])
-        bell = Descriptor(adopting: ends[1])
+        wakePipe = Descriptor(adopting: ends[1])
         sem_init(requested, 0, 0)
     }
 
@@ -106,7 +106,7 @@ final class PageQueue: @unchecked Sendable {
             }
             if isAskedAgain { sem_post(requested) }
             // Writing fails if the pipe is full. Its unread bytes then wake the polling thread.
-            try? bell.write(bytes: [0])
+            try? wakePipe.write(bytes: [0])
         }
     }
 }

@@ -5,7 +5,7 @@ import CZombie
 import Glibc
 
 /// View of the part of the run's shared page that records running signal handlers of programs (zg_handled.h).
-package struct HandledFaults {
+package struct RunningHandlers {
     private let page: RunPage
 
     /// `page` is the run's shared page.

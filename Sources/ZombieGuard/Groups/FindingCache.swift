@@ -1,7 +1,7 @@
 // Caches the group of each distinct raw finding, so that equal findings are not symbolicated again.
 
 /// Maps raw findings to their group or suppression rule, in bounded memory.
-struct KnownFindings: Sendable {
+struct FindingCache: Sendable {
     enum Place: Hashable, Sendable {
         case group(Int)
         case suppressed(rule: Int)

@@ -2,7 +2,7 @@
 
 extension Finding {
     /// One change of a Swift object's reference count (options `history_per_object` and `trace_class`).
-    public struct CountChange: Hashable, Codable, Sendable {
+    public struct RefCountChange: Hashable, Codable, Sendable {
         /// The reference-counting operation.
         public enum Event: String, Codable, Sendable {
             /// The object was retained: one strong reference more.
@@ -43,7 +43,7 @@ extension Finding {
     }
 }
 
-extension Finding.CountChange {
+extension Finding.RefCountChange {
     package var json: JSONText {
         .object([
             ("event", .string(event)), ("strong", strong.map { .integer(Int64($0)) }),

@@ -3,7 +3,7 @@
 import CZombie
 
 /// The heap of a guarded program, in a process or a core file.
-public struct HeapSource {
+public struct HeapReader {
     /// Statistics at the time the source was opened.
     public let statistics: Statistics
     /// Whether the program may run while its memory is read.

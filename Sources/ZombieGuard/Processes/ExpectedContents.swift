@@ -3,11 +3,11 @@
 import CZombie
 
 /// Expected contents of a freed block: the fill, or the trap words of a zombie.
-struct FreedContents {
+struct ExpectedContents {
     /// Words 0 and 1 of a zombie; nil: the block holds the fill only.
     private var head: (UInt64, UInt64)?
     /// Word 2 of a zombie, and the difference between successive words behind it.
-    private var word = FreedContents.fill
+    private var word = ExpectedContents.fill
     private var step: UInt64 = 0
 
     /// Fill byte of a block without trap words, or of a red zone.
@@ -49,7 +49,7 @@ struct FreedContents {
 
     /// Red zone of a live isolated block.
     static let gap = {
-        var contents = FreedContents()
+        var contents = ExpectedContents()
         contents.usual = UInt8(ZG_FILL_GAP)
         return contents
     }()

@@ -6,7 +6,7 @@ import ZombieGuard
 
 /// A counter in the form of a sparse file in the directory of a run: a guarded process truncates the file by one byte
 /// per event (run_directory.c). Truncating needs no disk space and exceeds no limit.
-struct CountingFile {
+struct SharedCounterFile {
     private static let most: off_t = 1 << 20
 
     private let file: Descriptor

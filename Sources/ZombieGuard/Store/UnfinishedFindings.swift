@@ -4,7 +4,7 @@ import CSystem
 import Glibc
 
 /// An unlocked file that ``RunFindings`` created: raw findings of a run that are not in its report yet.
-package struct RunRemains: Hashable, Sendable {
+package struct UnfinishedFindings: Hashable, Sendable {
     /// Path of the file, beside the report.
     package let path: String
     /// Whether the program still runs and may append findings.
@@ -36,13 +36,13 @@ package struct RunRemains: Hashable, Sendable {
     }
 
     /// The files beside a report, oldest first.
-    package static func beside(_ report: String) -> [RunRemains] {
+    package static func beside(_ report: String) -> [UnfinishedFindings] {
         let (folder, name) = RunFindings.split(report)
         guard let directory = try? StoreDirectory(at: folder), let names = try? directory.names() else { return [] }
         return beside(name, names, in: directory)
     }
 
-    static func beside(_ report: String, _ names: [String], in directory: StoreDirectory) -> [RunRemains] {
+    static func beside(_ report: String, _ names: [String], in directory: StoreDirectory) -> [UnfinishedFindings] {
         names.filter { Self.report(of: $0) == report }.compactMap { Self($0, in: directory) }
             .sorted { ($0.written, $0.path) < ($1.written, $1.path) }
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import ZombieGuard
 @testable import ZombieGuardCore
 
-@Suite struct RunRemainsTests {
+@Suite struct UnfinishedFindingsTests {
     private let scratch: Scratch
     private var report: String { scratch.path + "/report.jsonl" }
 
@@ -33,7 +33,7 @@ import Testing
 
     private func missing() throws -> [Int?] {
         var missing: [Int?] = []
-        for remains in RunRemains.beside(report) {
+        for remains in UnfinishedFindings.beside(report) {
             let reader = (try? Descriptor(opening: report)).map { FindingReader(file: $0) }
             try remains.forEachFinding(missingIn: reader) { finding, _, _ in missing.append(finding.processID) }
         }
@@ -42,7 +42,7 @@ import Testing
 
     @Test func nothingIsLeftWhileZguardLives() throws {
         let kept = try RunFindings(beside: report, run: "/tmp")
-        #expect(RunRemains.beside(report).isEmpty)
+        #expect(UnfinishedFindings.beside(report).isEmpty)
         withExtendedLifetime(kept) {}
         kept.remove()
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).isEmpty)
@@ -52,21 +52,21 @@ import Testing
         try write([finding(1), finding(2)], torn: #"{"schema":"zguard.finding/1","kind":"do"#)
         try leave([finding(1), finding(2), finding(3), finding(3), finding(4)])
         #expect(try missing() == [3, 3, 4])
-        #expect(RunRemains.beside(report).map(\.hasBegun) == [true])
+        #expect(UnfinishedFindings.beside(report).map(\.hasBegun) == [true])
     }
 
     @Test func anEarlierReportIsNotOfTheRun() throws {
         try write([finding(1)])
         try leave([], hasBegun: false)
-        #expect(RunRemains.beside(report).map(\.hasBegun) == [false])
+        #expect(UnfinishedFindings.beside(report).map(\.hasBegun) == [false])
     }
 
     @Test func whoStillWritesIsSeen() throws {
         try leave([finding(1)])
-        let path = try #require(RunRemains.beside(report).first?.path)
+        let path = try #require(UnfinishedFindings.beside(report).first?.path)
         let writer = try Descriptor(opening: path, flags: O_WRONLY | O_APPEND)
         // On a file system without leases, a file that was written a moment ago counts as still being written.
-        #expect(RunRemains.beside(report).map(\.isGrowing) == [true])
+        #expect(UnfinishedFindings.beside(report).map(\.isGrowing) == [true])
         withExtendedLifetime(writer) {}
     }
 
@@ -75,7 +75,7 @@ import Testing
         try leave([finding(1), finding(2)])
         let store = ReportStore(directory: scratch.path)
         var warnings: [String] = []
-        let reader = try Descriptor(opening: RunRemains.beside(report)[0].path)
+        let reader = try Descriptor(opening: UnfinishedFindings.beside(report)[0].path)
         guard zg_system_has_writers(reader.number) >= 0 else { return }
         let completed = try store.completeReports { warnings.append($0) }
         #expect(completed == ReportStore.Completed(reports: 1, findings: 1) && warnings.isEmpty)
@@ -95,9 +95,9 @@ import Testing
         {
             _ = try scratch.file(name, "{}\n".utf8)
         }
-        #expect(RunRemains.beside(report).isEmpty)
+        #expect(UnfinishedFindings.beside(report).isEmpty)
         symlink("/etc/passwd", report + ".unfinished-01234567")
-        #expect(RunRemains.beside(report).isEmpty)
+        #expect(UnfinishedFindings.beside(report).isEmpty)
     }
 
     @Test func runLineIsReadBackAndKeepsItsLength() throws {

@@ -12,8 +12,8 @@ extension TextRenderer {
     ///
     /// - Parameter changes: the changes, newest first.
     /// - Returns: lines, each including its line feed.
-    public func render(_ changes: [Finding.CountChange]) -> String {
-        let shown = isFull ? changes : changes.withoutPairs
+    public func render(_ changes: [Finding.RefCountChange]) -> String {
+        let shown = isFull ? changes : changes.withoutBalancedPairs
         guard let last = shown.first else { return "" }
         let pairs = (changes.count - shown.count) / 2
         let omitted = pairs == 0 ? "" : " (\(pairs) balanced \(pairs == 1 ? "pair" : "pairs") left out)"
@@ -30,10 +30,10 @@ extension TextRenderer {
     }
 }
 
-extension [Finding.CountChange] {
+extension [Finding.RefCountChange] {
     /// Removes each retain that the same line of the same function releases next, together with that release.
-    package var withoutPairs: [Finding.CountChange] {
-        var left: [Finding.CountChange] = []
+    package var withoutBalancedPairs: [Finding.RefCountChange] {
+        var left: [Finding.RefCountChange] = []
         for change in reversed() {
             if change.knownEvent == .release, let before = left.last, before.knownEvent == .retain,
                 before.thread == change.thread, let place = change.origin, before.origin == place
@@ -47,7 +47,7 @@ extension [Finding.CountChange] {
     }
 }
 
-extension Finding.CountChange {
+extension Finding.RefCountChange {
     // "release  2 → 1", or "release" if the count is unknown.
     package var text: String {
         switch knownEvent {
