@@ -125,7 +125,7 @@ static void check_report(bool wanted) {
 enum { HEAP_BYTES = 1 << 22, BLOCKS = 6, ZOMBIES = 3, STACKS = 4 };
 
 static struct zg_block_view views[BLOCKS];
-static bool fenced[BLOCKS];
+static bool isolated[BLOCKS];
 static int view_count;
 static struct zg_zombie_hit hits[ZOMBIES];
 static uint64_t hit_starts[ZOMBIES];
@@ -136,7 +136,7 @@ static uint32_t classes[2];
 
 static bool find_view(uint64_t address, struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++) {
-        if (address - views[i].start >= views[i].size + (fenced[i] ? 4096 : 0)) continue;
+        if (address - views[i].start >= views[i].size + (isolated[i] ? 4096 : 0)) continue;
         *view = views[i];
         view->offset = (int64_t)(address - views[i].start);
         return true;
@@ -149,7 +149,7 @@ static bool is_in_heap(uint64_t address) { return address - HEAP < HEAP_BYTES; }
 static bool is_forgotten(uint64_t address) { return is_in_heap(address) && address & 0x1000; }
 static bool is_isolated(const struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++)
-        if (views[i].start == view->start) return fenced[i];
+        if (views[i].start == view->start) return isolated[i];
     CHECK(false, "a block that was never found");
 }
 static struct zg_zombie_hit find_zombie(uint64_t address, const uint64_t *likely, int count) {
@@ -226,7 +226,7 @@ static void make_up_heap(struct input *input) {
         view.alloc_stack = stacks[how % STACKS], view.free_stack = stacks[how / 4 % STACKS];
         view.alloc_thread = (uint32_t)take(input, 2), view.free_thread = (uint32_t)take(input, 2);
         views[view_count] = view;
-        fenced[view_count++] = how & 1;
+        isolated[view_count++] = how & 1;
     }
     for (int i = 0; i < ZOMBIES; i++) {
         uint8_t how = take8(input);

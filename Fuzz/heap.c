@@ -202,9 +202,9 @@ static void remember_dead(const struct block *block) {
           view.size == block->size);
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
     CHECK(view.free_thread == zg_thread_self->number_in_records && view.free_stack);
-    bool slot = zg_slab_contains((uint64_t)block->start), fenced = zg_lookup_is_isolated(&view);
+    bool slot = zg_slab_contains((uint64_t)block->start), isolated = zg_lookup_is_isolated(&view);
     uint64_t least = is_aligned_kind(block->kind) ? SPAN_RETIRE_LEAST_ALIGNED : SPAN_RETIRE_LEAST;
-    bool retires = !slot && (fenced || block->size >= least);
+    bool retires = !slot && (isolated || block->size >= least);
     freed_bytes += retires ? 0 : slot ? counted_bytes(block) : block->size;
     if (retires) CHECK(view.state == zg_state_retired || view.state == zg_state_reusable);
     else if (freed_bytes <= cap) CHECK(view.state == zg_state_quarantined, "state %d", view.state);

@@ -19,7 +19,7 @@
 enum { MOST_GROUPS = 1024, LONGEST_ENTRY = 64 << 10 };
 
 // The user to whom file modes must grant access, in addition to the kernel's check for this process.
-struct judge {
+struct mode_check {
     int is_asked; // 0: the kernel's check is enough
     int has_user; // 0: modes must grant access to everyone
     uid_t user;
@@ -27,9 +27,9 @@ struct judge {
 
 // Whether the mode grants a right, given as the bit for others. If the group has fewer rights than others, the right is
 // denied, because the user may be in the group.
-static int is_granted(const struct judge *judge, const struct stat *status, mode_t right) {
-    if (!judge->is_asked || (judge->has_user && judge->user == 0)) return 1;
-    if (judge->has_user && status->st_uid == judge->user) return (status->st_mode & right << 6) != 0;
+static int is_granted(const struct mode_check *check, const struct stat *status, mode_t right) {
+    if (!check->is_asked || (check->has_user && check->user == 0)) return 1;
+    if (check->has_user && status->st_uid == check->user) return (status->st_mode & right << 6) != 0;
     return (status->st_mode & right) != 0 && (status->st_mode & right << 3) != 0;
 }
 
@@ -42,7 +42,7 @@ static int is_made_up(int descriptor) {
            system.f_type == TRACEFS_MAGIC || system.f_type == SECURITYFS_MAGIC;
 }
 
-static int open_last(int directory, const char *name, const struct judge *judge) {
+static int open_last(int directory, const char *name, const struct mode_check *check) {
     struct stat status;
     // Check the type before opening: opening a device can have side effects, and opening a FIFO can block.
     if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return -errno;
@@ -53,7 +53,7 @@ static int open_last(int directory, const char *name, const struct judge *judge)
     int error = fstat(file, &status) != 0              ? errno
                 : !S_ISREG(status.st_mode)             ? EINVAL
                 : is_made_up(file)                     ? EINVAL
-                : !is_granted(judge, &status, S_IROTH) ? EACCES
+                : !is_granted(check, &status, S_IROTH) ? EACCES
                                                        : 0;
     if (error == 0) return file;
     close(file);
@@ -62,13 +62,13 @@ static int open_last(int directory, const char *name, const struct judge *judge)
 
 // Opens a resolved path directory by directory. Links created since it was resolved are not followed, and the mode of
 // every directory on the way is checked.
-static int open_resolved(const char *path, const struct judge *judge) {
+static int open_resolved(const char *path, const struct mode_check *check) {
     int directory = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) return -errno;
     for (;;) {
         path += strspn(path, "/");
         struct stat status;
-        int error = fstat(directory, &status) != 0 ? errno : !is_granted(judge, &status, S_IXOTH) ? EACCES : 0;
+        int error = fstat(directory, &status) != 0 ? errno : !is_granted(check, &status, S_IXOTH) ? EACCES : 0;
         size_t length = strcspn(path, "/");
         char name[NAME_MAX + 1];
         if (error == 0 && (length == 0 || length > NAME_MAX)) error = length == 0 ? EISDIR : ENAMETOOLONG;
@@ -79,7 +79,7 @@ static int open_resolved(const char *path, const struct judge *judge) {
         memcpy(name, path, length);
         name[length] = 0;
         path += length;
-        int next = *path == 0 ? open_last(directory, name, judge)
+        int next = *path == 0 ? open_last(directory, name, check)
                               : openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int failure = *path != 0 && next < 0 ? -errno : next;
         close(directory);
@@ -88,8 +88,8 @@ static int open_resolved(const char *path, const struct judge *judge) {
     }
 }
 
-static int open_judged(const char *path, const struct judge *judge, char *resolved) {
-    return realpath(path, resolved) == NULL ? -errno : open_resolved(resolved, judge);
+static int open_checked(const char *path, const struct mode_check *check, char *resolved) {
+    return realpath(path, resolved) == NULL ? -errno : open_resolved(resolved, check);
 }
 
 struct request {
@@ -103,8 +103,8 @@ struct request {
 
 static void open_plainly(void *argument) {
     struct request *request = argument;
-    struct judge none = {0};
-    request->result = open_judged(request->path, &none, request->resolved);
+    struct mode_check none = {0};
+    request->result = open_checked(request->path, &none, request->resolved);
 }
 
 // The groups of a user; only "nogroup" if the user is in no database.
@@ -128,15 +128,15 @@ static int open_as(uid_t user, const char *path, char *resolved) {
     request->resolved = resolved;
     find_groups(user, request);
     const struct zg_rights rights = {user, request->group, request->groups, (size_t)request->group_count};
-    struct judge judge = {.is_asked = 1, .has_user = 1, .user = user};
+    struct mode_check check = {.is_asked = 1, .has_user = 1, .user = user};
     int is_done = zg_rights_act(&rights, open_plainly, request);
-    int result = is_done ? request->result : open_judged(path, &judge, resolved);
+    int result = is_done ? request->result : open_checked(path, &check, resolved);
     free(request);
     return result;
 }
 
 int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t user, char *resolved) {
     if (rights == ZG_SYSTEM_OF_USER && geteuid() == 0 && user != 0) return open_as(user, path, resolved);
-    struct judge judge = {.is_asked = rights != ZG_SYSTEM_OWN, .has_user = rights == ZG_SYSTEM_OF_USER, .user = user};
-    return open_judged(path, &judge, resolved);
+    struct mode_check check = {.is_asked = rights != ZG_SYSTEM_OWN, .has_user = rights == ZG_SYSTEM_OF_USER, .user = user};
+    return open_checked(path, &check, resolved);
 }

@@ -386,7 +386,7 @@ package final class StallWatch {
         }
         let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
         let computing = computing(wanted, of: track.process)
-        // While `is_sampled` is set, the thread does not begin a wait (threads/pulse.c): the stop would end the wait
+        // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the wait
         // early.
         _ = zg_system_exchange(&heartbeat.pointee.is_sampled, 1)
         defer {

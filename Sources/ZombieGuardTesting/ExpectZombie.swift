@@ -58,7 +58,7 @@ public func expectZombie(
             try? await Task.sleep(for: .milliseconds(5))
             outcome = run.poll()
         }
-        return expectation.judge(run.result(outcome))
+        return expectation.evaluate(run.result(outcome))
     }
 }
 
@@ -97,6 +97,6 @@ public func expectZombie(
             ChildRun.pause(milliseconds: 5)
             outcome = run.poll()
         }
-        return expectation.judge(run.result(outcome))
+        return expectation.evaluate(run.result(outcome))
     }
 }

@@ -57,7 +57,7 @@ struct ExpectedZombie {
     }
 
     /// Returns the expected finding of the child, or fails the test if there is none.
-    func judge(_ result: ChildRun.Result) -> Finding? {
+    func evaluate(_ result: ChildRun.Result) -> Finding? {
         let findings = result.findings.map { GuardRuntime.symbolicate($0) }
         let first = findings.first
         let what = first.map { ": \($0.message)" } ?? ""

@@ -37,6 +37,33 @@ def documented_layers():
     return ordered
 
 
+def retired_words():
+    """The words in the third column of the glossary in the runtime's README."""
+    table = re.search(r"^\| term \| meaning \| retired words \|\n\|[-|]+\|\n((?:\|.*\n)+)", MAP.read_text(), re.M)
+    cells = [row.strip().strip("|").split("|")[2] for row in table[1].splitlines()] if table else []
+    return [word.strip() for cell in cells for word in cell.split(",") if word.strip()]
+
+
+# Names in published formats: counters of the statistics page, and old spellings of options.
+PUBLISHED_NAMES = re.compile(r"fenced_(?:blocks|live_bytes)|contexts_fenced|\"fenced\"|\bfence_\w+")
+
+
+def check_words(checks):
+    """No retired word is in a comment or an identifier of Sources: as a part of a name (snake_case, camelCase) or as a word."""
+    words = retired_words()
+    checks.check("the glossary has retired words", [] if len(words) > 10 else [f"{len(words)} words"])
+    rules = [(word, re.compile(rf"(?<![A-Za-z]){re.escape(word)}(?:s|ed)?(?![a-z])|(?<=[a-z]){re.escape(word.capitalize())}(?:s|ed)?(?![a-z])"))
+             for word in words]
+    found = []
+    for path in sorted((ROOT / "Sources").rglob("*")):
+        if path.suffix not in (".c", ".h", ".swift"):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            text = PUBLISHED_NAMES.sub("", line)
+            found += [f"{path.relative_to(ROOT)}:{number} says '{word}'" for word, rule in rules if rule.search(text)]
+    checks.check("retired words of the glossary do not come back", found[:40])
+
+
 def name_of(path):
     """Returns the name used in includes: heap/free.c; publish/calls.c for files of CZombiePublish."""
     path = Path(path)
@@ -147,6 +174,7 @@ def main():
             print(f"{level:3} {name}")
         return 0
     checks = Checks()
+    check_words(checks)
     check_list(checks, ranks, layers, graph)
     check_includes(checks, ranks)
     check_calls(checks, ranks, graph)

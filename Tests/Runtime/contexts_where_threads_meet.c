@@ -27,11 +27,11 @@ static void *choose(void *argument) {
 
 int main(void) {
     zg_runtime_start();
-    uint64_t seen = zg_stats_get(zg_counter_contexts), fenced = zg_stats_get(zg_counter_contexts_fenced);
+    uint64_t seen = zg_stats_get(zg_counter_contexts), isolated = zg_stats_get(zg_counter_contexts_fenced);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, choose, NULL);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     CHECK_EQUAL(zg_stats_get(zg_counter_contexts) - seen, CONTEXTS, "a context is counted once");
-    CHECK_EQUAL(zg_stats_get(zg_counter_contexts_fenced) - fenced, CONTEXTS, "and once as fenced");
+    CHECK_EQUAL(zg_stats_get(zg_counter_contexts_fenced) - isolated, CONTEXTS, "and once as isolated");
     return check_end();
 }

@@ -24,20 +24,20 @@ static int count_mappings(void) {
 
 int main(void) {
     zg_runtime_start();
-    int fenced = 0, most = 0;
+    int isolated = 0, most = 0;
     char *newest = NULL;
     for (int i = 0; i < BLOCKS; i++) {
         // Blocks of one to five pages. The size changes only every 1000 blocks, because a free range of one size cannot
         // serve the next size.
         char *block = heap_allocate(100 + (uint64_t)(i / 1000) % 5 * 4096, 16, false);
         struct zg_block_view view;
-        fenced += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);
+        isolated += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);
         memset(block, 'x', 100);
         heap_free(newest = block);
         int now = i % 500 ? 0 : count_mappings();
         most = now > most ? now : most;
     }
-    CHECK_EQUAL(fenced, BLOCKS, "every block has pages of its own");
+    CHECK_EQUAL(isolated, BLOCKS, "every block is isolated");
     CHECK(most <= MAPPINGS + OTHERS, "their mappings stay within the limit");
     if (most > MAPPINGS + OTHERS) fprintf(stderr, "%d mappings\n", most);
     CHECK_EQUAL(heap_state_of(newest), zg_state_retired, "the newest dead block is kept");

@@ -53,7 +53,7 @@ static const char *fence_of(const char *block, size_t size, size_t alignment) {
     return block + round_up(size, step);
 }
 
-static bool is_fenced(const char *block, size_t size) {
+static bool is_isolated(const char *block, size_t size) {
     const char *fence = fence_of(block, size, 16);
     return (uint64_t)fence % PAGE == 0 && !is_readable(fence);
 }
@@ -199,11 +199,11 @@ static void check_few_mappings(void) {
 
 static void check_churn(void) {
     char *block = malloc(100);
-    CHECK(is_fenced(block, 100), "blocks have pages of their own");
+    CHECK(is_isolated(block, 100), "blocks are isolated");
     free(block);
     churn(is_long() ? 10000000 : 300000, check_few_mappings);
     block = malloc(100);
-    CHECK(is_fenced(block, 100), "and still have them after all this");
+    CHECK(is_isolated(block, 100), "and still have them after all this");
     free(block);
     CHECK(is_dead(block, 100), "the last one dies like the first");
 }
@@ -230,16 +230,16 @@ static void check_borders(void) {
 }
 
 static int mappings_allowed;  // value of the option `mappings`
-static uint64_t first_fenced; // address of the first isolated block
+static uint64_t first_isolated; // address of the first isolated block
 
 static void check_mappings(void) {
     // Counts the mappings in the 8 GiB that this program's isolated blocks use. The heap for all other blocks has some
     // hundreds of mappings.
-    int all = count_mappings(0, UINT64_MAX), fenced = count_mappings(first_fenced, first_fenced + ((uint64_t)8 << 30));
-    CHECK(fenced < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
+    int all = count_mappings(0, UINT64_MAX), isolated = count_mappings(first_isolated, first_isolated + ((uint64_t)8 << 30));
+    CHECK(isolated < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
     CHECK(all < mappings_allowed + 500, "and so do all");
-    if (fenced >= mappings_allowed + 50)
-        fprintf(stderr, "%d mappings, %d for protected pages, allowed %d\n", all, fenced, mappings_allowed);
+    if (isolated >= mappings_allowed + 50)
+        fprintf(stderr, "%d mappings, %d for protected pages, allowed %d\n", all, isolated, mappings_allowed);
 }
 
 // Freed blocks between thousands of live ones: each costs mappings.
@@ -248,8 +248,8 @@ static void check_interleaved(void) {
     static unsigned char *live[LIVE];
     mappings_allowed = atoi(getenv("ZG_TEST_MAPPINGS"));
     char *first = malloc(100);
-    CHECK(is_fenced(first, 100), "blocks have pages of their own");
-    first_fenced = (uint64_t)first;
+    CHECK(is_isolated(first, 100), "blocks are isolated");
+    first_isolated = (uint64_t)first;
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < LIVE; i++)
             if (!live[i] || i % 2 == round % 2) {
@@ -268,7 +268,7 @@ static void check_interleaved(void) {
     churn(100000, check_mappings);
     memset(first, 1, 100);
     free(first);
-    CHECK(is_dead(first, 100), "a block that was fenced is dead when it is freed, mappings or not");
+    CHECK(is_dead(first, 100), "a block that was isolated is dead when it is freed, mappings or not");
 }
 
 // MARK: addresses
@@ -375,7 +375,7 @@ static void check_fork(void) {
         for (int i = 0; i < FORKED; i++) {
             size_t size = sizes[i % SIZES];
             CHECK(is_dead(dead[i], size), "what was dead before a fork is dead in the child");
-            CHECK(is_fenced(live[i], size), "the guards of live blocks are there in the child");
+            CHECK(is_isolated(live[i], size), "the guards of live blocks are there in the child");
             CHECK(is_full_of((unsigned char *)live[i], size, (unsigned char)i), "and the blocks' contents");
         }
         for (int i = 0; i < FORKED; i += 2) {
@@ -502,34 +502,34 @@ static __attribute__((noinline)) char *make_there(void) {
 }
 
 // Counts the isolated blocks among `count` blocks from one call site that are in use at the same time.
-static int count_fenced(char *(*make)(void), int count) {
+static int count_isolated(char *(*make)(void), int count) {
     static char *blocks[ASKED];
-    int fenced = 0;
+    int isolated = 0;
     for (int i = 0; i < count; i++) {
         blocks[i] = make();
         memset(blocks[i], 1, 100);
-        fenced += is_fenced(blocks[i], 100);
+        isolated += is_isolated(blocks[i], 100);
     }
     for (int i = 0; i < count; i++) free(blocks[i]);
-    return fenced;
+    return isolated;
 }
 
 static void check_bytes(void) {
-    int most = (1 << 20) / PAGE, first = count_fenced(make_here, ASKED);
-    CHECK(first <= most, "no more blocks in use have pages of their own than isolated_bytes allows");
+    int most = (1 << 20) / PAGE, first = count_isolated(make_here, ASKED);
+    CHECK(first <= most, "no more blocks in use are isolated than isolated_bytes allows");
     CHECK(first > most / 2, "but as many as that");
-    CHECK(count_fenced(make_there, ASKED) > most / 2, "and again when those are dead");
+    CHECK(count_isolated(make_there, ASKED) > most / 2, "and again when those are dead");
 }
 
 static void check_first_ones(void) {
-    CHECK_EQUAL(count_fenced(make_here, 3), 3, "the first blocks of a context have pages of their own");
-    CHECK_EQUAL(count_fenced(make_there, 3), 3, "those of another context, too");
-    int later = count_fenced(make_here, ASKED);
+    CHECK_EQUAL(count_isolated(make_here, 3), 3, "the first blocks of a context are isolated");
+    CHECK_EQUAL(count_isolated(make_there, 3), 3, "those of another context, too");
+    int later = count_isolated(make_here, ASKED);
     CHECK(later < ASKED / 10, "later ones only now and then");
     if (later >= ASKED / 10) fprintf(stderr, "%d of %d later ones\n", later, ASKED);
 }
 
-static void check_none(void) { CHECK_EQUAL(count_fenced(make_here, ASKED), 0, "no block has pages of its own"); }
+static void check_none(void) { CHECK_EQUAL(count_isolated(make_here, ASKED), 0, "no block is isolated"); }
 
 // MARK: the modes
 

@@ -135,7 +135,7 @@ bool zg_lookup_is_in_front(uint64_t address) {
 bool zg_lookup_is_isolated(const struct zg_block_view *view) {
     if (zg_alias_contains(view->start)) return true;
     const struct zg_span *span = zg_slab_contains(view->start) ? NULL : zg_span_find(view->start);
-    return span && span->fenced;
+    return span && span->protection;
 }
 
 // Reports a block that is being filled as quarantined, because for the user there is no difference.

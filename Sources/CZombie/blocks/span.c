@@ -313,7 +313,7 @@ void zg_span_retire(struct zg_span *span, bool movable) {
 
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
     // The red zones of an isolated block must stay with its pages.
-    if (from->fenced || to->fenced || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
+    if (from->protection || to->protection || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
     uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES), moved;
     int result = move_pages(from, from->start, to, bytes, &moved);
     if (result == 0) {
@@ -383,7 +383,7 @@ const char *zg_span_broken(void (*span)(uint32_t number, bool retired)) {
         return "the tail or the counts of the list of retired spans are wrong";
     for (uint32_t number = 1; number < zg_span_count(); number++) {
         const struct zg_span *at = zg_span_by_number(number);
-        if (at->fenced) continue;
+        if (at->protection) continue;
         uint64_t first = (at->base - zg_large_map.base) / ZG_UNIT_BYTES;
         units += at->units;
         for (uint64_t i = 0; i < at->units; i++)

@@ -23,10 +23,10 @@ static void describe(struct zg_layout_area *area, const struct zg_span_map *map)
                                     UINT64_C(1) << map->unit_shift};
 }
 
-bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fenced_alignment) {
-    uint64_t units = large_bytes >> ZG_UNIT_SHIFT, pages = fenced_bytes >> ZG_PAGE_SHIFT;
+bool zg_span_table_init(uint64_t large_bytes, uint64_t isolated_bytes, uint64_t isolated_alignment) {
+    uint64_t units = large_bytes >> ZG_UNIT_SHIFT, pages = isolated_bytes >> ZG_PAGE_SHIFT;
     spans_limit = zg_min(units + 1 + pages / 2, UINT32_MAX);
-    uint64_t bytes = large_bytes + ZG_UNIT_BYTES + fenced_bytes;
+    uint64_t bytes = large_bytes + ZG_UNIT_BYTES + isolated_bytes;
     uint64_t tables_bytes =
         map_bytes(units) + map_bytes(pages) + zg_round_up(spans_limit * sizeof *spans, ZG_PAGE_BYTES);
     char *area = zg_os_reserve(bytes), *tables = zg_os_reserve(tables_bytes);
@@ -36,19 +36,19 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fe
         return false;
     }
     area_base = zg_round_up((uint64_t)area, ZG_UNIT_BYTES);
-    area_bytes = (units << ZG_UNIT_SHIFT) + fenced_bytes;
+    area_bytes = (units << ZG_UNIT_SHIFT) + isolated_bytes;
     zg_large_map = (struct zg_span_map){area_base, units, ZG_UNIT_SHIFT, (uint32_t *)tables, 0};
-    uint64_t fenced = area_base + (units << ZG_UNIT_SHIFT), skip = zg_round_up(fenced, fenced_alignment) - fenced;
+    uint64_t isolated = area_base + (units << ZG_UNIT_SHIFT), skip = zg_round_up(isolated, isolated_alignment) - isolated;
     uint32_t *numbers = (uint32_t *)(tables + map_bytes(units));
-    if (fenced_bytes > skip)
+    if (isolated_bytes > skip)
         zg_isolated_map =
-            (struct zg_span_map){fenced + skip, (fenced_bytes - skip) >> ZG_PAGE_SHIFT, ZG_PAGE_SHIFT, numbers, 0};
+            (struct zg_span_map){isolated + skip, (isolated_bytes - skip) >> ZG_PAGE_SHIFT, ZG_PAGE_SHIFT, numbers, 0};
     spans = (struct zg_span *)(tables + map_bytes(units) + map_bytes(pages));
     zg_stats->layout.spans_base = (uint64_t)spans;
     zg_stats->layout.span_bytes = sizeof *spans;
     zg_stats->layout.spans_used = spans_used;
     describe(&zg_stats->layout.large, &zg_large_map);
-    if (zg_isolated_map.units) describe(&zg_stats->layout.fenced, &zg_isolated_map);
+    if (zg_isolated_map.units) describe(&zg_stats->layout.isolated, &zg_isolated_map);
     return true;
 }
 
@@ -58,7 +58,7 @@ uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment) {
     uint64_t start = (end - bytes) & ~(alignment - 1);
     zg_isolated_map.units = (start - zg_isolated_map.base) >> zg_isolated_map.unit_shift;
     area_bytes = start - area_base;
-    describe(&zg_stats->layout.fenced, &zg_isolated_map);
+    describe(&zg_stats->layout.isolated, &zg_isolated_map);
     return start;
 }
 
@@ -100,8 +100,8 @@ struct zg_span *zg_span_table_add(struct zg_span_map *map, uint64_t first, uint6
 }
 
 struct zg_span *zg_span_find(uint64_t address) {
-    bool fenced = zg_isolated_map.units && address >= zg_isolated_map.base;
-    const struct zg_span_map *map = fenced ? &zg_isolated_map : &zg_large_map;
+    bool isolated = zg_isolated_map.units && address >= zg_isolated_map.base;
+    const struct zg_span_map *map = isolated ? &zg_isolated_map : &zg_large_map;
     uint64_t unit = (address - map->base) >> map->unit_shift;
     if (unit >= __atomic_load_n(&map->covered, __ATOMIC_ACQUIRE)) return NULL;
     uint32_t number = __atomic_load_n(&map->numbers[unit], __ATOMIC_ACQUIRE);

@@ -23,9 +23,9 @@ extern struct zg_span_map zg_large_map, zg_isolated_map;
 #define ZG_UNIT_SHIFT 16
 #define ZG_UNIT_BYTES (UINT64_C(1) << ZG_UNIT_SHIFT)
 
-// Reserves both areas and their tables. The isolated blocks' area is aligned to `fenced_alignment`. False if the
+// Reserves both areas and their tables. The isolated blocks' area is aligned to `isolated_alignment`. False if the
 // address space has no room.
-bool zg_span_table_init(uint64_t large_bytes, uint64_t fenced_bytes, uint64_t fenced_alignment);
+bool zg_span_table_init(uint64_t large_bytes, uint64_t isolated_bytes, uint64_t isolated_alignment);
 
 // Takes `bytes`, aligned to `alignment`, off the end of the isolated blocks' area. Returns 0 if `bytes` is more than a
 // quarter of the area.

@@ -122,10 +122,10 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     thread->freed_bytes += span->size;
     zg_thread_flush_counters(thread);
     if (ZG_UNLIKELY(zg_locked_any())) {
-        uint64_t bytes = span->fenced ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
+        uint64_t bytes = span->protection ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
         zg_locked_died(span->base, span->base + bytes);
     }
-    if (span->fenced) return zg_isolation_end_private(thread, span, header);
+    if (span->protection) return zg_isolation_end_private(thread, span, header);
     bool aligned = zg_family_is_aligned(zg_header_family(header));
     if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);

@@ -40,7 +40,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (zg_alias_contains(view->start)) return size == view->size;
     struct zg_span *span = zg_span_find(view->start);
     uint64_t capacity = zg_span_capacity(span);
-    if (span->fenced) return size == view->size;
+    if (span->protection) return size == view->size;
     if (size > capacity || size <= ZG_LARGEST_SLOT || size < capacity / 2) return false;
     zg_span_resize(span, size);
     return true;

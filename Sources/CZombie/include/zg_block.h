@@ -143,7 +143,7 @@ struct zg_span {
     // Number of pages from `base` on that may be nonzero. For an isolated block: nonzero if any page may be.
     uint32_t dirty;
     // Isolated block (private_pages.h): enum zg_protection; 0 if not isolated.
-    uint16_t fenced;
+    uint16_t protection;
     // The guard page of an isolated block was opened and reads as zeros (overread.h).
     uint8_t guard_is_open;
     // The span may consist of several mappings, because pages of another span were moved into it.

@@ -226,7 +226,7 @@ struct zg_layout {
     // Array of words, each a class pointer with the language in its low bits; bit 2 is set if the class's library may
     // have been unloaded. Indexed by class_number - 1 of struct zg_death.
     uint64_t class_table;
-    struct zg_layout_area large, fenced;
+    struct zg_layout_area large, isolated;
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
     struct zg_layout_kept kept;

@@ -39,7 +39,7 @@ static bool is_near_guard(const struct zg_span *span) {
 }
 
 void zg_overread_note(const struct zg_span *span) {
-    if (!is_on || !is_near_guard(span) || span->fenced != zg_protection_guards || !zg_lock_try(&young_lock)) return;
+    if (!is_on || !is_near_guard(span) || span->protection != zg_protection_guards || !zg_lock_try(&young_lock)) return;
     if (young_count < ZG_POLICY_YOUNG_BLOCKS_MOST) {
         uint64_t at = (young_first + young_count) % ZG_POLICY_YOUNG_BLOCKS_MOST;
         zg_store(&young_count, young_count + 1);

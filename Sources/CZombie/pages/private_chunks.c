@@ -26,7 +26,7 @@ bool zg_private_is_closed(uint64_t chunk) {
 static void set_protection(uint64_t chunk, enum zg_protection protection) {
     for (uint64_t page = chunk * ZG_PRIVATE_CHUNK_PAGES; page < (chunk + 1) * ZG_PRIVATE_CHUNK_PAGES; page++) {
         uint32_t number = zg_isolated_map.numbers[page];
-        if (number) zg_span_by_number(number)->fenced = protection;
+        if (number) zg_span_by_number(number)->protection = protection;
     }
 }
 

@@ -126,7 +126,7 @@ uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by) 
         struct zg_span *span = zg_span_by_number(number);
         struct zg_change change;
         struct zg_block_view view;
-        if (!__atomic_load_n(&span->fenced, __ATOMIC_RELAXED)) continue;
+        if (!__atomic_load_n(&span->protection, __ATOMIC_RELAXED)) continue;
         if (zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) != zg_state_live) continue;
         zg_lock_take(&zg_private.lock);
         bool is_changed = claim_change(thread, span, &change, &view);

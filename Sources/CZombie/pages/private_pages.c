@@ -99,7 +99,7 @@ struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_a
     if (!zg_private_open_range(&range)) {
         if (range.by_mapping) zg_mappings_give(2);
         // The range is never used again: it is unknown which of its pages are guarded.
-        if (span->fenced == zg_protection_guards) zg_protection_give_up_guards();
+        if (span->protection == zg_protection_guards) zg_protection_give_up_guards();
         count_live(size, -(int64_t)zg_private_data_bytes(span));
         return decline(zg_coverage_reason_refused), NULL;
     }
@@ -114,7 +114,7 @@ void zg_private_open_guard(struct zg_span *span) {
     zg_lock_take(&zg_private.lock);
     bool is_live = zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) == zg_state_live;
     const volatile char *guard = (const char *)zg_private_data_end(span);
-    if (is_live && span->fenced == zg_protection_guards && !span->guard_is_open)
+    if (is_live && span->protection == zg_protection_guards && !span->guard_is_open)
         span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
     // The read maps the kernel's page of zeros: a page that is not mapped is as slow as a protected one.
     if (is_live && span->guard_is_open) (void)*guard;
@@ -127,7 +127,7 @@ void zg_private_open_guard(struct zg_span *span) {
 static bool protect_empty(const struct zg_span *span) {
     void *page = (void *)span->base;
     if (!zg_private_keeps_contents()) return true;
-    bool by_mapping = span->fenced == zg_protection_mprotect;
+    bool by_mapping = span->protection == zg_protection_mprotect;
     return (by_mapping ? zg_os_retire(page, ZG_PAGE_BYTES) : zg_os_guard(page, ZG_PAGE_BYTES)) == 0;
 }
 
@@ -146,7 +146,7 @@ static bool protect(struct zg_span *span, enum zg_private_end end) {
     if (!zg_private_has_data(span)) return protect_empty(span);
     void *data = (void *)span->base;
     uint64_t bytes = zg_private_data_bytes(span);
-    bool by_mapping = span->fenced == zg_protection_mprotect, by_guards = !by_mapping && end != zg_private_unmap;
+    bool by_mapping = span->protection == zg_protection_mprotect, by_guards = !by_mapping && end != zg_private_unmap;
     uint64_t open_bytes = zg_private_has_open_guard(span) ? ZG_PAGE_BYTES : 0; // of the guard page behind the block
     if (end == zg_private_keep && protect_with_contents(span, open_bytes)) return true;
     if (by_guards && zg_os_guard(data, bytes + open_bytes) == 0) return true;
@@ -154,7 +154,7 @@ static bool protect(struct zg_span *span, enum zg_private_end end) {
     // The guard page is included, so that dead neighbours become one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
     if (by_mapping && !zg_private_keeps_contents()) zg_mappings_give(2);
-    span->fenced = zg_protection_mprotect;
+    span->protection = zg_protection_mprotect;
     return true;
 }
 
@@ -227,7 +227,7 @@ const char *zg_private_broken(void (*see)(uint32_t number, bool retired)) {
     uint64_t live = 0;
     for (uint32_t number = 1; number < zg_span_count() && !broken; number++) {
         const struct zg_span *span = zg_span_by_number(number);
-        if (!span->fenced) continue;
+        if (!span->protection) continue;
         broken = broken_pages(number);
         if (zg_header_state(span->block.header) == zg_state_live) live += zg_private_data_bytes(span);
     }

@@ -10,7 +10,7 @@
 //
 // Without guards (protect.h) the area is inaccessible but for the pages of live blocks, two mappings each.
 //
-// Records are spans (zg_block.h) whose `fenced` says how they are protected; `units` counts pages, the guard page
+// Records are spans (zg_block.h) whose `protection` says how they are protected; `units` counts pages, the guard page
 // behind the block included.
 // Slow path, one lock; zg_revive_isolated…: signal context, no lock.
 //

@@ -40,7 +40,7 @@ static void reuse(struct zg_span *span) {
 // Drops kept contents, and the mappings that they took, of neighbours at once: the guards of these lie between them.
 static void drop_contents(struct zg_span *const *spans, uint32_t count) {
     uint64_t from = spans[0]->base, bytes = zg_private_data_end(spans[count - 1]) - from;
-    if (spans[0]->fenced == zg_protection_mprotect) {
+    if (spans[0]->protection == zg_protection_mprotect) {
         // The guard page behind them is included: together with its neighbours it becomes one inaccessible mapping.
         if (zg_os_retire((void *)from, bytes + ZG_PAGE_BYTES) != 0) return;
     } else if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0) {
@@ -50,7 +50,7 @@ static void drop_contents(struct zg_span *const *spans, uint32_t count) {
 }
 
 static bool are_neighbours(const struct zg_span *a, const struct zg_span *b) {
-    return a->base + a->units * ZG_PAGE_BYTES == b->base && a->fenced == b->fenced;
+    return a->base + a->units * ZG_PAGE_BYTES == b->base && a->protection == b->protection;
 }
 
 // Makes at most `most` of the oldest blocks reusable, whose contents are kept. False where there are none. Under the

@@ -37,7 +37,7 @@ static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *
     if (!span) return NULL;
     *skip = first - zg_private.used_pages;
     zg_private.used_pages = first + pages;
-    span->fenced = protection;
+    span->protection = protection;
     return span;
 }
 
@@ -57,7 +57,7 @@ void zg_private_give_range(struct zg_span *span) {
 // A reused range of a closed chunk, or without guards, costs mappings: the chunk is reopened, or they are taken. False
 // where neither works.
 static bool pay_for_mapping(struct zg_private_range *range) {
-    if (range->span->fenced != zg_protection_mprotect || range->by_mapping) return true;
+    if (range->span->protection != zg_protection_mprotect || range->by_mapping) return true;
     uint64_t chunk = zg_private_first_chunk(range->span);
     if (zg_private_is_closed(chunk) && zg_private_reopen_chunk(chunk)) return true;
     return range->by_mapping = zg_mappings_take(2);
@@ -82,7 +82,7 @@ bool zg_private_open_range(const struct zg_private_range *range) {
     const struct zg_span *span = range->span;
     char *data = (char *)span->base;
     uint64_t bytes = zg_private_data_bytes(span);
-    bool by_mapping = span->fenced == zg_protection_mprotect;
+    bool by_mapping = span->protection == zg_protection_mprotect;
     if (!zg_private_has_data(span) && (!range->is_fresh || by_mapping)) return true;
     if (!by_mapping && range->is_fresh) {
         uint64_t skipped = range->skip * ZG_PAGE_BYTES;

@@ -16,10 +16,10 @@
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
     *span = zg_span_contains(view->start) ? zg_span_find(view->start) : NULL;
     *kept = *span && (*span)->dirty;
-    if (!*span || !(*span)->fenced || view->state != zg_state_retired) return false;
+    if (!*span || !(*span)->protection || view->state != zg_state_retired) return false;
     void *data = (void *)(*span)->base;
     uint64_t bytes = zg_private_data_bytes(*span);
-    bool by_mapping = (*span)->fenced == zg_protection_mprotect || (*span)->dirty;
+    bool by_mapping = (*span)->protection == zg_protection_mprotect || (*span)->dirty;
     if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
         // Fresh pages take their place: the contents are lost, and the program goes on.
         if (!zg_os_map_private(bytes, data)) return false;

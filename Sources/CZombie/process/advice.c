@@ -54,7 +54,7 @@ static uint64_t end_of(uint64_t address) {
     }
     const struct zg_span *span = zg_span_contains(address) ? zg_span_find(address) : NULL;
     if (!span) return page_of(address) + ZG_PAGE_BYTES;
-    return span->base + span->units * (span->fenced ? ZG_PAGE_BYTES : ZG_UNIT_BYTES);
+    return span->base + span->units * (span->protection ? ZG_PAGE_BYTES : ZG_UNIT_BYTES);
 }
 
 static void note_blocks(struct fork_advice *advice) {
@@ -173,7 +173,7 @@ static void repair_blocks(uint64_t start, uint64_t end, bool is_hole) {
         }
         struct zg_span *span = zg_span_contains(at) ? zg_span_find(at) : NULL;
         if (!span) continue;
-        if (!span->fenced) {
+        if (!span->protection) {
             if (exclude_from_verify(&span->block) && is_hole) open_pages(at, next, &opened);
         } else if (zg_header_state(span->block.header) == zg_state_live) {
             for (int which = 0; which < 2; which++) {

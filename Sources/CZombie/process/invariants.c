@@ -89,7 +89,7 @@ static void check_span(uint32_t number) {
     uint8_t place = span_places[number];
     enum zg_state state = zg_header_state(span->block.header);
     if (state != zg_state_fresh && zg_span_find(span->start) != span) breaks("a span is not found by its address");
-    if (state == zg_state_live && !span->fenced && zg_span_capacity(span) < span->size)
+    if (state == zg_state_live && !span->protection && zg_span_capacity(span) < span->size)
         breaks("a span is smaller than its block");
     switch (state) {
     case zg_state_fresh: // created, but the kernel refused its memory
@@ -104,7 +104,7 @@ static void check_span(uint32_t number) {
             breaks("a retired span is not in the list of those");
         return;
     case zg_state_reusable:
-        if (place != in_bin && !(span->fenced && span->units > ZG_PRIVATE_REUSED_PAGES_MOST))
+        if (place != in_bin && !(span->protection && span->units > ZG_PRIVATE_REUSED_PAGES_MOST))
             breaks("a free span is in no bin");
         return;
     case zg_state_freeing:

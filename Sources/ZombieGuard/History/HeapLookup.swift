@@ -146,7 +146,7 @@ struct HeapLookup {
         guard let span = memory.record(zg_span.self, at: at), span.block.state != zg_state_fresh.rawValue else {
             return nil
         }
-        let isIsolated = span.fenced != 0
+        let isIsolated = span.protection != 0
         // The last page of an isolated block is its guard page.
         let room =
             isIsolated

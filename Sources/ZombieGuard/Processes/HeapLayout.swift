@@ -105,7 +105,7 @@ struct HeapLayout: Sendable {
             spanSide: layout.span_trap_side)
         slabs = (layout.slabs_base, layout.slabs_bytes, UInt64(layout.slabs_shift))
         large = Area(layout.large)
-        isolated = Area(layout.fenced)
+        isolated = Area(layout.isolated)
         windows = Windows(layout.windows)
         classTable = layout.class_table
         classTableCount = UInt64(layout.class_table_count)
