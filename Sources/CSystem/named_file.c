@@ -137,6 +137,7 @@ static int open_as(uid_t user, const char *path, char *resolved) {
 
 int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t user, char *resolved) {
     if (rights == ZG_SYSTEM_OF_USER && geteuid() == 0 && user != 0) return open_as(user, path, resolved);
-    struct mode_check check = {.is_asked = rights != ZG_SYSTEM_OWN, .has_user = rights == ZG_SYSTEM_OF_USER, .user = user};
+    struct mode_check check = {
+        .is_asked = rights != ZG_SYSTEM_OWN, .has_user = rights == ZG_SYSTEM_OF_USER, .user = user};
     return open_checked(path, &check, resolved);
 }

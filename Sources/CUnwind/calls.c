@@ -42,7 +42,7 @@ const char *zg_call_name(long number) {
     }
 }
 
-// zg_call_goes_on: the kernel continues or restarts the call, because it returns ERESTARTSYS or a similar code, or
+// zg_call_restarts: the kernel continues or restarts the call, because it returns ERESTARTSYS or a similar code, or
 // ignores signals. Calls that are not listed may return EINTR or a partial result. The header describes calls that
 // depend on the file.
 static const struct {

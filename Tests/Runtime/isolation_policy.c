@@ -61,7 +61,7 @@ static void check_first_blocks(void) {
     CHECK_EQUAL(zg_policy_first_blocks(8, false), 8, "as many as the option says");
     CHECK_EQUAL(zg_policy_first_blocks(8, true), 16, "twice as many where they can lie in windows");
     struct zg_isolation_request off = {.size = 100};
-    CHECK(!zg_policy_bid(&off).is_wanted, "fence_per_context=0: none");
+    CHECK(!zg_policy_bid(&off).is_wanted, "isolated_per_context=0: none");
     off.isolated = 1;
     off.is_later = true;
     CHECK(!zg_policy_bid(&off).is_wanted, "not even a later one");
@@ -200,7 +200,7 @@ static void check_income(void) {
     CHECK_EQUAL(budget.earned_ns, 3000 * MS, "of 100 s");
     // The start is as of the look before: 1.5 ms and a sixteenth of 20 ms.
     CHECK_EQUAL(budget.forgone_ns, 3000 * MS + 1500000 + 20 * MS / 16 - 64 * MS, "64 ms are kept");
-    CHECK_EQUAL(zg_budget_permille(30, 0), 30, "fence_overhead alone");
+    CHECK_EQUAL(zg_budget_permille(30, 0), 30, "isolated_overhead alone");
     CHECK_EQUAL(zg_budget_permille(30, 100), 30, "less than half of overhead");
     CHECK_EQUAL(zg_budget_permille(30, 60), 30, "as much");
     CHECK_EQUAL(zg_budget_permille(30, 50), 25, "half of overhead");
@@ -245,7 +245,7 @@ static uint64_t private_most(struct zg_isolation_conditions conditions, struct z
 }
 
 static void check_private_memory(void) {
-    struct zg_private_limits limits = {.fence_bytes = 100 * MIB, .machine_most = GIB / 2};
+    struct zg_private_limits limits = {.isolated_bytes = 100 * MIB, .machine_most = GIB / 2};
     struct zg_isolation_conditions few = with_live(32 * MIB), all = where_all(32 * MIB), narrow = where_narrow(8 * MIB);
     CHECK_EQUAL(private_most(few, limits, false, zg_coverage_reason_fence_bytes), 4 * MIB, "4 MiB");
     few.live_bytes = 40 * MIB;
@@ -269,7 +269,7 @@ static void check_private_memory(void) {
     limits.machine_most = zg_policy_machine_most(200 * MIB + 2);
     CHECK_EQUAL(private_most(all, limits, false, zg_coverage_reason_fence_bytes), 100 * MIB, "just more than that");
     limits.machine_most = zg_policy_machine_most(0);
-    limits.fence_bytes = UINT64_MAX - 1;
+    limits.isolated_bytes = UINT64_MAX - 1;
     CHECK_EQUAL(private_most(all, limits, false, zg_coverage_reason_fence_bytes), UINT64_MAX - 1,
                 "unknown memory: no limit");
     all.is_narrow = true;

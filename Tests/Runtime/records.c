@@ -179,7 +179,7 @@ int main(void) {
     check_spans();
     check_put_off();
     check_retired();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++)
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         CHECK(zg_slab_is_valid(&zg_slabs.slab[class]), "slabs are valid");
     CHECK(zg_stats_get(zg_counter_heap_committed_bytes) < UINT64_C(1) << 40, "the count of committed bytes is sane");
     return check_end();

@@ -229,13 +229,14 @@ static void check_borders(void) {
     for (int i = 0; i < HELD; i++) free(held[i]);
 }
 
-static int mappings_allowed;  // value of the option `mappings`
+static int mappings_allowed;    // value of the option `mappings`
 static uint64_t first_isolated; // address of the first isolated block
 
 static void check_mappings(void) {
     // Counts the mappings in the 8 GiB that this program's isolated blocks use. The heap for all other blocks has some
     // hundreds of mappings.
-    int all = count_mappings(0, UINT64_MAX), isolated = count_mappings(first_isolated, first_isolated + ((uint64_t)8 << 30));
+    int all = count_mappings(0, UINT64_MAX),
+        isolated = count_mappings(first_isolated, first_isolated + ((uint64_t)8 << 30));
     CHECK(isolated < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
     CHECK(all < mappings_allowed + 500, "and so do all");
     if (isolated >= mappings_allowed + 50)

@@ -7,7 +7,7 @@
 #include "process/ready.h"
 
 int main(void) {
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         uint32_t bytes = zg_class_bytes(class);
         CHECK(bytes % 16 == 0 && bytes > 0, "a class is a multiple of 16");
         CHECK(!class || bytes > zg_class_bytes(class - 1), "classes grow");
@@ -26,7 +26,7 @@ int main(void) {
     }
     if (!CHECK(zg_ready(), "the heap is reserved")) return check_end();
     uint64_t state = 11, region = UINT64_C(1) << zg_slabs.region_shift;
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class ++) {
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) {
         const struct zg_slab *slab = &zg_slabs.slab[class];
         uint64_t bytes = slab->slot_bytes, wrong = 0, slots = region / bytes;
         CHECK_EQUAL(bytes, zg_class_bytes(class), "the slab has its class's slots");

@@ -313,7 +313,8 @@ void zg_span_retire(struct zg_span *span, bool movable) {
 
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {
     // The red zones of an isolated block must stay with its pages.
-    if (from->protection || to->protection || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES) return zg_span_unmoved;
+    if (from->protection || to->protection || from->start % ZG_PAGE_BYTES || to->start % ZG_PAGE_BYTES)
+        return zg_span_unmoved;
     uint64_t bytes = zg_round_up(zg_min(from->size, to->size), ZG_PAGE_BYTES), moved;
     int result = move_pages(from, from->start, to, bytes, &moved);
     if (result == 0) {

@@ -38,7 +38,8 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t isolated_bytes, uint64_t 
     area_base = zg_round_up((uint64_t)area, ZG_UNIT_BYTES);
     area_bytes = (units << ZG_UNIT_SHIFT) + isolated_bytes;
     zg_large_map = (struct zg_span_map){area_base, units, ZG_UNIT_SHIFT, (uint32_t *)tables, 0};
-    uint64_t isolated = area_base + (units << ZG_UNIT_SHIFT), skip = zg_round_up(isolated, isolated_alignment) - isolated;
+    uint64_t isolated = area_base + (units << ZG_UNIT_SHIFT),
+             skip = zg_round_up(isolated, isolated_alignment) - isolated;
     uint32_t *numbers = (uint32_t *)(tables + map_bytes(units));
     if (isolated_bytes > skip)
         zg_isolated_map =

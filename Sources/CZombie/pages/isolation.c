@@ -22,8 +22,8 @@
 // The return address of the allocation where the block can lie in a window; 0 where it cannot: a slot of a window has
 // room behind the block, whose end would not be exact, and a block of 0 bytes is to have a guard page alone.
 static uint64_t window_caller(const struct zg_thread *thread, const struct zg_isolation_order *order) {
-    bool can_lie_in_window =
-        order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST && zg_config.isolated_align == zg_isolated_align_16;
+    bool can_lie_in_window = order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST &&
+                             zg_config.isolated_align == zg_isolated_align_16;
     return can_lie_in_window ? thread->frame[1] : 0;
 }
 

@@ -15,7 +15,7 @@
       "Where all blocks are isolated, these first ones of a context get private pages, which have guard"               \
       " pages on both sides.",                                                                                         \
       "chosen: docs/design/007-windows.md")                                                                            \
-    X(WINDOWED_FIRST_TIMES, 2, "times isolated_per_context",                                                              \
+    X(WINDOWED_FIRST_TIMES, 2, "times isolated_per_context",                                                           \
       "Windows cost a quarter of private pages, so twice as many blocks count as a context's first "                   \
       "ones.",                                                                                                         \
       "measured: docs/PERFORMANCE-FULL.md (gcc: 2,093 isolated blocks became 26,394)")                                 \
@@ -94,9 +94,9 @@
       "chosen: docs/design/007-windows.md")                                                                            \
     X(CHARGED_PAGES_MOST, 16, "pages",                                                                                 \
       "Most fresh pages that a new block is charged: most large blocks are not used in full.", "chosen, not measured") \
-    X(NEW_CODE_SHARE, 3, "times isolated_overhead", "Most of the processor time that new code may have had.",             \
+    X(NEW_CODE_SHARE, 3, "times isolated_overhead", "Most of the processor time that new code may have had.",          \
       "chosen: docs/design/009-page-time.md")                                                                          \
-    X(FIRST_SHARE, 2, "times isolated_overhead", "Most of the processor time that first blocks may have had.",            \
+    X(FIRST_SHARE, 2, "times isolated_overhead", "Most of the processor time that first blocks may have had.",         \
       "chosen: docs/design/009-page-time.md")                                                                          \
     X(RETIRE_PART, 4, "parts",                                                                                         \
       "Retired pages get one part in so many of the income: slots that are held back are cold when they"               \

@@ -105,10 +105,10 @@ enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_req
 // --- memory of private pages ----------------------------------------------------------------------------------------
 
 struct zg_private_limits {
-    uint64_t isolated_bytes;  // the option
-    bool is_given;         // the user gave it
-    bool is_short;         // memory is short by the level of zg_pressure_level
-    uint64_t machine_most; // zg_policy_machine_most
+    uint64_t isolated_bytes; // the option
+    bool is_given;           // the user gave it
+    bool is_short;           // memory is short by the level of zg_pressure_level
+    uint64_t machine_most;   // zg_policy_machine_most
 };
 // The bytes that pages of isolated blocks may take of a machine's memory; 0 bytes of memory: it is unknown.
 uint64_t zg_policy_machine_most(uint64_t machine_memory);

@@ -365,7 +365,8 @@ extension zg_span {
     /// Whether this is a live isolated block without a reported change. False for large aligned blocks, whose pages the
     /// program may protect or map itself.
     fileprivate var hasGaps: Bool {
-        guard protection != 0, block.state == zg_state_live.rawValue, block.header & UInt32(ZG_HEADER_CHANGED) == 0 else {
+        guard protection != 0, block.state == zg_state_live.rawValue, block.header & UInt32(ZG_HEADER_CHANGED) == 0
+        else {
             return false
         }
         return
