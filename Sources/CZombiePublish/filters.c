@@ -125,8 +125,8 @@ static bool waits_for_events(long number, long least, long flags) {
     }
 }
 
-// Returns the enum zg_waits_for of the call, for zg_heartbeat_wait_ends. A timeout passed by address is not read, because
-// only the kernel may dereference the pointer: such calls count as not waiting.
+// Returns the enum zg_waits_for of the call, for zg_heartbeat_wait_ends. A timeout passed by address is not read,
+// because only the kernel may dereference the pointer: such calls count as not waiting.
 static int waits_by_number_for(long number, long count, long longest, long events_longest) {
     (void)count, (void)longest; // unused on architectures without the poll system call
     switch (number) {

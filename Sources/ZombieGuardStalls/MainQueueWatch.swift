@@ -101,16 +101,24 @@ struct MainQueueWatch {
         state.server != 0 && Int(state.server) != process
     }
 
+    /// The times of a look at the queue and the options of stalls, in milliseconds.
+    struct Look {
+        var now: UInt64
+        /// Time since the last look beyond the usual interval, in which zguard did not run.
+        var unseen: UInt64
+        /// Shortest hold-up that counts as a stall.
+        var limit: UInt64
+        /// Number of stalls within ten seconds that makes a report; a single stall of twice the limit is enough.
+        var times: Int
+        /// Interval between samples.
+        var tick: UInt64
+    }
+
     /// - Parameters:
     ///   - state: the current state of the queue.
-    ///   - limit: shortest hold-up that counts as a stall, in milliseconds.
-    ///   - times: number of stalls within ten seconds that makes a report; a single stall of twice the limit is enough.
-    ///   - tick: interval between samples, in milliseconds.
     ///   - sample: takes a sample of a thread; nil if the thread cannot be stopped.
-    mutating func look(
-        _ state: State, now: UInt64, unseen: UInt64, limit: UInt64, times: Int, tick: UInt64,
-        sample: (Int32) -> StallSample?
-    ) -> Report? {
+    mutating func look(_ state: State, _ look: Look, sample: (Int32) -> StallSample?) -> Report? {
+        let (now, unseen, limit, times, tick) = (look.now, look.unseen, look.limit, look.times, look.tick)
         guard holdUp?.goesOn(in: state) ?? false else {
             let report = conclude(now: now, limit: limit, times: times)
             holdUp = isServed(in: state) ? Stall(state, now: now, isLookedAt: rest.isOver) : nil

@@ -297,7 +297,7 @@ package final class StallWatch {
             }
             let process = queue.process
             let report = queues[index]!.look(
-                state, now: now, unseen: unseen, limit: limit, times: times, tick: tick,
+                state, .init(now: now, unseen: unseen, limit: limit, times: times, tick: tick),
                 sample: { thread in
                     let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
                     let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
@@ -386,8 +386,8 @@ package final class StallWatch {
         }
         let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
         let computing = computing(wanted, of: track.process)
-        // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the wait
-        // early.
+        // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the
+        // wait early.
         _ = zg_system_exchange(&heartbeat.pointee.is_sampled, 1)
         defer {
             zg_system_store(&heartbeat.pointee.is_sampled, 0)

@@ -21,7 +21,8 @@ struct CheckCommand {
         for note in check.notes + intake.notes { Output.warn(note) }
         let format = options.format ?? .text
         let document = intake.document(
-            timeline: [TimelineSample(statistics)], title: statistics.program, coverage: statistics.coverage)
+            title: statistics.program, timeline: [TimelineSample(statistics)],
+            run: .init(coverage: statistics.coverage))
         options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
         if format == .text {
             let blocks = "\(check.verifiedBlocks) freed block\(check.verifiedBlocks == 1 ? "" : "s")"

@@ -46,17 +46,29 @@ struct FindingIntake {
         return "suppressions that matched no finding: \(named.joined(separator: ", "))\(more)"
     }
 
+    /// What is known of a run besides its findings.
+    struct RunResult {
+        var end: ProgramEnd?
+        /// Exit status of the program; nil if it is not part of the document.
+        var exitStatus: Int32?
+        /// Number of findings that could not be written.
+        var unwritten = 0
+        var coverage: Coverage?
+        /// Parts of the result that are unknown, as notes.
+        var unknown: [String] = []
+    }
+
     /// All findings as one document.
     func document(
-        timeline: [TimelineSample] = [], title: String? = nil, isComplete: Bool = true, exitStatus: Int32? = nil,
-        unwritten: Int = 0, coverage: Coverage? = nil, end: ProgramEnd? = nil, unknown: [String] = []
+        title: String? = nil, isComplete: Bool = true, timeline: [TimelineSample] = [], run: RunResult = RunResult()
     ) -> ReportDocument {
         ReportDocument(
             findings: groups.findings, suppressedCount: groups.suppressions.occurrences, timeline: timeline,
             title: title, commandLine: OwnProgram.arguments,
-            notes: notes + unknown
-                + (unwritten == 0 ? [] : ["findings that could not be written: \(unwritten)"]),
+            notes: notes + run.unknown
+                + (run.unwritten == 0 ? [] : ["findings that could not be written: \(run.unwritten)"]),
             sourceRoot: Preload.workingDirectory(),
-            isComplete: isComplete && unwritten == 0, exitStatus: exitStatus, coverage: coverage, end: end)
+            isComplete: isComplete && run.unwritten == 0, exitStatus: run.exitStatus, coverage: run.coverage,
+            end: run.end)
     }
 }

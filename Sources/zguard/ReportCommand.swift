@@ -61,7 +61,7 @@ struct ReportCommand {
             return status
         }
         let document = intake.document(
-            timeline: contents.timeline, isComplete: contents.isComplete, end: contents.runs.first?.end)
+            isComplete: contents.isComplete, timeline: contents.timeline, run: .init(end: contents.runs.first?.end))
         options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
         if format == .text {
             for run in contents.runs {

@@ -49,15 +49,12 @@ struct RunCommand {
     func run() throws -> Int32 {
         // All checks are made before files are created and the program is started.
         let library = try Preload.library()
-        let name = arguments.operands[0]
-        let check = ProgramCheck(searchPath: Preload.environment("PATH"))
         let unnamed = fileThatSwiftCannotName()
-        let path = try unnamed.map { "/proc/self/fd/\($0.number)" } ?? check.resolve(name)
-        try check.check(path, name: name)
+        let (path, executed) = try program(unnamed)
         var reporting = try ReportOptions(arguments)
         reporting.symbols.program = SymbolSources.resolved(path)
         let most = zg_system_raise_descriptors(Self.wantedDescriptors)
-        if most < Self.leastDescriptors { throw execWithoutZGuard(unnamed == nil ? path : name, library, limit: most) }
+        if most < Self.leastDescriptors { throw execWithoutZGuard(executed, library, limit: most) }
         var sink = try FindingSink(arguments, reporting)
 
         let directory = try Self.createDirectory()
@@ -92,7 +89,7 @@ struct RunCommand {
                 try? StallWatch(page: $0.page, isDefault: !options.userSetCollect) { processID }
             }
         let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
-        let child = try start(unnamed == nil ? path : name, environment)
+        let child = try start(executed, environment)
         sink.begin()
         raw.kept?.begin()
         for finding in recovered.findings { sink.add(finding) }
@@ -125,18 +122,31 @@ struct RunCommand {
         if raw.wasCut {
             Output.warn("a process of the run truncated the file of raw findings: findings may be missing")
         }
-        var coverage = watching?.coverage
-        coverage?.unknownProcesses = untold.count
-        var document = intake.document(
-            timeline: timeline.samples, title: arguments.operands[0], exitStatus: end.status, unwritten: lost,
-            coverage: coverage, end: end, unknown: coverage == nil ? [Self.unknownText] : [])
+        var result = FindingIntake.RunResult(
+            end: end, exitStatus: end.status, unwritten: lost, coverage: watching?.coverage)
+        result.coverage?.unknownProcesses = untold.count
+        if result.coverage == nil { result.unknown = [Self.unknownText] }
+        var document = intake.document(title: arguments.operands[0], timeline: timeline.samples, run: result)
         document.findings = recovered.findings + document.findings
         sink.finish(document, of: child.processID)
         isKept = sink.failure != nil
         if !isKept { recovered.remove() }
         let place = isKept && raw.kept?.hasAll ?? false ? raw.kept?.path : nil
-        return conclude(
-            child, end, intake, sink, unwritten: lost, kept: place, coverage, filters)
+        if !arguments.has("--quiet") {
+            printClosing(result, closing(child, intake, sink, lost, place), sink, intake, filters)
+        } else if let failure = sink.failure {
+            Output.warn(failure)
+        }
+        return status(of: result, intake)
+    }
+
+    // The program's path, and the name by which it is executed. Throws if the program cannot be guarded.
+    private func program(_ unnamed: Descriptor?) throws -> (path: String, executed: String) {
+        let name = arguments.operands[0]
+        let check = ProgramCheck(searchPath: Preload.environment("PATH"))
+        let path = try unnamed.map { "/proc/self/fd/\($0.number)" } ?? check.resolve(name)
+        try check.check(path, name: name)
+        return (path, unnamed == nil ? path : name)
     }
 
     /// Creates the run's directory in TMPDIR, if writable and without a colon (which separates ZGUARD_OPTIONS), else in
@@ -163,28 +173,31 @@ struct RunCommand {
         Coverage.unknownText + (OwnProgram.isInProc ? "" : ", as /proc is not mounted")
     }
 
-    private func conclude(
-        _ child: ChildProcess, _ end: ProgramEnd, _ intake: FindingIntake, _ sink: FindingSink, unwritten: Int,
-        kept: String?, _ coverage: Coverage?, _ filters: SystemCallFilters?
-    ) -> Int32 {
+    // Prints warnings, then the closing line.
+    private func printClosing(
+        _ result: FindingIntake.RunResult, _ closing: String, _ sink: FindingSink, _ intake: FindingIntake,
+        _ filters: SystemCallFilters?
+    ) {
         if let failure = sink.failure { Output.warn(failure) }
-        if !arguments.has("--quiet") {
-            if let unused = intake.unusedSuppressions { Output.warn(unused) }
-            var watched = coverage?.text ?? Self.unknownText
-            if coverage == nil, end.isFiltered {
-                watched += ", because the program ran under a seccomp filter"
-            }
-            if let forbidden = filters?.forbidden, !forbidden.isEmpty {
-                Output.warn(
-                    "a seccomp filter from before the start forbids \(forbidden.joined(separator: ", ")): fewer bugs are found; "
-                        + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
-            }
-            let ended = end.text.map { "; \($0)" } ?? ""
-            Output.error(TextRenderer.mark + "\(closing(child, intake, sink, unwritten, kept)); \(watched)\(ended)\n")
+        if let unused = intake.unusedSuppressions { Output.warn(unused) }
+        var watched = result.coverage?.text ?? Self.unknownText
+        if result.coverage == nil, result.end?.isFiltered ?? false {
+            watched += ", because the program ran under a seccomp filter"
         }
-        if end.status != 0 { return end.status }
-        if intake.groups.findings.contains(where: isCounted) || unwritten > 0 { return exitStatus }
-        return statusOfCoverage(coverage)
+        if let forbidden = filters?.forbidden, !forbidden.isEmpty {
+            Output.warn(
+                "a seccomp filter from before the start forbids \(forbidden.joined(separator: ", ")): fewer bugs are found; "
+                    + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
+        }
+        let ended = result.end?.text.map { "; \($0)" } ?? ""
+        Output.error(TextRenderer.mark + "\(closing); \(watched)\(ended)\n")
+    }
+
+    // The exit status of zguard.
+    private func status(of result: FindingIntake.RunResult, _ intake: FindingIntake) -> Int32 {
+        if let status = result.exitStatus, status != 0 { return status }
+        if intake.groups.findings.contains(where: isCounted) || result.unwritten > 0 { return exitStatus }
+        return statusOfCoverage(result.coverage)
     }
 
     // Completes the cause of the program's end from the findings and the run's page. Status 0 is never explained by a

@@ -23,7 +23,7 @@ from crashing import forbid_core  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
 TIMEOUT_SECONDS = 60
-HANDLED = "in a handler of the program's own"
+HANDLED = "in one of its own signal handlers"
 # Cases that end differently with SA_RESETHAND or SA_NODEFER, and are not run with it.
 OTHERWISE = {"resethand": {"probes", "recovers_in_handler", "sent_and_faults", "faults_again"}, "nodefer": {"faults_again", "sent_and_faults"}}
 

@@ -1,6 +1,5 @@
-// What code would do with an object behind a retain: methods, properties, what is passed over, and where nothing can be told.
-// processor: x86_64
-// link: runtime
+// What code would do with an object behind a retain: methods, properties, what is passed over, and where nothing can be
+// told. processor: x86_64 link: runtime
 
 #include "lookahead.h"
 

@@ -1,5 +1,5 @@
-// What code does with an object, looked at row by row: what the tests of each processor's code share (lookahead.c, lookahead_aarch64.c). Each has the
-// code, the rows, and the three functions that are declared here.
+// What code does with an object, looked at row by row: what the tests of each processor's code share (lookahead.c,
+// lookahead_aarch64.c). Each has the code, the rows, and the three functions that are declared here.
 
 #ifndef ZG_TESTS_LOOKAHEAD_H
 #define ZG_TESTS_LOOKAHEAD_H

@@ -1,6 +1,5 @@
-// What arm64 code would do with an object behind a retain: methods, properties, what is passed over, and where nothing can be told.
-// processor: aarch64
-// link: runtime
+// What arm64 code would do with an object behind a retain: methods, properties, what is passed over, and where nothing
+// can be told. processor: aarch64 link: runtime
 
 #include "lookahead.h"
 

@@ -1,7 +1,7 @@
 // The check of the Swift runtime's object layout accepts the expected layout, and no other.
 // preload
 // libs: -rdynamic
-// warning: this Swift runtime lays out objects in a way that is not known
+// warning: unknown object layout in this Swift runtime
 
 // The program itself takes the place of the Swift runtime: it exports the functions that the check calls.
 

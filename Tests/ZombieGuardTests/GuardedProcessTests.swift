@@ -237,8 +237,8 @@ private final class FakeHeap {
             heap.spans[1].start = heap.spans[1].base + UInt64(start)
             heap.spans[1].size = UInt64(size)
             heap.spans[1].units = 3 // two data pages and the guard page
-            heap.spans[1].fenced = 1
-            heap.page.pointee.layout.fenced.page_bytes = 4096
+            heap.spans[1].protection = 1
+            heap.page.pointee.layout.isolated.page_bytes = 4096
             memset(pages + start, 0x41, size)
         }
         place(at: 8192 - 112, size: 100)

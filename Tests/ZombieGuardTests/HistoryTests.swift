@@ -175,7 +175,7 @@ struct HistoryTests {
                 isRunning: seed % 2 == 0))
         for _ in 0..<20 {
             let base = [
-                page.layout.slabs_base, page.layout.large.base, page.layout.fenced.base, page.layout.traps.base,
+                page.layout.slabs_base, page.layout.large.base, page.layout.isolated.base, page.layout.traps.base,
             ]
             let address = base[Int(noise.number() % 4)] &+ noise.number() % (1 << 20)
             let history = reader.history(of: Address(address))

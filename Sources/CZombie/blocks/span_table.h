@@ -1,7 +1,7 @@
 // Records of blocks outside of the slabs, found from any of their addresses. One reservation of address space holds the
-// area of the large blocks (span.h) and behind it that of the isolated blocks (private_pages.h). Each area has a map from unit
-// to record number.
-// Lookups: any context, no lock. Adding records and covering addresses: slow path; new records under the table's lock.
+// area of the large blocks (span.h) and behind it that of the isolated blocks (private_pages.h). Each area has a map
+// from unit to record number. Lookups: any context, no lock. Adding records and covering addresses: slow path; new
+// records under the table's lock.
 
 #ifndef ZG_SPAN_TABLE_H
 #define ZG_SPAN_TABLE_H

@@ -34,8 +34,8 @@ struct zg_heartbeat {
         uint64_t busy_since; // in ticks; 0: the thread waits
         uint64_t queue;      // address of the main queue (zg_heartbeat_queue)
     };
-    // Kinds of completed waits, each counted up to ZG_HEARTBEAT_WAITS. The counts distinguish an event loop from a program
-    // that waits occasionally.
+    // Kinds of completed waits, each counted up to ZG_HEARTBEAT_WAITS. The counts distinguish an event loop from a
+    // program that waits occasionally.
     uint8_t waits;       // for several files, or ended by a timeout
     uint8_t times;       // ended by a timeout
     uint8_t singles;     // for one file, which became ready

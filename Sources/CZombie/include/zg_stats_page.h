@@ -45,7 +45,9 @@
     X(zombies, counter, "objects", "freed objects whose class was known")                                              \
     X(trims, counter, "trims", "times that memory was returned to the kernel on request or under pressure")            \
     X(fenced_blocks, counter, "blocks", "isolated blocks")                                                             \
-    X(windowed_blocks, counter, "blocks", "isolated blocks in windows, which share physical pages with other blocks")  \
+    X(windowed_blocks, counter, "blocks",                                                                              \
+      "isolated blocks in windows, which share physical pages with "                                                   \
+      "other blocks")                                                                                                  \
     X(fenced_live_bytes, gauge, "bytes", "memory of live isolated blocks")                                             \
     X(fence_declined, counter, "blocks", "blocks that were not isolated because a budget was used up")                 \
     X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \
@@ -62,7 +64,8 @@
     X(overhead_spent_ns, counter, "nanoseconds", "measured CPU time of guarding; 0 without a limit")                   \
     X(processor_ns, counter, "nanoseconds", "CPU time of the process when the CPU time of guarding was measured")      \
     X(guarded_share_permille, gauge, "per mille",                                                                      \
-      "share of blocks that are guarded if overhead limits their cost; the program's own allocator serves the others") \
+      "share of blocks that are guarded if overhead limits their cost; the program's own allocator serves "            \
+      "the others")                                                                                                    \
     X(findings_lost, counter, "findings",                                                                              \
       "findings that could be written neither to the report nor to standard error")                                    \
     X(children_unguarded, counter, "programs", "executed programs that cannot load the library, and ran without it")   \
@@ -73,54 +76,60 @@
     X(tagged_blocks, counter, "blocks", "blocks with a memory tag, which each access must match (profile mte)")
 
 // Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
-#define ZG_DEGRADATIONS(X)                                                                                                    \
-    X(small_address_space,                                                                                                    \
-      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                          \
-    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                            \
-    X(no_find_object, "the C library lacks _dl_find_object: modules are found by the loader's list")                          \
-    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")                   \
-    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                            \
-    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                             \
-    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as malloc blocks")        \
-    X(other_allocator, "another allocator is loaded: pointers of unknown origin are passed to it")                            \
-    X(allocator_in_front, "the program calls another allocator than the runtime's: its blocks are not guarded")               \
-    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")                    \
-    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without their class")        \
-    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")                    \
-    X(no_guard_pages,                                                                                                         \
-      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): freed pages are protected by mprotect")                   \
-    X(mappings_spent,                                                                                                         \
-      "the mappings for protected pages are used up or refused: further freed pages are not protected")                       \
-    X(fence_exhausted, "memory or address space was too small to isolate every block")                                        \
-    X(not_passed_on, "the program's own allocator cannot be told from libc's: no block bypasses the runtime")                 \
-    X(no_pressure_thread, "the thread that watches for short memory could not be started")                                    \
-    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")                   \
-    X(no_statistics, "the statistics page could not be created: other processes cannot read this process's counters")         \
-    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")                \
-    X(no_table_memory,                                                                                                        \
-      "memory for the runtime's own tables was refused: threads, stacks or freed blocks have no record")                      \
-    X(no_contents, "the contents of freed objects cannot be saved: the program may not continue after a finding")             \
-    X(no_thread_ends, "the ends of threads are not noticed: their memory is not reused")                                      \
-    X(no_fork_handlers,                                                                                                       \
-      "forks are not noticed: a child of a process with several threads may wait for a lock forever")                         \
-    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                         \
-    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")                    \
-    X(blocks_not_locked,                                                                                                      \
-      "mlockall within RLIMIT_MEMLOCK: the program's mappings are locked, the memory of guarded blocks is not")               \
-    X(children_unguarded,                                                                                                     \
-      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs without it")      \
-    X(filtered,                                                                                                               \
-      "a seccomp filter forbids some system calls of the runtime: it does without them, and finds fewer bugs")                \
-    X(filtered_at_start,                                                                                                      \
-      "a seccomp filter was installed before the start: only system calls of every start are made, and fewer bugs are found") \
-    X(windows_shared,                                                                                                         \
-      "a seccomp filter forbids copying blocks in windows: forked children share them with their parent")                     \
-    X(stacks_shortened,                                                                                                       \
-      "too many stacks were new, or their memory is used up: only the innermost frames of new ones are recorded")             \
-    X(no_count_history,                                                                                                       \
-      "retains and releases cannot be observed in this Swift runtime: findings do not show them, nothing is delayed")         \
-    X(no_memory_tags, "no memory tagging on this processor or kernel: profile mte works as profile guard")                    \
-    X(tags_lost,                                                                                                              \
+#define ZG_DEGRADATIONS(X)                                                                                             \
+    X(small_address_space,                                                                                             \
+      "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                   \
+    X(heap_exhausted, "the guarded heap could not serve an allocation: libc served it, unguarded")                     \
+    X(no_find_object, "the C library lacks _dl_find_object: modules are found by the loader's list")                   \
+    X(no_report, "the report could not be opened or written: findings went to standard error or were lost")            \
+    X(depot_full, "the stack depot is full: newer stacks are recorded as unknown")                                     \
+    X(no_safe_read, "process_vm_readv is refused: stacks stop at unknown memory")                                      \
+    X(cxx_operators_replaced, "the program replaces operator new or delete: its C++ blocks are seen as "               \
+                              "malloc blocks")                                                                         \
+    X(other_allocator, "another allocator is loaded: pointers of unknown origin are passed to it")                     \
+    X(allocator_in_front, "the program calls another allocator than the runtime's: its blocks are not guarded")        \
+    X(no_alternate_stack, "a thread has no alternate signal stack: its stack overflow cannot be reported")             \
+    X(no_trap_space, "the address space has no room for trap regions: freed objects are reported without "             \
+                     "their class")                                                                                    \
+    X(swift_layout, "this Swift runtime lays out objects in an unknown way: its classes are not reported")             \
+    X(no_guard_pages,                                                                                                  \
+      "the kernel lacks MADV_GUARD_INSTALL (or it is switched off): freed pages are protected by mprotect")            \
+    X(mappings_spent,                                                                                                  \
+      "the mappings for protected pages are used up or refused: further freed pages are not protected")                \
+    X(fence_exhausted, "memory or address space was too small to isolate every block")                                 \
+    X(not_passed_on, "the program's own allocator cannot be told from libc's: no block bypasses the runtime")          \
+    X(no_pressure_thread, "the thread that watches for short memory could not be started")                             \
+    X(deepbind_dropped, "RTLD_DEEPBIND was dropped from a dlopen call, so that its library is guarded too")            \
+    X(no_statistics, "the statistics page could not be created: other processes cannot read this process's "           \
+                     "counters")                                                                                       \
+    X(no_fault_handler, "the handlers of SIGSEGV and SIGBUS could not be installed: faults are not diagnosed")         \
+    X(no_table_memory,                                                                                                 \
+      "memory for the runtime's own tables was refused: threads, stacks or freed blocks have no record")               \
+    X(no_contents, "the contents of freed objects cannot be saved: the program may not continue after a finding")      \
+    X(no_thread_ends, "the ends of threads are not noticed: their memory is not reused")                               \
+    X(no_fork_handlers,                                                                                                \
+      "forks are not noticed: a child of a process with several threads may wait for a lock forever")                  \
+    X(no_status, "/proc/self/status or /proc/meminfo cannot be read: short memory is hardly noticed")                  \
+    X(advice_refused, "the kernel refused madvise: memory was not given back, or core files may be large")             \
+    X(blocks_not_locked,                                                                                               \
+      "mlockall within RLIMIT_MEMLOCK: the program's mappings are locked, the memory of guarded blocks is not")        \
+    X(children_unguarded,                                                                                              \
+      "a program that cannot take the library (musl, a sanitizer, qemu's user mode, another processor) runs "          \
+      "without it")                                                                                                    \
+    X(filtered,                                                                                                        \
+      "a seccomp filter forbids some system calls of the runtime: it does without them, and finds fewer bugs")         \
+    X(filtered_at_start,                                                                                               \
+      "a seccomp filter was installed before the start: only system calls of every start are made, and "               \
+      "fewer bugs are found")                                                                                          \
+    X(windows_shared,                                                                                                  \
+      "a seccomp filter forbids copying blocks in windows: forked children share them with their parent")              \
+    X(stacks_shortened,                                                                                                \
+      "too many stacks were new, or their memory is used up: only the innermost frames of new ones are recorded")      \
+    X(no_count_history,                                                                                                \
+      "retains and releases cannot be observed in this Swift runtime: findings do not show them, nothing is "          \
+      "delayed")                                                                                                       \
+    X(no_memory_tags, "no memory tagging on this processor or kernel: profile mte works as profile guard")             \
+    X(tags_lost,                                                                                                       \
       "the program uses pointers without their memory tags: from then on the accesses of such threads are not checked")
 
 enum zg_counter {

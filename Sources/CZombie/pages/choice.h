@@ -1,6 +1,6 @@
 // The choice of blocks that are isolated: all (profile fence), or the first ones of each allocation context and later
-// ones now and then, as processor time (isolated_overhead, page_time.h) and memory (isolated_bytes, conditions.h) allow. Slow
-// path; no lock.
+// ones now and then, as processor time (isolated_overhead, page_time.h) and memory (isolated_bytes, conditions.h)
+// allow. Slow path; no lock.
 
 #ifndef ZG_CHOICE_H
 #define ZG_CHOICE_H

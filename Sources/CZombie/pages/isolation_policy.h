@@ -32,7 +32,8 @@ enum zg_page_use {
     zg_page_retire,   // pages of freed blocks
 };
 
-// The budget of isolated_overhead. Threads add to its sums with relaxed atomics: sums are approximate where threads meet.
+// The budget of isolated_overhead. Threads add to its sums with relaxed atomics: sums are approximate where threads
+// meet.
 struct zg_page_budget {
     uint64_t spent_ns;   // the costs of all pages so far
     uint64_t retired_ns; // the part of spent_ns for retired pages

@@ -1,6 +1,6 @@
-// AArch64 instructions, as far as a fault asks for them: what one does to memory, and which registers its operand is counted
-// from. The Arm Architecture Reference Manual (DDI 0487), section C4.1: "Loads and Stores" is laid out as there.
-// Signal context; pure, no lock.
+// AArch64 instructions, as far as a fault asks for them: what one does to memory, and which registers its operand is
+// counted from. The Arm Architecture Reference Manual (DDI 0487), section C4.1: "Loads and Stores" is laid out as
+// there. Signal context; pure, no lock.
 
 #if defined(__aarch64__) || defined(ZG_ARCH_FOREIGN)
 
@@ -117,7 +117,8 @@ static struct zg_a64 unprivileged_exclusive(uint32_t word) {
     return with(it, RT, ZG_A64_NONE, LOADS ? ZG_A64_NONE : RM);
 }
 
-// One register: its bytes, direction and sign from size, V and opc. False: there is no such. A prefetch is a read of nothing.
+// One register: its bytes, direction and sign from size, V and opc. False: there is no such. A prefetch is a read of
+// nothing.
 static bool of_one(uint32_t word, struct zg_a64 *it) {
     uint32_t size = BITS(30, 2), opc = BITS(22, 2);
     *it = nothing;
@@ -257,7 +258,8 @@ static struct zg_a64 ordered_pair(uint32_t word) {
     return stays ? it : updated(it, is_load ? step : -step, is_load ? zg_a64_after : zg_a64_before);
 }
 
-// Pairs of 64 bits (ldclrp, ldsetp, swpp), without privileges (ldtadd, ldtclr, ldtset, swpt), and read-check-write ones.
+// Pairs of 64 bits (ldclrp, ldsetp, swpp), without privileges (ldtadd, ldtclr, ldtset, swpt), and read-check-write
+// ones.
 static struct zg_a64 ordered_atomic(uint32_t word) {
     uint32_t size = BITS(30, 2), operation = BITS(12, 4);
     bool is_checked = operation >= 9 && operation <= 11;
@@ -276,7 +278,8 @@ static struct zg_a64 ordered_atomic(uint32_t word) {
     return operation || RT & 1 || RM & 1 ? nothing : another(false, RN, 16); // rcwcasp
 }
 
-// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128 bits.
+// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128
+// bits.
 static struct zg_a64 ordered(uint32_t word) {
     uint32_t size = BITS(30, 2), mode = BITS(10, 2), opc = BITS(22, 2);
     bool is_vector = BITS(26, 1);
@@ -305,8 +308,8 @@ static struct zg_a64 load_or_store(uint32_t word) {
     return nothing;
 }
 
-// Loads and stores of SVE (tables "SVE Memory"), told apart as far as the registers are: those that gather and scatter may count
-// from a vector. A second register is not told.
+// Loads and stores of SVE (tables "SVE Memory"), told apart as far as the registers are: those that gather and scatter
+// may count from a vector. A second register is not told.
 static struct zg_a64 scalable(uint32_t word) {
     uint32_t top = BITS(29, 3), form = BITS(21, 2), mode = BITS(13, 3);
     if (top < 4) return nothing;
@@ -335,8 +338,8 @@ static struct zg_a64 of_cache(uint32_t word) {
     return cleans || (line == 5 && op2 == 1) ? another(true, RT, 0) : nothing;
 }
 
-// Table "Unconditional branch (register)", with pointer authentication: bit 24 says that there is a modifier, bit 11 that it is
-// authenticated.
+// Table "Unconditional branch (register)", with pointer authentication: bit 24 says that there is a modifier, bit 11
+// that it is authenticated.
 static struct zg_a64 branch(uint32_t word) {
     static const uint8_t kinds[3] = {zg_a64_jump, zg_a64_call, zg_a64_return};
     uint32_t opc = BITS(21, 4), op3 = BITS(10, 6), op4 = BITS(0, 5);

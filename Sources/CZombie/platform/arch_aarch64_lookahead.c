@@ -1,7 +1,7 @@
 // AArch64 code in the lookahead emulator: which registers are which, and the stubs that lead to other images.
-// Where Swift passes self (x20), errors (x21) and the context of asynchronous functions (x22): docs/ABI/CallingConventionSummary.rst of
-// Swift. Stubs of the procedure linkage table: "ELF for the Arm 64-bit Architecture" (aaelf64), as linkers write them.
-// Signal context; pure, no lock.
+// Where Swift passes self (x20), errors (x21) and the context of asynchronous functions (x22):
+// docs/ABI/CallingConventionSummary.rst of Swift. Stubs of the procedure linkage table: "ELF for the Arm 64-bit
+// Architecture" (aaelf64), as linkers write them. Signal context; pure, no lock.
 
 #if defined(__aarch64__)
 
@@ -21,8 +21,8 @@ const struct zg_lookahead_registers zg_arch_lookahead_registers = {
     .changed = ((UINT32_C(1) << FIRST_PRESERVED) - 1) | UINT32_C(1) << LINK,
 };
 
-// The register of self is merely saved, as every function does that uses it for something else. Unoptimised code keeps its self on the
-// stack, but only once it has a frame of its own.
+// The register of self is merely saved, as every function does that uses it for something else. Unoptimised code keeps
+// its self on the stack, but only once it has a frame of its own.
 static bool saves_self(const struct zg_lookahead_machine *m, uint32_t word) {
     struct zg_a64 it = zg_a64_decode(word);
     bool is_of_stack = it.kind == zg_a64_store && !it.is_vector && (it.base == SP || it.base == FP) && it.index != SELF;

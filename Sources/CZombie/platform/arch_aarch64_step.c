@@ -1,7 +1,7 @@
-// AArch64 instructions, done one at a time to a copy of the registers: what compilers make of integers, calls and loads and stores.
-// Of vectors only moves are done; what else is made of them is unknown. The Arm Architecture Reference Manual (DDI 0487), section
-// C4.1, gives the tables that the functions are named after.
-// Signal context; pure but for the memory that it is given, no lock.
+// AArch64 instructions, done one at a time to a copy of the registers: what compilers make of integers, calls and loads
+// and stores. Of vectors only moves are done; what else is made of them is unknown. The Arm Architecture Reference
+// Manual (DDI 0487), section C4.1, gives the tables that the functions are named after. Signal context; pure but for
+// the memory that it is given, no lock.
 
 #if defined(__aarch64__)
 

@@ -1,6 +1,5 @@
-// x86-64 code in the lookahead emulator: which registers are which, and the stubs that lead to other images. Where Swift passes self
-// (r13) and errors (r12): docs/ABI/RegisterUsage.md of Swift.
-// Signal context; pure, no lock.
+// x86-64 code in the lookahead emulator: which registers are which, and the stubs that lead to other images. Where
+// Swift passes self (r13) and errors (r12): docs/ABI/RegisterUsage.md of Swift. Signal context; pure, no lock.
 
 #if defined(__x86_64__)
 

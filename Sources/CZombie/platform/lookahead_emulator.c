@@ -1,6 +1,6 @@
-// Following code to see what it does with an object: calls, branches that are not known, and what becomes of the object's place in
-// registers and memory. A branch that is not known is followed both ways, and what both have in common counts.
-// Signal context; pure, no lock.
+// Following code to see what it does with an object: calls, branches that are not known, and what becomes of the
+// object's place in registers and memory. A branch that is not known is followed both ways, and what both have in
+// common counts. Signal context; pure, no lock.
 
 #include "platform/lookahead_machine.h"
 
@@ -26,7 +26,8 @@ static struct zg_known_bits argument(const struct zg_lookahead_machine *m, int i
     return m->cpu.registers[numbers->arguments[index]];
 }
 
-// --- calls -------------------------------------------------------------------------------------------------------------
+// --- calls
+// -------------------------------------------------------------------------------------------------------------
 
 struct function {
     struct zg_known_bits code;
@@ -50,8 +51,8 @@ static bool holds_object(struct zg_lookahead_machine *m, struct zg_known_bits va
     return zg_known_bits_is_whole(word) && word.bits == m->found.object;
 }
 
-// The register of the first argument that is the object, or the place of a variable that holds it. What a call has returned may be
-// none.
+// The register of the first argument that is the object, or the place of a variable that holds it. What a call has
+// returned may be none.
 static int first_passing(struct zg_lookahead_machine *m) {
     for (int i = m->is_result_left; i < numbers->argument_count; i++)
         if (holds_object(m, argument(m, i))) return numbers->arguments[i];
@@ -83,8 +84,8 @@ static void forget_call(struct zg_lookahead_machine *m) {
     forget_vectors(m);
 }
 
-// A place in the object that a function is given. swift_beginAccess takes it with flags, whose bit 0 says that it will be written
-// (ExclusivityFlags), in the third argument.
+// A place in the object that a function is given. swift_beginAccess takes it with flags, whose bit 0 says that it will
+// be written (ExclusivityFlags), in the third argument.
 static bool passes_property(struct zg_lookahead_machine *m) {
     int places[] = {numbers->arguments[0], numbers->arguments[1], numbers->self};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(places); i++) {
@@ -111,7 +112,8 @@ static bool begins(const char *text, const char *start) {
     return !*start;
 }
 
-// A function of the program may write to any place but this stack, throw, or not return at all; those of the Swift runtime do not.
+// A function of the program may write to any place but this stack, throw, or not return at all; those of the Swift
+// runtime do not.
 static enum end pass_over(struct zg_lookahead_machine *m, struct function function, uint64_t return_address) {
     bool is_runtime = function.symbol ? begins(function.symbol, "swift_")
                                       : zg_known_bits_is_whole(function.code) &&
@@ -123,8 +125,8 @@ static enum end pass_over(struct zg_lookahead_machine *m, struct function functi
     return goes_on;
 }
 
-// The place of the object's counts is given to what changes them in one step, where that is a function (__aarch64_cas8_relax and its
-// kin, of libgcc and compiler-rt, which take it behind the values).
+// The place of the object's counts is given to what changes them in one step, where that is a function
+// (__aarch64_cas8_relax and its kin, of libgcc and compiler-rt, which take it behind the values).
 static bool passes_counts(const struct zg_lookahead_machine *m) {
     for (int i = 1; i <= 2; i++) {
         struct zg_known_bits value = argument(m, i);
@@ -159,8 +161,8 @@ static void drop_use(struct zg_lookahead *found, int number) {
     for (int i = number; i < found->use_count; i++) found->uses[i] = found->uses[i + 1];
 }
 
-// A function that may have the object as its self, or that merely leaves its caller's register alone: what it does tells. So it is with
-// what was returned in the register of the first argument.
+// A function that may have the object as its self, or that merely leaves its caller's register alone: what it does
+// tells. So it is with what was returned in the register of the first argument.
 static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, uint64_t target,
                              uint64_t return_address) {
     struct zg_lookahead_machine inside = *m;
@@ -223,8 +225,8 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
     return goes_on;
 }
 
-// The function that goes on with a task elsewhere, as that of an actor: at the address in the first argument, with the context in its
-// register (SWIFT_CC(swiftasync)).
+// The function that goes on with a task elsewhere, as that of an actor: at the address in the first argument, with the
+// context in its register (SWIFT_CC(swiftasync)).
 static bool is_task_switch(const struct zg_lookahead_machine *m, uint64_t place) {
     const char *symbol = place ? m->found.called_through(m->cpu.pc, place) : NULL;
     return symbol && begins(symbol, "swift_task_switch");
@@ -267,7 +269,8 @@ static enum end leave(struct zg_lookahead_machine *m, struct zg_known_bits addre
     return goes_on;
 }
 
-// --- the way ------------------------------------------------------------------------------------------------------------
+// --- the way
+// ------------------------------------------------------------------------------------------------------------
 
 static const uint8_t *fetch(struct run *run, const struct zg_lookahead_machine *m, int *count) {
     if (m->cpu.pc < run->code_at || m->cpu.pc - run->code_at + ZG_STEP_CODE > (uint64_t)run->code_count) {

@@ -15,8 +15,8 @@ struct zg_lookahead_machine {
     int outer_calls;  // of the function whose self is in question
     uint64_t self_sp; // the stack pointer where that begins
     bool is_doubtful, uses_self;
-    // Where results are returned in the register of the first argument: it was not set since a call; nor since the function in question
-    // was called; that function uses it.
+    // Where results are returned in the register of the first argument: it was not set since a call; nor since the
+    // function in question was called; that function uses it.
     bool is_result_left, asks_result, uses_result;
     struct {
         uint64_t place;
@@ -35,12 +35,14 @@ void zg_lookahead_add_use(struct zg_lookahead_machine *m, struct zg_lookahead_us
 // Of an address in the object; none of its first two words.
 void zg_lookahead_add_property(struct zg_lookahead_machine *m, uint64_t address, bool is_write);
 
-// As struct zg_cpu has them, whose machine it is. False where the object itself is touched: what follows depends on that.
+// As struct zg_cpu has them, whose machine it is. False where the object itself is touched: what follows depends on
+// that.
 bool zg_lookahead_load(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits *value);
 // As above; also where too much was written. The object may be counted, but not below what it is counted at the start.
 bool zg_lookahead_store(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits value);
 
-// --- the processor's part ------------------------------------------------------------------------------------------------
+// --- the processor's part
+// ------------------------------------------------------------------------------------------------
 
 // Numbers of registers.
 struct zg_lookahead_registers {

@@ -45,15 +45,7 @@ struct SwiftEntity {
             while scanner.rest.hasPrefix("<") {
                 if scanner.takeBracket() == nil { return nil }
             }
-            if scanner.skip(" #") {
-                _ = scanner.take { $0.isNumber }
-                isLocal = true
-                if scanner.rest.hasPrefix(" <") {
-                    _ = scanner.skip(" ")
-                    _ = scanner.takeBracket()
-                }
-                _ = scanner.rest.hasPrefix(" (") && scanner.skip(" ")
-            }
+            isLocal = Self.skipLocalNumber(&scanner) || isLocal
         } while scanner.skip(".")
         name = path.removeLast()
 
@@ -90,6 +82,18 @@ struct SwiftEntity {
             if module == nil { module = first }
         }
         isLocalType = isLocal && !isFunction && accessor == nil
+    }
+
+    // Skips the number of a local entity, such as "#1", with its generic arguments. False if the entity has none.
+    private static func skipLocalNumber(_ scanner: inout NameScanner) -> Bool {
+        guard scanner.skip(" #") else { return false }
+        _ = scanner.take { $0.isNumber }
+        if scanner.rest.hasPrefix(" <") {
+            _ = scanner.skip(" ")
+            _ = scanner.takeBracket()
+        }
+        _ = scanner.rest.hasPrefix(" (") && scanner.skip(" ")
+        return true
     }
 
     // Removes the duplicate of "X in X": an initializer of a local type names the type as its result and as its

@@ -79,17 +79,18 @@ final class DwarfFunctions {
         var around: [(depth: Int, number: Int)] = []
         var nested: Int? // depth of a function entry nested in this one, whose inlined calls are skipped
         // Visit entries of every tag, because each one ends the deeper scopes before it.
-        walk(from: function.entry, only: nil) { entry, tag, depth, hasCode, read in
+        walk(from: function.entry, only: nil) { entry, read in
+            let depth = entry.depth
             if depth == 0 { return }
             if let outer = nested, depth <= outer { nested = nil }
             while let last = around.last, last.depth >= depth { around.removeLast() }
             guard nested == nil else { return }
-            if tag == DW_TAG_subprogram { nested = depth }
-            guard tag == DW_TAG_inlined_subroutine else { return }
+            if entry.tag == DW_TAG_subprogram { nested = depth }
+            guard entry.tag == DW_TAG_inlined_subroutine else { return }
             let number = scopes.entries.count
-            scopes.entries.append((entry, around.last?.number))
+            scopes.entries.append((entry.offset, around.last?.number))
             around.append((depth, number))
-            if hasCode { scopes.ranges += read().map { ($0, number) } }
+            if entry.hasCode { scopes.ranges += read().map { ($0, number) } }
         }
         if scopesByEntry.count >= Self.mostScopes { scopesByEntry.removeAll() }
         scopesByEntry[function.entry] = scopes
@@ -97,18 +98,26 @@ final class DwarfFunctions {
     }
 
     private func collect() {
-        walk(from: unit.header.entries, only: DW_TAG_subprogram) { entry, _, _, hasCode, read in
-            guard hasCode else { return }
-            for range in read() { functions.append(Function(range: range, entry: entry)) }
+        walk(from: unit.header.entries, only: DW_TAG_subprogram) { entry, read in
+            guard entry.hasCode else { return }
+            for range in read() { functions.append(Function(range: range, entry: entry.offset)) }
         }
+    }
+
+    /// An entry that a walk visits.
+    private struct Visited {
+        var offset: UInt64
+        var tag: Int
+        /// Depth below the entry from which the walk started.
+        var depth: Int
+        var hasCode: Bool
     }
 
     /// Walks an entry and its subtree in file order. Calls `body` for entries with the tag `wanted`, or for all if nil.
     /// `read` returns the addresses of the entry.
     @inline(__always)
     private func walk(
-        from start: UInt64, only wanted: Int?,
-        _ body: (_ entry: UInt64, _ tag: Int, _ depth: Int, _ hasCode: Bool, _ read: () -> [Range<UInt64>]) -> Void
+        from start: UInt64, only wanted: Int?, _ body: (_ entry: Visited, _ read: () -> [Range<UInt64>]) -> Void
     ) {
         let table = unit.abbreviations
         let encoding = unit.encoding
@@ -144,7 +153,8 @@ final class DwarfFunctions {
                     let values = cursor
                     if wanted == nil || tag == wanted {
                         let abbreviation = table.entries[index]
-                        body(offset, tag, depth, abbreviation.hasCode) { ranges(values, abbreviation) }
+                        let entry = Visited(offset: offset, tag: tag, depth: depth, hasCode: abbreviation.hasCode)
+                        body(entry) { ranges(values, abbreviation) }
                     }
                     if shape.size != DwarfShape.differs {
                         cursor.skip(UInt64(shape.size))

@@ -21,7 +21,8 @@ package enum FoldedStack {
         }
     }
 
-    /// A recursion is condensed if its cycle has at most `maxCycleFrames` frames and repeats `minRepeats` times or more.
+    /// A recursion is condensed if its cycle has at most `maxCycleFrames` frames and repeats `minRepeats` times or
+    /// more.
     private static let maxCycleFrames = 6
     private static let minRepeats = 3
 

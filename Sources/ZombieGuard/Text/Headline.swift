@@ -64,7 +64,8 @@ extension Finding {
         return ", from \(visible(old)) to \(visible(new))"
     }
 
-    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a live block of 100 bytes at 0x7f10"
+    // "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a live block of 100 bytes at
+    // 0x7f10"
     private var fillPointerHeadline: String {
         let source =
             detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"

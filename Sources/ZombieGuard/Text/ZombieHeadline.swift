@@ -90,7 +90,8 @@ extension Finding.Block {
         ("Swift._SetStorage<", "Set<", ">", false), ("Swift.__StringStorage", "String", "", true),
     ]
 
-    /// The class as in source code, safe to print: "Shop.Cart"; "[UInt8]" for `Swift._ContiguousArrayStorage<Swift.UInt8>`.
+    /// The class as in source code, safe to print: "Shop.Cart"; "[UInt8]" for
+    /// `Swift._ContiguousArrayStorage<Swift.UInt8>`.
     static func displayName(_ className: String) -> String {
         guard let storage = storages.first(where: { className.hasPrefix($0.prefix) }) else { return visible(className) }
         if storage.isText { return storage.opening }
