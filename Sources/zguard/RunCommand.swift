@@ -170,7 +170,7 @@ struct RunCommand {
 
     // Processes of a run open the coverage page through /proc.
     private static var unknownText: String {
-        Coverage.unknownText + (OwnProgram.isInProc ? "" : ", as /proc is not mounted")
+        Coverage.unknownText + (OwnProgram.isInProc ? "" : ", because /proc is not mounted")
     }
 
     // Prints warnings, then the closing line.

@@ -109,7 +109,7 @@ def findings_are_said_with_few_descriptors(work):
         for result in (work.preloaded("", [program, "bug"], preexec_fn=limited(most)), work.guarded("", [program, "bug"], preexec_fn=limited(most))):
             assert "use-after-free" in result[2] and "cannot open" not in result[2], (most, result)
         refused = run_within(DEADLINE_SECONDS, [work.zguard, "run", "--report", work.path / "refused", "--", program], env=scrubbed(), preexec_fn=limited(most))
-        assert refused[0] == 125 and "too few for a report" in refused[2] and not (work.path / "refused").exists(), refused
+        assert refused[0] == 125 and "is too low to write a report" in refused[2] and not (work.path / "refused").exists(), refused
     for most in (5, 8, 16):
         report = work.path / f"report-{most}"
         script = f"ulimit -n {most}; exec {program} bug"

@@ -225,7 +225,7 @@ def planted_reports(work):
     (theirs / "folder").symlink_to(work.path)
     os.chown(theirs, NOBODY, NOBODY)
     os.lchown(theirs / "folder", NOBODY, NOBODY)
-    refused(theirs / "folder" / "target", "symbolic link of another user")
+    refused(theirs / "folder" / "target", "symbolic link owned by another user")
     # Root's own links are followed, and a new file in a directory of the other user can be created.
     (work.path / "own").symlink_to(work.shared)
     for path in (work.path / "own" / "report.json", theirs / "report.json"):

@@ -457,7 +457,7 @@ def check_cores(folder):
 
 def check_partial(folder):
     """Core files that the system truncated, or wrote without shared memory."""
-    for name, message, how in (("core-limited", "is cut off", dict(most=1 << 18)),
+    for name, message, how in (("core-limited", "is truncated and has no statistics page of zguard", dict(most=1 << 18)),
                                ("core-filtered", "without the statistics page", dict(filter_="0x31"))):
         core, at = core_of(folder, PROGRAMS / "blocks", "abort", "", name, **how)
         done = history(core, at["live"])
@@ -483,7 +483,8 @@ def check_damage(folder, core, at):
         survives(f"{size} of {len(whole)} bytes", whole[:size])
     cut = survives("cut off behind its notes", whole[:20000])
     if cut:
-        check("a core file that is cut off says so", "cut off" in cut.stderr and "hint: " in cut.stderr, cut.stderr)
+        check("a core file that is cut off says so",
+              "is truncated and has no statistics page of zguard" in cut.stderr and "hint: " in cut.stderr, cut.stderr)
     chance = random.Random(11)
     for number in range(30):
         contents = bytearray(whole)
