@@ -79,7 +79,7 @@ static __attribute__((noinline)) void *call_at(int depth, const struct call *cal
     void *result = NULL;
     if (depth > 0) result = call_at(depth - 1, call);
     else if (call->what == call_allocate)
-        result = zg_entry_allocate(call->size, call->alignment, call->kind, call->zero, frame);
+        result = zg_entry_allocate(call->size, call->alignment, call->family, call->zero, frame);
     else if (call->what == call_resize) result = zg_entry_reallocate(call->address, call->size, frame);
     else if (call->what == call_trim) zg_entry_trim(call->zero, frame);
     else zg_entry_free(call->address, call->deallocator, call->size, frame);
@@ -151,7 +151,7 @@ static void check_view(const struct block *block, uint64_t offset) {
     struct zg_block_view view;
     CHECK(zg_lookup_block((uint64_t)block->start + offset, &view));
     CHECK(view.start == (uint64_t)block->start && view.size == block->size && view.offset == (int64_t)offset);
-    CHECK(view.state == zg_state_live && view.family == block->kind && view.block == block->record);
+    CHECK(view.state == zg_state_live && view.family == block->family && view.block == block->record);
     CHECK(view.alloc_thread == block->maker && view.alloc_stack && !view.free_stack && !view.free_thread &&
           !view.zombie);
     uint64_t frames[2];
@@ -203,7 +203,7 @@ static void remember_dead(const struct block *block) {
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
     CHECK(view.free_thread == zg_thread_self->number_in_records && view.free_stack);
     bool slot = zg_slab_contains((uint64_t)block->start), isolated = zg_lookup_is_isolated(&view);
-    uint64_t least = is_aligned_kind(block->kind) ? SPAN_RETIRE_LEAST_ALIGNED : SPAN_RETIRE_LEAST;
+    uint64_t least = is_aligned_kind(block->family) ? SPAN_RETIRE_LEAST_ALIGNED : SPAN_RETIRE_LEAST;
     bool retires = !slot && (isolated || block->size >= least);
     freed_bytes += retires ? 0 : slot ? counted_bytes(block) : block->size;
     if (retires) CHECK(view.state == zg_state_retired || view.state == zg_state_reusable);
@@ -220,7 +220,7 @@ static void remember_dead(const struct block *block) {
     *entry = (struct dead){(uint64_t)block->start,
                            block->size,
                            block->record,
-                           block->kind,
+                           block->family,
                            block->maker,
                            view.free_thread,
                            freed_bytes,
@@ -238,7 +238,7 @@ static void check_dead(const struct dead *entry, uint64_t offset) {
     CHECK(view.block == entry->record);
     CHECK(view.start == entry->start && view.size == entry->size && view.offset == (int64_t)offset);
     CHECK(view.state != zg_state_live && view.state != zg_state_freeing && view.state != zg_state_fresh);
-    CHECK(view.family == entry->kind && view.alloc_thread == entry->maker && view.free_thread == entry->freer);
+    CHECK(view.family == entry->family && view.alloc_thread == entry->maker && view.free_thread == entry->freer);
     CHECK(view.alloc_stack && view.free_stack);
     if (entry->is_held && entry->relief == relief && freed_bytes <= cap)
         CHECK(view.state == zg_state_quarantined, "left the quarantine after %" PRIu64 " of %" PRIu64 " bytes",
@@ -292,15 +292,15 @@ static void do_allocate(struct input *input) {
     struct call call = {.what = call_allocate,
                         .size = size_from(input),
                         .alignment = 16,
-                        .kind = plain[how >> 4 & 3],
+                        .family = plain[how >> 4 & 3],
                         .zero = (how & 3) == 1};
-    if ((how & 3) == 2) call.alignment = UINT64_C(16) << take8(input) % 16, call.kind = aligned[how >> 4 & 3];
+    if ((how & 3) == 2) call.alignment = UINT64_C(16) << take8(input) % 16, call.family = aligned[how >> 4 & 3];
     unsigned char *start = call_at(how >> 2 & 7, &call);
     CHECK(start, "no memory for %" PRIu64 " bytes", call.size);
     if (zg_config.fill_new && !call.zero && zg_lookup_is_in_heap((uint64_t)start))
         for (uint64_t i = 0; i < call.size; i = next_offset(i, call.size))
             CHECK(start[i] == ZG_FILL_NEW, "byte %" PRIu64, i);
-    enter(start, call.size, call.alignment, call.kind, call.zero, how ^ (uint8_t)call.size);
+    enter(start, call.size, call.alignment, call.family, call.zero, how ^ (uint8_t)call.size);
 }
 
 static void do_fail(struct input *input) {
@@ -309,7 +309,7 @@ static void do_fail(struct input *input) {
     struct call call = {.what = call_allocate,
                         .size = sizes[take8(input) % 5],
                         .alignment = UINT64_C(16) << take8(input) % 17,
-                        .kind = zg_family_malloc};
+                        .family = zg_family_malloc};
     errno = 0;
     CHECK(!call_at(0, &call) && errno == ENOMEM);
     relief++;
@@ -320,15 +320,15 @@ static void remove_live(int at) { live[at] = live[--live_count]; }
 static void do_free(struct input *input, int at) {
     struct block block = live[at];
     struct call call = {
-        .what = call_free, .address = block.start, .deallocator = matching(block.kind), .size = ZG_ANY_SIZE};
+        .what = call_free, .address = block.start, .deallocator = matching(block.family), .size = ZG_ANY_SIZE};
     uint8_t how = take8(input);
     check_contents(&block);
     if (block.record && how & 8) {
-        call.size = block.kind == zg_family_malloc || is_aligned_kind(block.kind) ? ZG_ANY_SIZE : block.size;
-        if (block.kind == zg_family_malloc) call.deallocator = zg_deallocator_free_sized, call.size = block.size;
+        call.size = block.family == zg_family_malloc || is_aligned_kind(block.family) ? ZG_ANY_SIZE : block.size;
+        if (block.family == zg_family_malloc) call.deallocator = zg_deallocator_free_sized, call.size = block.size;
     }
     if (block.record && (how & 0xf0) == 0xf0) { // freed by a function of another family
-        call.deallocator = block.kind == zg_family_new ? zg_deallocator_free : zg_deallocator_delete;
+        call.deallocator = block.family == zg_family_new ? zg_deallocator_free : zg_deallocator_delete;
         call.size = ZG_ANY_SIZE;
         findings_expected++;
     }
@@ -342,7 +342,7 @@ static void do_free(struct input *input, int at) {
 static void do_resize(struct input *input, int at) {
     struct block old = live[at];
     check_contents(&old);
-    if (old.kind != zg_family_malloc && old.kind != zg_family_aligned) return;
+    if (old.family != zg_family_malloc && old.family != zg_family_aligned) return;
     struct call call = {.what = call_resize, .address = old.start, .size = size_from(input)};
     if (!call.size) call.size = 1; // realloc with size 0 frees
     uint64_t kept = zg_min(old.size, call.size);
@@ -389,7 +389,7 @@ static void do_misuse(struct input *input) {
     } else if (how % 8 >= 5 && dead_count) { // a double free
         const struct dead *entry = &dead[how / 8 % dead_count];
         call.address = (void *)entry->start;
-        if (how % 8 == 6) call.deallocator = matching(entry->kind);
+        if (how % 8 == 6) call.deallocator = matching(entry->family);
         expect_finding(&call, how & 1);
         check_dead(entry, 0);
         return;
@@ -445,13 +445,13 @@ static void *run_errand(void *context) {
     for (int i = 0; i < errand->freed_count; i++) {
         struct call call = {.what = call_free,
                             .address = errand->freed[i].start,
-                            .deallocator = matching(errand->freed[i].kind),
+                            .deallocator = matching(errand->freed[i].family),
                             .size = ZG_ANY_SIZE};
         call_at(i & 1, &call);
         remember_dead(&errand->freed[i]);
     }
     for (int i = 0; i < 4; i++) {
-        struct call call = {.what = call_allocate, .size = errand->sizes[i], .alignment = 16, .kind = zg_family_malloc};
+        struct call call = {.what = call_allocate, .size = errand->sizes[i], .alignment = 16, .family = zg_family_malloc};
         errand->made[i] = call_at(i & 1, &call);
         CHECK(errand->made[i]);
         enter(errand->made[i], errand->sizes[i], 16, zg_family_malloc, false, (uint8_t)i);

@@ -53,7 +53,7 @@ BUILDS = {
 }
 # Programs that can load the library; all others must have it removed from LD_PRELOAD.
 TAKE_IT = {"glibc", "ubsan", "musl_static"}
-LINES = {"other_libc": "linked with musl", "sanitized": "built with a sanitizer", "emulator": "it emulates another program"}
+LINES = {"other_libc": "linked with musl", "sanitized": "built with a sanitizer", "emulator": "it is an emulator"}
 
 
 class Work:

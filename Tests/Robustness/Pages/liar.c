@@ -113,7 +113,7 @@ static void make_plausible(void) {
     layout->windows.page_bytes = 1u << next() % 13;
     layout->slabs_base = soup, layout->slabs_bytes = desert_bytes, layout->slabs_shift = (uint32_t)(next() % 64);
     layout->large = (struct zg_layout_area){soup, value(), soup, 1 + next() % 4096};
-    layout->fenced = (struct zg_layout_area){desert, value(), soup, 1 + next() % 4096};
+    layout->isolated = (struct zg_layout_area){desert, value(), soup, 1 + next() % 4096};
     layout->traps = (struct zg_traps){.base = 0x1000,
                                       .bytes = UINT64_MAX,
                                       .isa = 0x1000,
