@@ -208,7 +208,8 @@ struct zg_option_info {
     // "a, b, c". The value of a choice is the index; of words, the sum of 1 << index.
     const char *choices;
     enum zg_option_group group;
-    bool is_shown; // false: hidden from lists of options
+    bool is_shown;      // false: hidden from lists of options
+    uint8_t name_bytes; // length of the name
     const char *text;
     const char *details; // may be empty
     // Offset of the text in struct zg_options, for the kinds path and names.

@@ -301,7 +301,8 @@ static int immediate_bytes(const struct zg_x64 *it, uint8_t form) {
 
 struct zg_x64 zg_x64_read(const uint8_t *code, int count) {
     struct zg_x64 it = {.base = ZG_X64_NO_REGISTER, .index = ZG_X64_NO_REGISTER};
-    struct reader from = {.count = count <= ZG_X64_LONGEST ? count : ZG_X64_LONGEST + 1};
+    // Negative if the instruction could not be read (a jump to a wild address).
+    struct reader from = {.count = count < 0 ? 0 : count <= ZG_X64_LONGEST ? count : ZG_X64_LONGEST + 1};
     __builtin_memcpy(from.bytes, code, (uint64_t)from.count);
     read_opcode(&from, &it);
     const struct row *row = find_row(&it);

@@ -27,6 +27,7 @@ const struct zg_option_info zg_option_table[zg_option_count] = {
      ZG_LIST choices,                                                                                                  \
      zg_option_group_##group,                                                                                          \
      ZG_VISIBILITY_##visibility,                                                                                       \
+     sizeof #name - 1,                                                                                                 \
      text,                                                                                                             \
      details,                                                                                                          \
      ZG_PLACE_##kind(name)},
@@ -283,8 +284,10 @@ static int nearest_option(const char *name) {
 
 // Returns the option of that name or alias, or -1.
 static int find_option(const char *name) {
+    // Many names begin alike: compare lengths first.
+    uint64_t bytes = zg_string_length(name);
     for (int i = 0; i < zg_option_count; i++)
-        if (zg_string_equal(name, zg_option_table[i].name)) return i;
+        if (zg_option_table[i].name_bytes == bytes && zg_string_equal(name, zg_option_table[i].name)) return i;
     for (int i = 0; i < zg_option_alias_count; i++)
         if (zg_string_equal(name, zg_option_aliases[i].name)) return (int)zg_option_aliases[i].option;
     return -1;
