@@ -451,7 +451,8 @@ static void *run_errand(void *context) {
         remember_dead(&errand->freed[i]);
     }
     for (int i = 0; i < 4; i++) {
-        struct call call = {.what = call_allocate, .size = errand->sizes[i], .alignment = 16, .family = zg_family_malloc};
+        struct call call = {
+            .what = call_allocate, .size = errand->sizes[i], .alignment = 16, .family = zg_family_malloc};
         errand->made[i] = call_at(i & 1, &call);
         CHECK(errand->made[i]);
         enter(errand->made[i], errand->sizes[i], 16, zg_family_malloc, false, (uint8_t)i);

@@ -1,10 +1,10 @@
 // The table of options, the only place where an option is defined.
 // Parser, help, documentation, tests, and the fields of struct zg_config are made from it. Columns: name, kind,
 // default, smallest and largest value, names, group, visibility, text, details. The names are those of a choice (its
-// values are their numbers, from 0) or of words (one bit each, the first is bit 0). A choice also makes an enum: (abort,
-// continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The rows of a
-// group follow each other. A hidden option is for tests and special machines; lists of options leave it out. The text
-// is a clause of at most 70 characters, the details are whole sentences or empty.
+// values are their numbers, from 0) or of words (one bit each, the first is bit 0). A choice also makes an enum:
+// (abort, continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The
+// rows of a group follow each other. A hidden option is for tests and special machines; lists of options leave it
+// out. The text is a clause of at most 70 characters, the details are whole sentences or empty.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H

@@ -233,15 +233,15 @@ USE(rep_movsb_to) {
 #else
 
 // The same uses for arm64. A use for which arm64 has no single instruction is two instructions or a loop.
-#define USE_BY_INSTRUCTIONS(name, ...)                                                                                                        \
-    USE(name) {                                                                                                                               \
-        (void)count;                                                                                                                          \
-        __asm__ volatile(                                                                                                                     \
-            ".arch_extension lse\n\tmov w9, #0x2121\n\tmovk w9, #0x2121, lsl #16\n\tmovi v0.16b, #0x21\n\tmovi v1.16b, #0x21\n\t" __VA_ARGS__ \
-            :                                                                                                                                 \
-            : "r"(at)                                                                                                                         \
-            : "memory", "cc", "x9", "x10", "v0", "v1");                                                                                       \
-        KEEP_FRAME();                                                                                                                         \
+#define USE_BY_INSTRUCTIONS(name, ...)                                                                                 \
+    USE(name) {                                                                                                        \
+        (void)count;                                                                                                   \
+        __asm__ volatile(".arch_extension lse\n\tmov w9, #0x2121\n\tmovk w9, #0x2121, lsl #16\n\t"                     \
+                         "movi v0.16b, #0x21\n\tmovi v1.16b, #0x21\n\t" __VA_ARGS__                                    \
+                         :                                                                                             \
+                         : "r"(at)                                                                                     \
+                         : "memory", "cc", "x9", "x10", "v0", "v1");                                                   \
+        KEEP_FRAME();                                                                                                  \
     }
 
 USE_BY_INSTRUCTIONS(read_1, "ldrb w10, [%0]")
