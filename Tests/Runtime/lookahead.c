@@ -1,5 +1,6 @@
-// What code would do with an object behind a retain: methods, properties, what is passed over, and where nothing can be
-// told. processor: x86_64 link: runtime
+// The lookahead emulator: methods, properties and skipped uses of an object behind a retain, and unknown ones.
+// processor: x86_64
+// link: runtime
 
 #include "lookahead.h"
 

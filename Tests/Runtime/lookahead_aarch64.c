@@ -1,5 +1,6 @@
-// What arm64 code would do with an object behind a retain: methods, properties, what is passed over, and where nothing
-// can be told. processor: aarch64 link: runtime
+// The lookahead emulator on arm64: methods, properties and skipped uses of an object behind a retain, and unknown ones.
+// processor: aarch64
+// link: runtime
 
 #include "lookahead.h"
 

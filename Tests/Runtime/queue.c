@@ -1,5 +1,5 @@
-// The queue of numbered records: first in, first out, with the links inside of the records; and the bound on what it
-// holds. link: runtime
+// The queue of numbered records is first in, first out, with links inside of the records, and bounded.
+// link: runtime
 
 #include "pages/queue.h"
 
