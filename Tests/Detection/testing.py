@@ -197,7 +197,7 @@ def unguarded(run, temporary):
     problems = [] if result.returncode != 0 else ["status 0"]
     for text in ["✔ Test addAfterClose() passed", "method Cart.add(_:) was called on a deallocated Shop.Cart",
                  "UnguardedTests.addAfterClose()  Tests/MisuseTests/UnguardedTests.swift:",
-                 "zguard: error: 1 finding outside of the tests that are guarded"]:
+                 "zguard: error: 1 finding outside of tests with .zombieGuarded or expectNoZombies"]:
         if text not in result.stdout:
             problems.append(f"does not say {text!r}")
     run.check("a finding in a test that nobody guards fails the run", problems)
