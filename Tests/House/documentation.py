@@ -89,7 +89,7 @@ def problems_of(symbol):
     if kind not in ("swift.func", "swift.method", "swift.type.method", "swift.init") or not place:
         return []
     # The standard library documents the requirements of its protocols; the parameters of a memberwise initializer are its properties.
-    if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter is the property" in text:
+    if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter sets the property of the same name" in text:
         return []
     signature = symbol.get("functionSignature", {})
     parameters = [each.get("internalName") or each["name"] for each in signature.get("parameters", [])]

@@ -122,7 +122,10 @@ public enum OptionTable {
         return Dictionary(uniqueKeysWithValues: pairs)
     }
 
-    /// Returns the option of a name or former name.
+    /// Looks up an option by its name or a former spelling.
+    ///
+    /// - Parameter name: the name, such as `quarantine_bytes`.
+    /// - Returns: the option; nil if there is none of that name.
     public static func option(_ name: String) -> Option? {
         let name = aliases[name] ?? name
         return options.first { $0.name == name }
