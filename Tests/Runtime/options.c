@@ -162,8 +162,9 @@ static void check_options(void) {
     // are not.
     for (int i = 0; i < zg_option_count; i++) {
         const struct zg_option_info *info = &zg_option_table[i];
-        CHECK(info->name[0] && info->text[0], "an option has a name and a text");
-        CHECK(!i || info->group == info[-1].group || info->group == info[-1].group + 1,
+        const struct zg_option_description *description = &zg_option_descriptions[i];
+        CHECK(info->name[0] && description->text[0], "an option has a name and a text");
+        CHECK(!i || description->group == description[-1].group || description->group == description[-1].group + 1,
               "a group's options are together");
         if (info->kind != zg_option_number && info->kind != zg_option_bytes) continue;
         CHECK(info->initial >= info->least && info->initial <= info->most, info->name);

@@ -207,15 +207,21 @@ struct zg_option_info {
     int64_t initial, least, most;
     // "a, b, c". The value of a choice is the index; of words, the sum of 1 << index.
     const char *choices;
-    enum zg_option_group group;
-    bool is_shown;      // false: hidden from lists of options
     uint8_t name_bytes; // length of the name
-    const char *text;
-    const char *details; // may be empty
     // Offset of the text in struct zg_options, for the kinds path and names.
     uint64_t path;
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
+
+// The description of an option, for zguard. It stands in a table of its own, which the library leaves out: each pointer
+// would cost every guarded process a relocation.
+struct zg_option_description {
+    enum zg_option_group group;
+    bool is_shown; // false: hidden from lists of options
+    const char *text;
+    const char *details; // may be empty
+};
+extern const struct zg_option_description zg_option_descriptions[zg_option_count];
 extern const char *const zg_option_group_titles[zg_option_group_count];
 
 struct zg_option_alias {

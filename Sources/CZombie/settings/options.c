@@ -19,18 +19,14 @@
 
 const struct zg_option_info zg_option_table[zg_option_count] = {
 #define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details)                              \
-    {#name,                                                                                                            \
-     zg_option_##kind,                                                                                                 \
-     initial,                                                                                                          \
-     least,                                                                                                            \
-     most,                                                                                                             \
-     ZG_LIST choices,                                                                                                  \
-     zg_option_group_##group,                                                                                          \
-     ZG_VISIBILITY_##visibility,                                                                                       \
-     sizeof #name - 1,                                                                                                 \
-     text,                                                                                                             \
-     details,                                                                                                          \
-     ZG_PLACE_##kind(name)},
+    {#name, zg_option_##kind, initial, least, most, ZG_LIST choices, sizeof #name - 1, ZG_PLACE_##kind(name)},
+    ZG_OPTIONS(ZG_X)
+#undef ZG_X
+};
+
+const struct zg_option_description zg_option_descriptions[zg_option_count] = {
+#define ZG_X(name, kind, initial, least, most, choices, group, visibility, text, details)                              \
+    {zg_option_group_##group, ZG_VISIBILITY_##visibility, text, details},
     ZG_OPTIONS(ZG_X)
 #undef ZG_X
 };

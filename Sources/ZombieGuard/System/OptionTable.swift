@@ -99,13 +99,16 @@ public enum OptionTable {
 
     /// Every option, in the order of the table.
     public static let options: [Option] = withUnsafeBytes(of: zg_option_table) { bytes in
-        bytes.bindMemory(to: zg_option_info.self).map { info in
-            Option(
-                name: String(cString: info.name), kind: kind(info.kind), initial: info.initial,
-                least: info.least, most: info.most,
-                choices: String(cString: info.choices).split(separator: ", ").map(String.init),
-                group: groups[Int(info.group.rawValue)], isShown: info.is_shown,
-                text: String(cString: info.text), details: String(cString: info.details))
+        withUnsafeBytes(of: zg_option_descriptions) { descriptions in
+            zip(bytes.bindMemory(to: zg_option_info.self), descriptions.bindMemory(to: zg_option_description.self))
+                .map { info, description in
+                    Option(
+                        name: String(cString: info.name), kind: kind(info.kind), initial: info.initial,
+                        least: info.least, most: info.most,
+                        choices: String(cString: info.choices).split(separator: ", ").map(String.init),
+                        group: groups[Int(description.group.rawValue)], isShown: description.is_shown,
+                        text: String(cString: description.text), details: String(cString: description.details))
+                }
         }
     }
 
