@@ -132,10 +132,9 @@ struct RunCommand {
         isKept = sink.failure != nil
         if !isKept { recovered.remove() }
         let place = isKept && raw.kept?.hasAll ?? false ? raw.kept?.path : nil
+        if let failure = sink.failure { Output.warn(failure) }
         if !arguments.has("--quiet") {
-            printClosing(result, closing(child, intake, sink, lost, place), sink, intake, filters)
-        } else if let failure = sink.failure {
-            Output.warn(failure)
+            printClosing(result, closing(child, intake, sink, lost, place), intake, filters)
         }
         return status(of: result, intake)
     }
@@ -175,10 +174,8 @@ struct RunCommand {
 
     // Prints warnings, then the closing line.
     private func printClosing(
-        _ result: FindingIntake.RunResult, _ closing: String, _ sink: FindingSink, _ intake: FindingIntake,
-        _ filters: SystemCallFilters?
+        _ result: FindingIntake.RunResult, _ closing: String, _ intake: FindingIntake, _ filters: SystemCallFilters?
     ) {
-        if let failure = sink.failure { Output.warn(failure) }
         if let unused = intake.unusedSuppressions { Output.warn(unused) }
         var watched = result.coverage?.text ?? Self.unknownText
         if result.coverage == nil, result.end?.isFiltered ?? false {
