@@ -157,7 +157,7 @@ extern const struct zg_degradation_info zg_degradation_table[zg_degradation_coun
 
 // Requests from outside (zguard trim). The requester writes `request_kind`, then increments `request` and wakes it as a
 // futex. The process writes `answer_value`, then sets `answer` to `request`.
-enum zg_request_kind { zg_request_none, zg_request_trim, zg_request_verify };
+enum zg_request_kind { zg_request_none, zg_request_trim };
 
 // Where the heap's metadata is, for readers of other processes and of core files (zguard check, zguard history).
 // Addresses are those of the guarded process.

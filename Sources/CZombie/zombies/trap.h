@@ -37,8 +37,6 @@ bool zg_trap_init(void);
 // Decodes an address in the trap regions of this process.
 struct zg_trap_place zg_trap_decode(uint64_t address);
 
-ZG_INLINE bool zg_trap_contains(uint64_t address) { return address - zg_traps.base < zg_traps.bytes; }
-
 // Windows are sorted by slot number, so a slot's trap pointers are those of slot 0 of its class plus a distance.
 // Numbers and bytes beyond the size of a region wrap around.
 // This is the distance between the trap pointers of adjacent words.
