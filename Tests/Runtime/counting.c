@@ -1,4 +1,4 @@
-// The refcount emulator: compiled functions give the same results as when they run, and it tells operations apart.
+// Tests the refcount emulator: it computes what compiled functions return, and tells reference count operations apart.
 // link: runtime
 // libs: -O2 -fno-vectorize -fno-slp-vectorize
 
@@ -12,7 +12,7 @@
 enum { STACK_WORDS = 512, STEPS = 5000 };
 static _Alignas(16) uint64_t stack[STACK_WORDS];
 
-// DWARF numbers of the argument registers, and the stack pointer after a call.
+// DWARF numbers of the argument registers, and the index in `stack` of the stack pointer after a call.
 #if defined(__x86_64__)
 enum { FIRST = 5, SECOND = 4, THIRD = 1, STACK_AT = STACK_WORDS - 9 };
 #else
@@ -222,7 +222,7 @@ static __attribute__((noinline)) void read_nothing(struct side *side, uint32_t n
 }
 
 #if defined(__aarch64__)
-// Functions with the atomic instructions of armv8.1-a, and with the Swift runtime's choice between both forms.
+// Functions with the atomic instructions of armv8.1-a, and with an exclusive load and store of one word.
 static __attribute__((noinline)) bool exchange_at_once(struct side *side, struct counts *expected,
                                                        struct counts wanted) {
     register uint64_t x0 __asm__("x0") = expected->bits, x1 __asm__("x1") = expected->weak;
@@ -289,7 +289,7 @@ static const struct {
 static bool same(const char *one, const char *other) { return one && other ? !strcmp(one, other) : one == other; }
 
 static void check_counts(void) {
-    // The memory is unreadable: the emulator must make up its contents.
+    // No memory is mapped at `side`: zg_refcount_operation_find must make up its contents.
     uint64_t side = UINT64_C(0x123456789000), object = (uint64_t)bytes;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         struct zg_registers registers = registers_for((const void *)changes[i].function, side, 3, 0);

@@ -9,12 +9,12 @@
 
 struct row {
     const char *text;
-    const char *bytes; // two hexadecimal digits each
+    const char *bytes; // hexadecimal, two digits a byte
     enum zg_fault_access access;
     bool is_cut;
 };
 
-// Bytes as the GNU assembler writes them.
+// Encodings by the GNU assembler.
 static const struct row rows[] = {
     {"mov (%rax),%rbx", "488b18", zg_fault_read, false},
     {"mov (%rdi),%eax", "8b07", zg_fault_read, false},
@@ -173,7 +173,7 @@ enum { RAX, RDX, RCX, RBX, RSI, RDI, RBP, RSP, R8, R9, R10, R11, R12, R13, R14, 
 struct place_row {
     const char *text, *bytes;
     bool found;
-    int base, index, scale; // index -1: none; base -1: none
+    int base, index, scale; // `index` and `base`: -1 if absent
     int64_t distance;
 };
 
@@ -254,7 +254,7 @@ static const struct {
 
 struct operand_row {
     const char *text, *bytes;
-    int first, second; // registers in the order index, base; -1: none
+    int first, second; // registers in the order index, base; -1 if absent
 };
 
 static const struct operand_row operands[] = {
@@ -318,7 +318,7 @@ int main(void) {
         int count = from_hex(loads[i].bytes, bytes);
         CHECK_EQUAL(zg_arch_may_load_pointer(bytes, count), loads[i].may, loads[i].text);
     }
-    // Random bytes: any result is right, but no access beyond the count.
+    // Random bytes: any result is correct, but the functions must not read beyond `count`.
     uint64_t state = 99;
     for (int i = 0; i < 200000; i++) {
         int count = (int)(work_random(&state) % 16);

@@ -17,9 +17,9 @@ enum { NONE = ZG_A64_NONE, SP = 31 };
 
 struct row {
     const char *text;
-    uint32_t word; // as clang's assembler makes it
+    uint32_t word; // encoding by clang's assembler
     enum zg_fault_access access;
-    uint8_t bytes; // of each register; in total if there are more than two
+    uint8_t bytes; // size of each register; total size if there are more than two
     uint8_t base, index;
 };
 
@@ -261,7 +261,7 @@ static void check_any(void) {
 }
 
 #if defined(__aarch64__)
-// The queries of the fault handler, which pass instruction bytes.
+// Tests the functions that the fault handler calls with the bytes of an instruction.
 static void check_asked(void) {
     struct zg_registers registers = {.known = ~UINT64_C(0)};
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) registers.value[i] = 0x1000 + (uint64_t)i;

@@ -1,4 +1,4 @@
-// When mappings for the contents of freed blocks run out, new isolated blocks take the oldest freed blocks' pages.
+// If no mappings are left for the contents of freed blocks, new isolated blocks reuse the oldest freed blocks' pages.
 // qemu-user: /proc/self/maps shows the emulator's mappings, not the kernel's
 // link: runtime
 // also: protect=mprotect:isolated_windows=off retired_bytes=1m protect=mprotect:retired_bytes=1m

@@ -1,4 +1,4 @@
-// on_finding=continue: the runtime's pages become accessible for the faulting instruction, the program's own never do.
+// on_finding=continue makes the runtime's pages accessible for the faulting instruction, but never the program's pages.
 // link: runtime
 // options: profile=fence:on_finding=continue:isolated_overhead=100%
 
@@ -13,7 +13,7 @@
 
 enum { PAGE = 4096, SIZE = 100 };
 
-// Reads the protection of a page: the four letters in /proc/self/maps.
+// Reads the four permission letters of the address's mapping from /proc/self/maps.
 static void permissions_of(const void *address, char letters[5]) {
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");

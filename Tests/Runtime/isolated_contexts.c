@@ -1,4 +1,4 @@
-// The first blocks of each context are isolated, and few later ones; each test gets a full budget. No windows.
+// Without windows, the first blocks of each context are isolated, and few later ones; each test gets a full budget.
 // link: runtime
 // options: isolated_overhead=100%:isolated_windows=off
 

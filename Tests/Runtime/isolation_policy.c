@@ -1,4 +1,4 @@
-// The isolation policy: every decision, on both sides of every bound, and the table of its constants.
+// Tests the isolation policy: every decision on both sides of every bound, and the table of constants.
 // link: runtime
 
 #include "pages/isolation_policy.h"
@@ -137,7 +137,7 @@ static void check_preference(void) {
 
 // --- processor time --------------------------------------------------------------------------------------------------
 
-// The most that may have been spent so that the use is still allowed, plus one.
+// Returns the largest sum spent at which the budget still allows this use, plus one.
 static uint64_t limit_of(struct zg_page_budget budget, enum zg_page_use use, bool ample) {
     uint64_t low = 0, high = 1000000 * MS;
     while (low < high) {
@@ -198,7 +198,7 @@ static void check_income(void) {
     CHECK_EQUAL(budget.forgone_ns, 0, "all is kept");
     zg_budget_note_ran(&budget, 100000 * MS, 30);
     CHECK_EQUAL(budget.earned_ns, 3000 * MS, "of 100 s");
-    // The start is as of the look before: 1.5 ms and a sixteenth of 20 ms.
+    // The start time was computed at the previous reading: 1.5 ms and a sixteenth of 20 ms.
     CHECK_EQUAL(budget.forgone_ns, 3000 * MS + 1500000 + 20 * MS / 16 - 64 * MS, "64 ms are kept");
     CHECK_EQUAL(zg_budget_permille(30, 0), 30, "isolated_overhead alone");
     CHECK_EQUAL(zg_budget_permille(30, 100), 30, "less than half of overhead");

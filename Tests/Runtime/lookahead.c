@@ -1,10 +1,11 @@
-// The lookahead emulator: methods, properties and skipped uses of an object behind a retain, and unknown ones.
+// Tests the lookahead emulator: calls, reads and writes of an object after a retain, and code without a known use.
 // processor: x86_64
 // link: runtime
 
 #include "lookahead.h"
 
-// rbx and r13 hold the object, rbp and rsp lead to the stack; rax is the object, too, as the retain returns it.
+// At the start of each sequence, rbx, r13 (self) and rax (result of the retain) hold the object; rbp and rsp point to
+// the stack.
 __asm__(
     ".text\n"
     "method: mov 32(%r13), %rax\n ret\n"
@@ -68,7 +69,7 @@ static bool is_of_test(uint64_t from, uint64_t bytes) {
 
 static const char *called_through(uint64_t pc, uint64_t place) { return (void)pc, (void)place, NULL; }
 
-// DWARF's numbers: rbx 3, rbp 6, rsp 7, r13 13.
+// DWARF register numbers: rbx 3, rbp 6, rsp 7, r13 13.
 static void fill_registers(struct zg_registers *registers) {
     registers->value[3] = registers->value[13] = (uint64_t)object;
     registers->value[6] = (uint64_t)&stack[40];

@@ -1,5 +1,5 @@
-// What code does with an object, looked at row by row: what the tests of each processor's code share (lookahead.c,
-// lookahead_aarch64.c). Each has the code, the rows, and the three functions that are declared here.
+// Tests the lookahead emulator by a table of code sequences; shared by the test of each processor (lookahead.c,
+// lookahead_aarch64.c), which defines the code, the rows, and the three functions declared below.
 
 #ifndef ZG_TESTS_LOOKAHEAD_H
 #define ZG_TESTS_LOOKAHEAD_H
@@ -14,18 +14,18 @@ enum { CALL = -1, NONE = 0, OBJECT_BYTES = 48 };
 
 struct row {
     const char *name, *code;
-    int first; // byte of a property, or CALL of `called`
+    int first; // offset of the used property, CALL for a call of `called`, or NONE for no use
     const char *called;
     int second;
     bool is_write, is_doubtful;
 };
 
-extern const char method[]; // what the class has in its fourth word
+extern const char method[]; // the method whose address is in the fourth word of the class
 
-// The code and the words of the test itself.
+// Returns true for the test's own code and data.
 static bool is_of_test(uint64_t from, uint64_t bytes);
 static const char *called_through(uint64_t pc, uint64_t place);
-// Two registers that are kept hold `object`, the stack pointer and the frame pointer lead to words of `stack`.
+// Sets two registers that calls preserve to `object`, and the stack and frame pointers to addresses in `stack`.
 static void fill_registers(struct zg_registers *registers);
 
 static _Alignas(16) uint64_t object[OBJECT_BYTES / 8], class[8];
@@ -37,7 +37,7 @@ static bool lies_in(uint64_t from, uint64_t bytes, const void *start, uint64_t s
     return from - (uint64_t)start < size && bytes <= size - (from - (uint64_t)start);
 }
 
-// Only what there is: another address would be a fault in the runtime's place.
+// Reads the test's memory only. Other addresses are unreadable, as unmapped memory is for the runtime.
 static uint64_t read_known(void *to, uint64_t from, uint64_t bytes) {
     reads++;
     bool is_known = lies_in(from, bytes, object, sizeof object) || lies_in(from, bytes, stack, 64 * sizeof *stack) ||
@@ -85,7 +85,7 @@ static void check_rows(const struct row *rows, size_t count) {
     }
 }
 
-// Whatever bytes follow: it ends, and says nothing that there is no room for.
+// Emulates random bytes: the emulator must end, and must not return more uses than fit.
 static void check_noise(void) {
     uint64_t state = 1;
     for (int i = 0; i < 20000; i++) {

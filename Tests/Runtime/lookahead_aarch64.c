@@ -1,10 +1,11 @@
-// The lookahead emulator on arm64: methods, properties and skipped uses of an object behind a retain, and unknown ones.
+// Tests the lookahead emulator on arm64: calls, reads and writes after a retain, and code without a known use.
 // processor: aarch64
 // link: runtime
 
 #include "lookahead.h"
 
-// x19 and x20 hold the object, x29 and sp lead to the stack; x0 is the object, too, as the retain returns it.
+// At the start of each sequence, x19, x20 (self) and x0 (result of the retain) hold the object; x29 and sp point to the
+// stack.
 __asm__(
     ".text\n .arch armv8.3-a\n .balign 4096\n"
     "method: ldr x0, [x20, #32]\n ret\n"

@@ -1,4 +1,4 @@
-// A control group (a fake one) near its limit: windows get no more memory, and freed blocks in windows are reused.
+// With a (fake) control group near its limit, windows get no more memory, and freed blocks in windows are reused.
 // link: runtime
 // libs: -pthread
 // timeout: 120
@@ -37,7 +37,7 @@ static void put(const char *name, const char *text) {
     if (file >= 0) close(file);
 }
 
-// Sets the usage of the group to this many thousandths of its limit.
+// Sets the memory usage of the control group, in thousandths of its limit.
 static void use(unsigned permille) {
     char text[64];
     snprintf(text, sizeof text, "%llu\n", (unsigned long long)(LIMIT / 1000 * permille));
@@ -81,7 +81,7 @@ static void churn(void) {
     }
 }
 
-// Memory of the process in KiB: proportional anonymous and shared memory, and page tables.
+// Returns the memory of the process in KiB: proportional anonymous and shared memory, and page tables.
 static long taken(void) {
     char line[256];
     long total = 0;
@@ -137,7 +137,7 @@ static void check_one_thread(void) {
     for (int i = 0; i < HELD / 2; i++) heap_free(more[i]);
 }
 
-// No two threads get the same page: each finds in its blocks the contents that it wrote.
+// Checks that no two threads get the same page: each thread must find its own contents in its blocks.
 static void *turn(void *number) {
     enum { OWN = 500 };
     static __thread char *own[OWN];

@@ -1,4 +1,4 @@
-// The queue of numbered records is first in, first out, with links inside of the records, and bounded.
+// Tests the queue of numbered records: first in, first out; links inside the records; bounds.
 // link: runtime
 
 #include "pages/queue.h"
@@ -12,7 +12,7 @@ struct record {
     uint32_t link, other_link;
 };
 
-static struct record records[RECORDS]; // number 1 is the first of them
+static struct record records[RECORDS]; // record 1 is records[0]
 
 static struct zg_queue_links links(void) { return ZG_QUEUE_LINKS(records, struct record, link); }
 static struct zg_queue_links other_links(void) { return ZG_QUEUE_LINKS(records, struct record, other_link); }

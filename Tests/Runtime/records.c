@@ -1,4 +1,4 @@
-// Block records: what a lookup returns for addresses in, around and outside of slots and spans, in every state.
+// Tests block records: lookups of addresses in, around and outside of slots and spans, in every state of the block.
 // link: runtime
 
 #include <string.h>
@@ -21,8 +21,8 @@ static void check_live(const char *block, uint64_t size, const char *what) {
         CHECK(view.state == zg_state_live && view.alloc_stack && !view.free_stack && view.alloc_thread, what);
     }
     CHECK(zg_lookup_is_in_heap((uint64_t)block), what);
-    // One byte past the end may lie in the slot's slack, the next slot, or the rest of the span, but never inside this
-    // block.
+    // The byte behind the block may lie in the slot's slack, the next slot, or the rest of the span, but never inside
+    // this block.
     if (zg_lookup_block((uint64_t)block + size, &view))
         CHECK(view.start != (uint64_t)block || view.offset == (int64_t)size, what);
 }
@@ -77,7 +77,7 @@ static void check_spans(void) {
             if (sizes[i] >= 1048576 && alignment <= 65536)
                 CHECK_EQUAL(state, zg_state_retired, "a large one is retired");
         }
-    // Blocks of 0 bytes between others: each has its own address in a span of its own.
+    // Blocks of 0 bytes between other blocks: each has its own address in its own span.
     for (uint64_t alignment = 32768; alignment <= 4194304; alignment *= 2) {
         char *others[12], *empty[12];
         for (int i = 0; i < 12; i++) {
@@ -139,7 +139,7 @@ static void check_states(void) {
     heap_free(live);
 }
 
-// A signal handler frees while its thread is in the runtime.
+// A signal handler frees blocks while its thread is in the runtime: the frees are deferred.
 static void check_put_off(void) {
     enum { BLOCKS = 20 };
     char *blocks[BLOCKS];
@@ -152,7 +152,7 @@ static void check_put_off(void) {
         CHECK_EQUAL(heap_state_of(blocks[i]), zg_state_quarantined, "and done when the runtime is left");
 }
 
-// Retired addresses are reused only if too many are held.
+// Retired addresses are reused only if too many are retired.
 static void check_retired(void) {
     enum { ROUNDS = 5000, BYTES = 1 << 20 };
     static char *starts[ROUNDS];

@@ -1,4 +1,4 @@
-// Isolated blocks: their place in their pages, how long their addresses stay inaccessible, and the cost in mappings.
+// Tests isolated blocks: their place in their pages, how long their addresses stay inaccessible, and cost in mappings.
 // qemu-user: answers otherwise whether a system call can read protected memory
 // slow
 // preload
@@ -14,8 +14,8 @@
 
 #include "life.h"
 
-// Without arguments the program runs itself once for each mode, with the options that the mode needs. ZG_TEST_LONG in
-// the environment makes ten million retirements, for `scripts/test --long`.
+// Without arguments, the program runs itself once for each mode, with the mode's options. If ZG_TEST_LONG is set
+// (`scripts/test --long`), it retires ten million blocks.
 
 enum { PAGE = 4096 };
 
@@ -26,7 +26,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 static uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 static uint64_t random_number(uint64_t *state) { return work_random(state); }
 
-// Asks the kernel to read, which fails without a fault.
+// Reads through the kernel, which fails instead of faulting.
 static bool is_readable(const void *address) {
     char byte;
     struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
@@ -47,7 +47,8 @@ static bool is_dead(const char *block, size_t size) {
     return !is_readable(block + size - 1);
 }
 
-// In each context, one of four blocks begins at the start of its pages.
+// Returns the address of the guard page behind the block. In each context, one of four blocks begins at the start of
+// its pages.
 static const char *fence_of(const char *block, size_t size, size_t alignment) {
     size_t step = alignment > PAGE || (uint64_t)block % PAGE == 0 ? PAGE : alignment < 16 ? 16 : alignment;
     return block + round_up(size, step);
@@ -58,7 +59,7 @@ static bool is_isolated(const char *block, size_t size) {
     return (uint64_t)fence % PAGE == 0 && !is_readable(fence);
 }
 
-// Counts the mappings that begin between these addresses.
+// Counts the mappings that begin in [from, to).
 static int count_mappings(uint64_t from, uint64_t to) {
     int count = 0;
     char line[512];
@@ -89,7 +90,7 @@ static bool is_long(void) {
     return value && *value;
 }
 
-// MARK: what programs see
+// MARK: contents and placement
 
 static void check_one(unsigned char *block, size_t size, size_t alignment) {
     const char *fence = fence_of((char *)block, size, alignment);
@@ -168,7 +169,7 @@ static void check_resizing(void) {
 
 // MARK: many retirements
 
-// Keeps a few blocks in use, replaces them at random, and checks their contents. Calls `check` ten times.
+// Keeps 256 blocks in use, replaces them at random, and checks their contents. Calls `check` ten times.
 static void churn(uint64_t count, void (*check)(void)) {
     enum { HELD = 256 };
     static unsigned char *held[HELD];
@@ -208,7 +209,7 @@ static void check_churn(void) {
     CHECK(is_dead(block, 100), "the last one dies like the first");
 }
 
-// Ranges of all lengths and alignments side by side. Some ranges cross the borders of page tables; the runtime protects
+// Allocates ranges of many lengths and alignments. Some ranges cross the borders of page tables; the runtime protects
 // whole page tables at once.
 static void check_borders(void) {
     enum { HELD = 24, COUNT = 40000, LARGEST = 1 << 20 };
@@ -233,8 +234,8 @@ static int mappings_allowed;    // value of the option `mappings`
 static uint64_t first_isolated; // address of the first isolated block
 
 static void check_mappings(void) {
-    // Counts the mappings in the 8 GiB that this program's isolated blocks use. The heap for all other blocks has some
-    // hundreds of mappings.
+    // Counts the mappings in the 8 GiB that this program's isolated blocks use. The heap of all other blocks has a few
+    // hundred mappings.
     int all = count_mappings(0, UINT64_MAX),
         isolated = count_mappings(first_isolated, first_isolated + ((uint64_t)8 << 30));
     CHECK(isolated < mappings_allowed + 50, "the mappings of protected pages stay within what the options allow");
@@ -243,7 +244,7 @@ static void check_mappings(void) {
         fprintf(stderr, "%d mappings, %d for protected pages, allowed %d\n", all, isolated, mappings_allowed);
 }
 
-// Freed blocks between thousands of live ones: each costs mappings.
+// Frees blocks between thousands of live ones: each freed block costs mappings.
 static void check_interleaved(void) {
     enum { LIVE = 6000 };
     static unsigned char *live[LIVE];
@@ -276,7 +277,7 @@ static void check_interleaved(void) {
 
 static uint64_t address_of_page(const void *block) { return (uint64_t)block / PAGE; }
 
-// retired_bytes=64m: no address is reused before that many bytes were freed; then the oldest addresses are reused
+// With retired_bytes=64m, no address is reused before that many bytes were freed; then the oldest addresses are reused
 // first.
 static void check_addresses(void) {
     enum { MOST = 200000, RETIRED = 64 << 20 };
@@ -285,7 +286,7 @@ static void check_addresses(void) {
     int first_reused = -1, reuses = 0;
     long most_passed_over = 0, oldest = 0, before = resident_pages(), after;
     uint64_t lowest = UINT64_MAX;
-    // Number of the last block freed at a page, plus 1; 0 if none. The index is the distance from the lowest page.
+    // Number of the last block freed at a page, plus 1; 0 if none. The index is the page's distance from `lowest`.
     static uint32_t died[1 << 22];
     for (int i = 0; i < MOST; i++) {
         char *block = malloc(100);
@@ -298,7 +299,7 @@ static void check_addresses(void) {
             return;
         }
         if (died[distance]) {
-            // Count the freed blocks that have waited longer than this block.
+            // Count the freed blocks that have waited longer than this one.
             uint32_t death = died[distance] - 1;
             if (first_reused < 0) first_reused = i;
             reuses++;
@@ -310,7 +311,7 @@ static void check_addresses(void) {
         died[distance] = (uint32_t)i + 1;
     }
     after = resident_pages();
-    // A freed block holds its page and the guard page behind it; the heap may choose to hold more.
+    // A freed block retires its page and the guard page behind it. The heap may retire more per block.
     CHECK(first_reused < 0 || first_reused >= RETIRED / (64 << 10) / 2, "no address comes again before that");
     CHECK(first_reused > 0 && first_reused <= RETIRED / PAGE + 1000, "addresses come again when it is");
     CHECK(reuses > MOST / 2, "and go on to");
@@ -321,7 +322,7 @@ static void check_addresses(void) {
                 most_passed_over, after - before);
 }
 
-// Fewer bytes are freed than retired_bytes: no address is reused.
+// Frees fewer bytes than retired_bytes: no address may be reused.
 static void check_all_different(void) {
     enum { COUNT = 200000 };
     static uint8_t seen[1 << 24];
@@ -409,7 +410,7 @@ static void check_fork(void) {
 }
 
 enum { THREADS = 4, SHELF = 512 };
-static void *shelf[SHELF]; // blocks on their way from the allocating thread to the freeing thread
+static void *shelf[SHELF]; // blocks on their way from the allocating to the freeing thread
 static int thread_failures;
 
 struct parcel {
@@ -502,7 +503,7 @@ static __attribute__((noinline)) char *make_there(void) {
     return block;
 }
 
-// Counts the isolated blocks among `count` blocks from one call site that are in use at the same time.
+// Counts the isolated blocks among `count` blocks from one call site that are live at the same time.
 static int count_isolated(char *(*make)(void), int count) {
     static char *blocks[ASKED];
     int isolated = 0;
@@ -577,7 +578,7 @@ static void enter(void) {
     setenv("ZG_TEST_MAPPINGS", entered->mappings, 1);
 }
 
-// Like life_run_self, but without a deadline: the driver has one.
+// Like life_run_self, but without a deadline: the test driver has one.
 static int run_mode(void) {
     int status = 0;
     pid_t child = fork();

@@ -1,8 +1,8 @@
-// The step over known bits and the processor execute the same instructions: the processor has what the step knows.
+// Executes instructions with zg_arch_step and on the processor: all bits that the step knows must agree.
 // processor: x86_64
 // link: runtime
 
-// Random instructions over random registers, vectors, flags and memory, of which some bits are known.
+// Instructions, registers, vectors, flags and memory are random; the step knows some of the bits.
 
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 100000, MEMORY_BYTES = 512, BASE_AT = 256, DISTANCE = 16, RSP = 4 };
 
-// Below 2 GiB, where instructions reach it by its address alone.
+// Lies below 2 GiB, so that instructions can use its 32-bit absolute address.
 struct state {
     uint64_t registers[16];
     _Alignas(16) uint64_t vectors[16][2];
@@ -51,7 +51,7 @@ static void move_vectors(uint8_t **to, struct state *state, bool loads) {
                      4, i, state->vectors[i]);
 }
 
-// Executes the instruction on the registers of `before`; the result is in `after`.
+// Executes the instruction on the processor in the state `before`; stores the resulting state in `after`.
 static void run_natively(const uint8_t *instruction, size_t count) {
     uint8_t *to = code;
     *after = *before;
@@ -74,7 +74,7 @@ static void run_natively(const uint8_t *instruction, size_t count) {
 // --- the step ------------------------------------------------------------------------------------------------------
 
 struct machine {
-    struct zg_cpu cpu; // the first member: load and store cast
+    struct zg_cpu cpu; // first member, because `load` and `store` cast to this struct
     uint8_t memory[MEMORY_BYTES], known[MEMORY_BYTES];
 };
 
@@ -97,7 +97,7 @@ static bool store(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, s
     return true;
 }
 
-// The order of the step's flags is CF PF ZF SF OF.
+// Bit numbers in RFLAGS of the step's flags, in their order: CF, PF, ZF, SF, OF.
 static const int flag_places[5] = {0, 2, 6, 7, 11};
 
 static struct zg_known_bits some_of(uint64_t bits, bool all) {
@@ -121,7 +121,7 @@ static void start(struct machine *m, int base, bool all) {
 
 static bool agrees(struct zg_known_bits step, uint64_t processor) { return !((step.bits ^ processor) & step.known); }
 
-// Checks what the step knows against `after`; returns how many registers it knows wholly.
+// Compares the bits that the step knows with `after`. Returns the number of registers that the step knows wholly.
 static int compare(const struct machine *m, const char *text) {
     int whole = 0;
     for (int i = 0; i < 16; i++) {
@@ -146,12 +146,12 @@ static int compare(const struct machine *m, const char *text) {
 
 enum { ALL = 255, OPERAND = -1, FULL = -2, TEST = -3 };
 struct opcode {
-    int prefix; // 0: none is needed, and 66 may be there
-    bool is_0f; // two bytes
+    int prefix; // required prefix; 0: none, and 66 is allowed
+    bool is_0f; // two-byte opcode
     int first, last;
-    int fields;    // bit n: n may be in the reg field
-    int immediate; // bytes; OPERAND: as the operand, 4 at most; FULL: as the operand; TEST: of group 3
-    enum { NONE, ANY, REGISTERS } operand; // REGISTERS: not in memory, where the bit may lie anywhere
+    int fields;    // bit n: the reg field may be n
+    int immediate; // bytes; OPERAND: operand size, at most 4; FULL: operand size; TEST: as in group 3
+    enum { NONE, ANY, REGISTERS } operand; // REGISTERS: no memory, because a bit may lie outside it
 };
 
 // clang-format off
@@ -192,7 +192,8 @@ static const struct opcode opcodes[] = {
 };
 // clang-format on
 
-// ModRM, SIB and displacement: a register, or memory at a multiple of 16 from `*base`, which is -1 for a register.
+// Draws ModRM, SIB and displacement: a register (`*base` becomes -1), or memory at a multiple of 16 from register
+// `*base`.
 static void draw_operand(uint8_t **to, const struct opcode *opcode, int rex, int *base) {
     int field;
     do field = (int)draw(8);
@@ -202,16 +203,16 @@ static void draw_operand(uint8_t **to, const struct opcode *opcode, int rex, int
     *(*to)++ = (uint8_t)((in_memory ? 0x80 : 0xc0) | field << 3 | rm);
     *base = in_memory ? rm | (rex & 1) << 3 : -1;
     if (!in_memory) return;
-    if (rm == 4) *(*to)++ = 0x24; // no index
+    if (rm == 4) *(*to)++ = 0x24; // a SIB byte without index
     put(to, &displacement, 4);
 }
 
 static size_t draw_instruction(uint8_t *bytes, int *base) {
     const struct opcode *opcode = &opcodes[draw(sizeof opcodes / sizeof *opcodes)];
     uint8_t *to = bytes;
-    int rex = draw(2) ? (int)(0x40 | (draw(16) & 13)) : 0; // no index
+    int rex = draw(2) ? (int)(0x40 | (draw(16) & 13)) : 0; // without REX.X
     int last = opcode->first + (int)draw((uint64_t)(opcode->last - opcode->first + 1));
-    bool is_move = opcode->is_0f && last < 0x40; // 66 would make another instruction of it
+    bool is_move = opcode->is_0f && last < 0x40; // the prefix 66 would select another instruction
     bool is_half = opcode->prefix == 0x66 || (!opcode->prefix && !is_move && draw(4) == 0);
     if (is_half) *to++ = 0x66;
     if (opcode->prefix > 0x66) *to++ = (uint8_t)opcode->prefix;
@@ -222,7 +223,7 @@ static size_t draw_instruction(uint8_t *bytes, int *base) {
     *base = -1;
     if (opcode->operand) draw_operand(&to, opcode, rex, base);
     int width = rex & 8 ? 8 : is_half ? 2 : 4, kind = opcode->immediate;
-    if (kind == TEST) kind = *modrm >> 3 & 6 ? 0 : OPERAND; // only test has one
+    if (kind == TEST) kind = *modrm >> 3 & 6 ? 0 : OPERAND; // in group 3, only test has an immediate
     bool is_byte = kind == OPERAND && !(last & 1) && last != 0x68;
     int count = kind >= 0 ? kind : kind == FULL ? width : is_byte ? 1 : width > 4 ? 4 : width;
     for (int i = 0; i < count; i++) *to++ = (uint8_t)work_random(&random_state);
@@ -269,7 +270,7 @@ static void check_instruction(bool all, uint64_t counts[2]) {
     struct zg_step_target target;
     enum zg_step step = zg_arch_step(&m.cpu, bytes, 15, &target);
     if (all) counts[0]++;
-    if (step != zg_step_next) return; // such as the bit of a string in memory
+    if (step != zg_step_next) return; // the step does not emulate the instruction
     if (!CHECK_EQUAL(m.cpu.pc, count, text)) return;
     run_natively(bytes, count);
     int whole = compare(&m, text);
@@ -277,12 +278,13 @@ static void check_instruction(bool all, uint64_t counts[2]) {
 }
 
 int main(void) {
-    // Instructions address the code and two states with 32 bits. UBSan reads in front of a function that is called.
+    // Code and both states have 32-bit addresses. The code starts at offset 64, because UBSan reads memory in front of
+    // a called function.
     uint8_t *room =
         mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (!CHECK(room != MAP_FAILED, "memory below 2 GiB that can be executed")) return check_end();
     code = room + 64, before = (struct state *)(room + 4096), after = (struct state *)(room + 2 * 4096);
-    uint64_t counts[2] = {0}; // with all known before: instructions; of them those with all registers known afterwards
+    uint64_t counts[2] = {0}; // with all bits known before: instructions, and those after which all registers are known
     for (int i = 0; i < ROUNDS; i++) check_instruction(i & 1, counts);
     CHECK(counts[1] > counts[0] * 8 / 10, "what is known before is known afterwards");
     return check_end();

@@ -1,4 +1,4 @@
-// Blocks in windows: contents, freed pages, findings, children of fork, memory given back, processes without windows.
+// Tests blocks in windows: contents, freed pages, findings, fork, released memory, and processes without windows.
 // qemu-user: /proc/self/maps shows the emulator's mappings, and a vfork is a fork
 // slow
 // preload
@@ -39,14 +39,15 @@ static bool is_first_kept(const struct held *held, size_t count) {
 }
 static bool is_kept(const struct held *held) { return is_first_kept(held, held->size); }
 
-// Lets the kernel read, so that no fault occurs. All arguments are whole words, because syscall passes them as such.
+// Reads through the kernel, which fails instead of faulting. All arguments are whole words, because syscall passes
+// words.
 static bool can_read(const void *address) {
     char byte;
     struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)address, 1};
     return syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &from, 1L, 0L) == 1;
 }
 
-// Windows are shared mappings.
+// Returns true if the address is in a shared mapping, as windows are.
 static bool is_in_window(const void *address) {
     char letters[5] = "none", line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -104,7 +105,7 @@ static void resize(struct held *held, uint64_t r) {
     write_all(held);
 }
 
-// Leaves some blocks in `held` for the caller to free.
+// Allocates, frees and resizes blocks at random. The caller must free the blocks left in `held`.
 static void work_at_random(struct held *held, uint64_t seed, int operations) {
     uint64_t state = seed;
     for (int i = 0; i < operations; i++) {
@@ -178,7 +179,7 @@ static void check_dead_pages(void) {
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// Uses up the budget for guard pages. Returns a freed block that can still be written to.
+// Uses up the time budget for guarding single pages. Returns a freed block whose page is still writable; NULL if none.
 static unsigned char *dying_block(size_t size) {
     for (int i = 0; i < 4000000; i++) {
         unsigned char *block = malloc(size);
@@ -232,10 +233,10 @@ static int do_wrong(const char *what) {
             if (!fork()) exit(0);
             int status;
             wait(&status);
-            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // the child itself found the change
+            _exit(WIFEXITED(status) && !WEXITSTATUS(status) ? 6 : 4); // the child itself reported the change
         }
         for (int i = 0; i < 1000000; i++) free(malloc(100));
-        _exit(7); // the change should have been found by now
+        _exit(7); // the change should have been reported by now
     }
     return 0;
 }
@@ -289,7 +290,7 @@ static void hear(int pipe) {
 static void change_all(struct held *held, int count, unsigned by) {
     for (int i = 0; i < count; i++) held[i].salt += by, write_all(&held[i]);
 }
-// Counts freed blocks whose page belongs to no other block yet.
+// Counts freed blocks whose pages are inaccessible.
 static int count_dead(unsigned char **dead, int count) {
     int there = 0;
     for (int i = 0; i < count; i++) there += !can_read(dead[i]);
@@ -301,7 +302,7 @@ static int count_kept(const struct held *held, int count) {
     return kept;
 }
 
-// Parent and child change blocks of this and earlier generations in turn. Neither may see the other's writes.
+// Parent and child change their blocks in turn, in `left` + 1 generations. Neither may see the other's writes.
 static int generation(struct held *held, unsigned char **dead, int count, int left) {
     int to_child[2], to_parent[2], start = check_failures, dead_before = count_dead(dead, count);
     if (pipe(to_child) || pipe(to_parent)) return 1;
@@ -342,7 +343,7 @@ static void check_generations(void) {
     for (int i = 0; i < COUNT; i++) {
         make(&held[i], work_random(&state));
         free(dead[i] = malloc(held[i].size));
-        // Once the budget is used up, a freed block becomes inaccessible when its window is retired.
+        // Once the budget is used up, a freed block becomes inaccessible only when its window is retired.
         while (can_read(dead[i])) free(dead[i] = malloc(100));
     }
     CHECK_EQUAL(generation(held, dead, COUNT, 2), 0, "three generations");
@@ -420,7 +421,7 @@ static void check_handler(void) {
     drop_all(in_handler, KEPT);
 }
 
-// A signal that arrives in the child before its fork has returned.
+// Tests signals that arrive in the child before its fork has returned.
 static struct held *volatile of_handler;
 static volatile sig_atomic_t changed;
 static void read_block(int number) {
@@ -454,7 +455,7 @@ static int fork_under_signals(void) {
     return wrong || changed ? 1 : 0;
 }
 
-// Returns the resident bytes of window memory, counted at the mappings that begin at a chunk's start.
+// Returns the resident bytes of window memory. Counts each chunk once, at a mapping that begins at the chunk's start.
 static uint64_t window_memory(int *mappings) {
     static unsigned char pages[1 << 16];
     static unsigned long seen[4096];
@@ -527,7 +528,7 @@ static void check_spawned(void) {
     for (int i = 0; i < 10; i++) {
         pid_t child = vfork();
         if (child == 0) {
-            one.start[5] ^= 1; // changes the parent's memory
+            one.start[5] ^= 1; // vfork: also changes the parent's memory
             execv("/proc/self/exe", arguments);
             _exit(254);
         }
@@ -590,7 +591,7 @@ int main(int count, char **words) {
     check_generations();
     check_memory();
     check_contents();
-    check_generations(); // now freed blocks have to wait for a guard page
+    check_generations(); // now freed blocks wait until their pages are guarded together
     check_threads();
     check_handler();
     check_spawned();

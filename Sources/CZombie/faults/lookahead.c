@@ -1,4 +1,4 @@
-// Looking ahead of a retain. Signal context; no lock.
+// Runs the lookahead emulator on the caller of a retain that faulted. Signal context; no lock.
 
 #include "faults/lookahead.h"
 
@@ -11,11 +11,13 @@
 #include "zombies/classes.h"
 #include "zombies/swift_names.h"
 
-// Some strong references, one unowned for all of them (SwiftShims/RefCount.h).
+// Counts of a live object: several strong references, and the unowned reference that all of them share
+// (SwiftShims/RefCount.h).
 #define STRONG_ONE (UINT64_C(1) << 33)
 #define LIVE_BITS (3 + 8 * STRONG_ONE)
 
-// As code sees it, but for the tags of pointers to blocks: the object is an address.
+// Reads memory, and removes the memory tag from a word that points to a block, because the emulator compares words with
+// the object's address.
 static uint64_t read_plainly(void *to, uint64_t from, uint64_t bytes) {
     uint64_t got = zg_os_read_memory(to, from, bytes);
     if (zg_tags_are_on() && bytes == sizeof(uint64_t) && got == bytes) zg_lookup_strip(to, 1);
@@ -28,13 +30,13 @@ void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_h
     if (hit->part != zg_trap_side || !hit->has_block || hit->ambiguous) return;
     struct zg_class class = zg_class_get(hit->block.death.class_number);
     if (class.language != zg_language_swift) return;
-    // Closures and boxes have no members.
+    // Closures and boxes have no members; only classes have metadata of kind 0.
     uint64_t bytes = zg_swift_instance_size(&zg_space_own, class.pointer);
     if (bytes < 16 || zg_os_read_memory(&kind, class.pointer, sizeof kind) != sizeof kind || kind) return;
     struct zg_registers caller = *registers;
     if (zg_unwind_full(&caller, true, &frame, 1) != 1 || caller.pc == registers->pc) return;
     if (zg_tags_are_on()) zg_lookup_strip(caller.value, ZG_ARCH_REGISTER_COUNT);
-    // The retain lies in it, and the caller does not, unless both are linked together.
+    // The image of the retain is the Swift runtime, unless it also contains the caller (static linking).
     struct zg_module runtime;
     bool is_apart =
         zg_module_find_unwind(registers->pc, &runtime) && caller.pc - runtime.start >= runtime.end - runtime.start;

@@ -1,5 +1,6 @@
-// What the program would have done next with an object that it retained too late: unoptimised Swift code retains first,
-// and only then calls the method or reads the property that a reader wants to hear about. Signal context; no lock.
+// Finds out what the program would have done with a freed object after the retain that faulted: unoptimized Swift code
+// retains an object before it calls the method or reads the property that the report should name. Signal context; no
+// lock.
 
 #ifndef ZG_LOOKAHEAD_H
 #define ZG_LOOKAHEAD_H
@@ -8,8 +9,8 @@
 #include "platform/arch.h"
 #include "zombies/zombie.h"
 
-// `registers` are those of the fault, in the function that counts references. Sets `next` of the finding, where it can
-// be told.
+// Sets `next` and `next_count` of the finding if the lookahead emulator finds uses. `registers`: the state at the
+// fault, in the function that retains.
 void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_hit *hit,
                             const struct zg_registers *registers);
 

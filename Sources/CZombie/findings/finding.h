@@ -28,10 +28,10 @@ struct zg_finding {
     // Address of the called method, or of its record if it is async; 0 if unknown
     uint64_t member_code;
     int64_t member_byte;   // byte offset of the property in the object; negative if none
-    uint32_t member_field; // number of the property in `member_class`, if that is not 0
+    uint32_t member_field; // index of the property in `member_class`; valid if `member_class` is not 0
     uint64_t member_class;
-    // What the code would have done next with the object, if so far it was only retained. The first use that
-    // has a name in the class is reported as the member.
+    // Uses of the object that the lookahead emulator found after the retain. The first use that is a member of the
+    // class is reported as the member.
     int next_count;
     struct zg_lookahead_use next[ZG_LOOKAHEAD_USES];
     // Return address in an earlier access that is still in progress and conflicts with this one; 0 if unknown
@@ -39,7 +39,7 @@ struct zg_finding {
     // tid of another thread that made the access; 0: the calling thread
     int thread_tid;
     uint32_t thread_number;
-    const struct zg_crash *crash; // details if the program dies of it; NULL otherwise or if crashes are not collected
+    const struct zg_crash *crash; // details if the bug ends the program and crashes are collected; NULL otherwise
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];
     int detail_count;

@@ -1,5 +1,6 @@
-// What the runtime needs to know about the processor: system calls, registers of a signal context, stack switching.
-// Each processor has an arch_<processor>.c and an arch_<processor>.h; nothing else in the runtime names a register.
+// The runtime's interface to the processor: system calls, registers of a signal context, instruction decoding, memory
+// tags, stack switching, detours. Each processor has an arch_<cpu>.h and several arch_<cpu>*.c; no other file of the
+// runtime names a register.
 
 #ifndef ZG_ARCH_H
 #define ZG_ARCH_H
@@ -15,33 +16,35 @@
 #error "ZombieGuard runs on x86-64 and aarch64"
 #endif
 
-// Registers by the unwinder's numbers: DWARF numbers, and `pc` separately.
+// Registers, indexed by DWARF register number; `pc` separately.
 struct zg_registers {
     uint64_t value[ZG_ARCH_REGISTER_COUNT];
     uint64_t known; // bit i: value[i] is known
     uint64_t pc;
 };
 
-// Each arch_<processor>.h also defines inline:
-// ZG_ARCH_FRAME(): what is kept of a published function's frame while the runtime works for it. Words 0 and 1 are its
-// frame record: the caller's frame pointer and the return address. It is valid in the block that contains it.
-// zg_arch_caller_sp(frame): the caller's stack pointer. zg_arch_return_word(frame): where the function reads its return
-// address.
-// ZG_ARCH_TAGS: whether processors of this kind may have memory tags. zg_arch_address(pointer), zg_arch_tag(pointer),
-// and zg_arch_with_tag(address, tag): see arch_aarch64.h.
+// Each arch_<cpu>.h also defines inline:
+// ZG_ARCH_FRAME(): the parts of a published function's frame that the runtime keeps during the call. Words 0 and 1 are
+// the frame record: the caller's frame pointer and the return address. Valid in the enclosing C block.
+// zg_arch_caller_sp(frame): the caller's stack pointer. zg_arch_return_word(frame): the word from which the function
+// loads its return address.
+// ZG_ARCH_TAGS: 1 if processors of this architecture may have memory tags. zg_arch_address(pointer),
+// zg_arch_tag(pointer), and zg_arch_with_tag(address, tag): see arch_aarch64.h.
 // ZG_ARCH_ENCODED_REGISTERS, ZG_ARCH_INSTRUCTION_BYTES, ZG_ARCH_ASSUMES_ZEROS, zg_arch_dwarf_number(number): for the
 // emulators.
 // zg_arch_return_place(fp_place), zg_arch_strip(address), zg_arch_is_sp_exact(sp), ZG_ARCH_GUESSED_CFA: see
 // arch_x86_64.h.
 
-// Register names as in a debugger. `pc` is "pc" if it has no number in this array (ZG_ARCH_PC).
+// Register names as in a debugger, by DWARF number. The pc is called "pc" if its number (ZG_ARCH_PC) is not in the
+// array.
 extern const char *const zg_arch_register_names[ZG_ARCH_REGISTER_COUNT];
-// Returns all registers of an interrupted context.
+// Stores all registers of an interrupted context in `registers`.
 void zg_arch_registers_from_context(struct zg_registers *registers, const void *ucontext);
-// Returns what the faulting instruction did, by the context's error code.
+// Returns the access of the faulting instruction, according to the error code in the signal context.
 enum zg_fault_access zg_arch_fault_access(const void *ucontext);
-// Returns true if no memory can have the address of the fault. The kernel then cannot name it (x86-64: general
-// protection, trap 13), or names it without the bits that the processor ignores (AArch64: the top byte).
+// Returns true if the faulting address is not canonical, so that no memory can have it. The kernel then reports no
+// address (x86-64: general protection, trap 13), or reports it without the bits that the processor ignores (AArch64:
+// the top byte).
 bool zg_arch_fault_without_address(const void *ucontext);
 // Returns true if the instruction may load a whole word into a register, so that the program can then use it as a
 // pointer. False for stores, comparisons, parts of words, and vectors; true if too few bytes are known. Pure.
@@ -51,8 +54,8 @@ bool zg_arch_may_load_pointer(const uint8_t *code, int count);
 int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]);
 // Finds the memory word from which an indirect call or jump takes its target. False for other instructions. Pure.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place);
-// Continues at the caller after a call whose target could not be executed. `top_of_stack` is the word at the stack
-// pointer. False if the return address is invalid.
+// Sets `registers` to the state after a return from a call whose target could not be executed. `top_of_stack` is the
+// word at the stack pointer. False if the return address is invalid.
 bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);
 // Returns true if the processor has masked vector loads, which libc and compilers then use, and which are slow when a
 // masked-out element lies in a protected page (pages/overread.h).
@@ -61,24 +64,24 @@ uint64_t zg_arch_stack_pointer(const void *ucontext);
 // Returns the bytes that a signal frame may need beyond the kernel's AT_MINSIGSTKSZ.
 uint64_t zg_arch_extra_signal_frame_bytes(void);
 bool zg_arch_is_canonical(uint64_t address);
-// Removes the bits that the processor ignores, as the kernel does when it names an address.
+// Removes the bits that the processor ignores, as the kernel does when it reports an address.
 uint64_t zg_arch_untag(uint64_t pointer);
-// Memory tags (ZG_ARCH_TAGS). Returns true if this processor has them, according to the kernel.
+// Returns true if this processor has memory tags (ZG_ARCH_TAGS), according to the kernel.
 bool zg_arch_has_tags(void);
-// Gives the granules of [start, start+bytes), a whole number of them, this tag. Memory that was not mapped for tags
+// Sets the tag of the granules in [start, start+bytes), a whole number of granules. Memory that was not mapped for tags
 // does not change.
 void zg_arch_set_tags(uint64_t start, uint64_t bytes, uint32_t tag);
 // Returns the tag of the granule at a readable address.
 uint32_t zg_arch_memory_tag(uint64_t address);
-// Turns tag checks of this thread on or off, and returns whether they were on. They are on when a signal handler
-// begins; its return restores the interrupted setting.
+// Turns the calling thread's tag checks on or off; returns the previous setting. The checks are on when a signal
+// handler starts; a return from the handler restores the interrupted setting.
 bool zg_arch_check_tags(bool on);
 // Turns tag checks off for the interrupted context.
 void zg_arch_leave_unchecked(void *ucontext);
-// Stores up to `most` registers that may hold pointers, for the search for a stale one. Returns their number.
+// Stores up to `most` registers that may hold pointers, for the search for a stale pointer. Returns their number.
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 
-// Replaces `old` by `value` in all general registers and the pc of the context. Returns how many held it.
+// Replaces `old` by `value` in all general registers and the pc of the context. Returns the number of replacements.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 
 // Returns true if an instruction raised the signal of this context, rather than a sender. Valid only for handlers with
@@ -89,15 +92,15 @@ bool zg_arch_is_fault(const void *ucontext);
 bool zg_arch_try_read(uint64_t address, uint64_t *word);
 // Returns true if the context is a fault of zg_arch_try_read, and makes that function return false.
 bool zg_arch_recover_read(void *ucontext);
-// Returns true if `code` is the signal trampoline, to which handlers return, if that is known by its instructions
-// rather than its CFI. `code` holds ZG_ARCH_SIGNAL_RETURN_BYTES bytes; if that is 0, there is no such trampoline.
+// Returns true if `code` is the signal trampoline, to which handlers return. `code` holds ZG_ARCH_SIGNAL_RETURN_BYTES
+// bytes. If that constant is 0, the unwinder recognizes the trampoline by its CFI, and this function returns false.
 bool zg_arch_is_signal_return(const uint8_t *code);
-// Returns the address of the context to which the trampoline returns with this stack pointer.
+// Returns the address of the signal context that the trampoline restores, given the stack pointer at the trampoline.
 uint64_t zg_arch_signal_context(uint64_t sp);
-// Replaces `registers`, those at the trampoline, by the interrupted ones. False if these are unreadable.
+// Replaces the registers at the signal trampoline by the interrupted registers. False if the context is unreadable.
 bool zg_arch_return_from_signal(struct zg_registers *registers,
                                 bool (*read)(void *context, uint64_t address, uint64_t *word), void *context);
-// Returns from the handler of this context with signal mask `mask` and without single-stepping.
+// Returns from the signal handler of this context, with signal mask `mask` and without single-stepping.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
 // Returns the stack pointer and the pc at which a longjmp to this jmp_buf of libc continues.
 void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc);

@@ -1,6 +1,6 @@
-// AArch64 instructions, as far as a fault asks for them: what one does to memory, and which registers its operand is
-// counted from. The Arm Architecture Reference Manual (DDI 0487), section C4.1: "Loads and Stores" is laid out as
-// there. Signal context; pure, no lock.
+// Decodes AArch64 instructions: their access to memory, the registers that form the address, and branches to a
+// register. Laid out as "Loads and Stores" in section C4.1 of the Arm Architecture Reference Manual (DDI 0487), whose
+// tables the comments name. Signal context; pure, no lock.
 
 #if defined(__aarch64__) || defined(ZG_ARCH_FOREIGN)
 
@@ -28,12 +28,12 @@ static struct zg_a64 access(enum zg_a64_kind kind, uint32_t base, uint32_t bytes
     return it;
 }
 
-// Reads or writes in a way of its own.
+// Returns an access other than a plain load or store (zg_a64_read, zg_a64_write).
 static struct zg_a64 another(bool is_load, uint32_t base, uint32_t bytes) {
     return access(is_load ? zg_a64_read : zg_a64_write, base, bytes);
 }
 
-// The register, or two, that a load or store is of.
+// Sets the one or two registers that are loaded or stored, and the status register.
 static struct zg_a64 with(struct zg_a64 it, uint32_t first, uint32_t second, uint32_t status) {
     it.first = (uint8_t)first;
     it.second = (uint8_t)second;
@@ -48,7 +48,7 @@ static struct zg_a64 updated(struct zg_a64 it, int64_t offset, enum zg_a64_updat
     return it;
 }
 
-// Table "Advanced SIMD load/store multiple structures": bytes; 0: there is no such instruction.
+// Returns the access size by table "Advanced SIMD load/store multiple structures"; 0 if the encoding is unallocated.
 static uint32_t structures_bytes(uint32_t word) {
     static const uint8_t registers[16] = {4, 0, 4, 0, 3, 0, 3, 1, 2, 0, 2};
     bool is_wide = BITS(30, 1), has_one_element = BITS(10, 2) == 3 && !is_wide;
@@ -57,7 +57,7 @@ static uint32_t structures_bytes(uint32_t word) {
     return registers[opcode] * (is_wide ? 16 : 8);
 }
 
-// Table "Advanced SIMD load/store single structure": as above.
+// Returns the access size by table "Advanced SIMD load/store single structure"; 0 if the encoding is unallocated.
 static uint32_t structure_bytes(uint32_t word) {
     uint32_t opcode = BITS(13, 3), size = BITS(10, 2), count = (opcode & 1) * 2 + BITS(21, 1) + 1;
     bool is_high = BITS(12, 1);
@@ -66,10 +66,10 @@ static uint32_t structure_bytes(uint32_t word) {
     case 1: return size & 1 ? 0 : count << 1;
     case 2: return size & 2 || (size == 1 && is_high) ? 0 : count << (size == 1 ? 3 : 2);
     }
-    return LOADS && !is_high ? count << size : 0; // one value to all elements
+    return LOADS && !is_high ? count << size : 0; // ld1r to ld4r load each element into all lanes
 }
 
-// Both tables, post-indexed instructions among them: bits 24 and 23 say which.
+// Both SIMD structure tables: bit 24 selects the table, bit 23 post-index.
 static struct zg_a64 structures(uint32_t word) {
     bool is_single = BITS(24, 1), is_post = BITS(23, 1);
     if (BITS(31, 1)) return nothing;
@@ -84,7 +84,7 @@ static struct zg_a64 structures(uint32_t word) {
     return it;
 }
 
-// Table "Load/store exclusive and ordered": one, pair, ordered, compare and swap.
+// Table "Load/store exclusive and ordered": single, pair, ordered, compare and swap.
 static struct zg_a64 exclusive(uint32_t word) {
     uint32_t size = BITS(30, 2), bytes = 1u << size, pair = size & 1 ? 8 : 4;
     switch (BITS(23, 1) << 1 | BITS(21, 1)) {
@@ -103,7 +103,7 @@ static struct zg_a64 exclusive(uint32_t word) {
     return RT2 != 31 ? nothing : with(access(zg_a64_compare, RN, bytes), RT, ZG_A64_NONE, RM);
 }
 
-// Exclusive and compare-and-swap instructions without privileges.
+// Unprivileged exclusive and compare-and-swap instructions.
 static struct zg_a64 unprivileged_exclusive(uint32_t word) {
     uint32_t bytes = BITS(30, 1) ? 8 : 4;
     if (BITS(21, 1)) return nothing;
@@ -117,8 +117,8 @@ static struct zg_a64 unprivileged_exclusive(uint32_t word) {
     return with(it, RT, ZG_A64_NONE, LOADS ? ZG_A64_NONE : RM);
 }
 
-// One register: its bytes, direction and sign from size, V and opc. False: there is no such. A prefetch is a read of
-// nothing.
+// Decodes size, V and opc of a load or store of one register. False if unallocated. A prefetch is a zg_a64_read without
+// registers and size.
 static bool of_one(uint32_t word, struct zg_a64 *it) {
     uint32_t size = BITS(30, 2), opc = BITS(22, 2);
     *it = nothing;
@@ -155,7 +155,7 @@ static struct zg_a64 literal(uint32_t word) {
     return updated(it, zg_a64_signed(word, 5, 19) * 4, zg_a64_stays);
 }
 
-// Table "Load/store register pair": opc 3 without privileges.
+// Table "Load/store register pair"; opc 3 is unprivileged.
 static struct zg_a64 pair(uint32_t word) {
     uint32_t opc = BITS(30, 2), mode = BITS(23, 2);
     bool is_vector = BITS(26, 1), has_tag = !is_vector && opc == 1 && !LOADS;
@@ -168,7 +168,7 @@ static struct zg_a64 pair(uint32_t word) {
     return updated(it, offset, mode == 1 ? zg_a64_after : mode == 3 ? zg_a64_before : zg_a64_stays);
 }
 
-// Atomic operations on floating-point values; bfloat16 where size is 0.
+// Atomic floating-point operations; bfloat16 if size is 0.
 static struct zg_a64 atomic_float(uint32_t word) {
     uint32_t size = BITS(30, 2), operation = BITS(12, 4);
     bool acquires = BITS(23, 1);
@@ -176,7 +176,7 @@ static struct zg_a64 atomic_float(uint32_t word) {
     return (operation & 7) >= 4 || !(operation & 7) ? another(false, RN, size ? 1u << size : 2) : nothing;
 }
 
-// Table "Atomic memory operations". The registers of 512 bits are eight.
+// Table "Atomic memory operations". ld64b and st64b access eight registers, 512 bits.
 static struct zg_a64 atomic(uint32_t word) {
     uint32_t size = BITS(30, 2), operation = BITS(12, 4), bytes = 1u << size;
     bool acquires = BITS(23, 1), releases = BITS(22, 1);
@@ -194,7 +194,7 @@ static struct zg_a64 atomic(uint32_t word) {
         if ((is_block || operation == 10 || operation == 11) && !(RT & 1) && RT <= 22)
             return another(operation == 13, RN, 64);
     }
-    // Read-check-write: two sizes, which bit 30 does not tell.
+    // Read-check-write instructions access 64 bits; bit 30 selects the software variant, not the size.
     if (size < 2 && operation >= 9 && operation <= 11) return another(false, RN, 8);
     return nothing;
 }
@@ -228,17 +228,17 @@ static struct zg_a64 one(uint32_t word) {
     return updated(it, zg_a64_signed(offset, 0, 10) * 8, BITS(11, 1) ? zg_a64_before : zg_a64_stays);
 }
 
-// Table "Load/store memory tags": of 16 bytes, or of two times as many.
+// Table "Load/store memory tags": accesses to the tags of one granule (16 bytes) or two.
 static struct zg_a64 tags(uint32_t word) {
     static const uint8_t updates[4] = {zg_a64_stays, zg_a64_after, zg_a64_stays, zg_a64_before};
     uint32_t opc = BITS(22, 2), mode = BITS(10, 2);
     bool is_load = !mode && opc & 1;
-    if (!mode && opc != 1 && BITS(12, 9)) return nothing; // whole blocks of tags
+    if (!mode && opc != 1 && BITS(12, 9)) return nothing; // blocks of tags (ldgm, stgm, stzgm) have no offset
     if (!mode && opc != 1) return another(opc == 3, RN, 0);
     return updated(another(is_load, RN, opc & 2 ? 32 : 16), zg_a64_signed(word, 12, 9) * 16, updates[mode]);
 }
 
-// cpy, set: copies where opc is less than 3.
+// cpy and set: opc 0 to 2 is a copy, 3 is a set.
 static struct zg_a64 copy_or_set(uint32_t word) {
     bool copies = BITS(22, 2) < 3, is_same = RT == RN || RT == RM || RN == RM;
     if (BITS(30, 2) || is_same || RT == 31 || (copies ? RM == 31 : BITS(14, 2) == 3)) return nothing;
@@ -247,7 +247,7 @@ static struct zg_a64 copy_or_set(uint32_t word) {
     return it;
 }
 
-// Ordered pairs (ldiapp, stilp) and single registers (ldapr, stlr), with an update of the base or without.
+// Ordered pairs (ldiapp, stilp) and single registers (ldapr, stlr), with or without write-back of the base.
 static struct zg_a64 ordered_pair(uint32_t word) {
     uint32_t opc = BITS(22, 2);
     bool is_load = opc & 1, stays = BITS(12, 1), is_pair = opc < 2;
@@ -258,8 +258,8 @@ static struct zg_a64 ordered_pair(uint32_t word) {
     return stays ? it : updated(it, is_load ? step : -step, is_load ? zg_a64_after : zg_a64_before);
 }
 
-// Pairs of 64 bits (ldclrp, ldsetp, swpp), without privileges (ldtadd, ldtclr, ldtset, swpt), and read-check-write
-// ones.
+// Atomic operations on pairs of 64 bits (ldclrp, ldsetp, swpp), unprivileged ones (ldtadd, ldtclr, ldtset, swpt), and
+// read-check-write instructions.
 static struct zg_a64 ordered_atomic(uint32_t word) {
     uint32_t size = BITS(30, 2), operation = BITS(12, 4);
     bool is_checked = operation >= 9 && operation <= 11;
@@ -278,8 +278,8 @@ static struct zg_a64 ordered_atomic(uint32_t word) {
     return operation || RT & 1 || RM & 1 ? nothing : another(false, RN, 16); // rcwcasp
 }
 
-// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered ones with an offset, tags, copies, pairs of 128
-// bits.
+// Bits 29:24 are 011001, or 011101 for vectors and copies: ordered accesses with an offset, tags, memory copies,
+// 128-bit pairs.
 static struct zg_a64 ordered(uint32_t word) {
     uint32_t size = BITS(30, 2), mode = BITS(10, 2), opc = BITS(22, 2);
     bool is_vector = BITS(26, 1);
@@ -308,8 +308,8 @@ static struct zg_a64 load_or_store(uint32_t word) {
     return nothing;
 }
 
-// Loads and stores of SVE (tables "SVE Memory"), told apart as far as the registers are: those that gather and scatter
-// may count from a vector. A second register is not told.
+// SVE loads and stores (tables "SVE Memory"): decodes only the direction and the base register. The base of a gather or
+// scatter may be a vector, and is then ZG_A64_NONE. An index register is not decoded.
 static struct zg_a64 scalable(uint32_t word) {
     uint32_t top = BITS(29, 3), form = BITS(21, 2), mode = BITS(13, 3);
     if (top < 4) return nothing;
@@ -320,7 +320,7 @@ static struct zg_a64 scalable(uint32_t word) {
     return another(top != 7, from_vector ? ZG_A64_NONE : RN, 0);
 }
 
-// Loads and stores of several vectors at once and of SME's array (table "SME encodings").
+// Loads and stores of several vectors and of SME's array (table "SME encodings").
 static struct zg_a64 multiple(uint32_t word) {
     uint32_t top = BITS(25, 7);
     bool is_array = top == 0x70, is_store = BITS(21, 1);
@@ -328,7 +328,7 @@ static struct zg_a64 multiple(uint32_t word) {
     return another(!is_store, RN, 0);
 }
 
-// DC, IC: section C5.3. Where the value of a register is an address.
+// DC and IC instructions that take an address (section C5.3).
 static struct zg_a64 of_cache(uint32_t word) {
     uint32_t op1 = BITS(16, 3), line = BITS(8, 4), op2 = BITS(5, 3);
     if (BITS(12, 4) != 7 || op1 != 3) return nothing;
@@ -338,8 +338,8 @@ static struct zg_a64 of_cache(uint32_t word) {
     return cleans || (line == 5 && op2 == 1) ? another(true, RT, 0) : nothing;
 }
 
-// Table "Unconditional branch (register)", with pointer authentication: bit 24 says that there is a modifier, bit 11
-// that it is authenticated.
+// Table "Unconditional branch (register)". Bit 11 is set if the branch authenticates its target, bit 24 if a register
+// holds the modifier.
 static struct zg_a64 branch(uint32_t word) {
     static const uint8_t kinds[3] = {zg_a64_jump, zg_a64_call, zg_a64_return};
     uint32_t opc = BITS(21, 4), op3 = BITS(10, 6), op4 = BITS(0, 5);
@@ -366,7 +366,7 @@ struct zg_a64 zg_a64_decode(uint32_t word) {
 #include "platform/arch.h"
 
 static struct zg_a64 decode_bytes(const uint8_t *code, int count) {
-    uint32_t word = 0; // not an instruction
+    uint32_t word = 0; // udf, an undefined instruction
     if (count >= 4) __builtin_memcpy(&word, code, sizeof word);
     return zg_a64_decode(word);
 }
@@ -377,7 +377,7 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     case zg_a64_copy: break;
     case zg_a64_load:
     case zg_a64_read: return zg_fault_read;
-    case zg_a64_load_exclusive: // the first half of an update
+    case zg_a64_load_exclusive: // the first half of an atomic update
     case zg_a64_store:
     case zg_a64_store_exclusive:
     case zg_a64_modify:
@@ -400,14 +400,14 @@ int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_re
                               uint64_t values[2]) {
     struct zg_a64 it = decode_bytes(code, count);
     int used = 0;
-    // What is added behind the access does not count for it; 31 is no register for those who jump.
+    // A post-index register is not part of the address. Base 31 of a branch is the zero register.
     if (it.index != ZG_A64_NONE && it.update != zg_a64_after) values[used++] = registers->value[it.index];
     bool jumps = it.kind >= zg_a64_jump;
     if (it.base != ZG_A64_NONE && !(jumps && it.base == 31)) values[used++] = registers->value[it.base];
     return used;
 }
 
-// Jumps are to what registers hold.
+// No AArch64 branch reads its target from memory.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
     (void)code, (void)count, (void)registers, (void)place;
     return false;

@@ -1,8 +1,8 @@
-// Detours of AArch64: code that runs before a function of another image. The function's first instruction moves behind
-// a call of the observer, and a branch replaces it. If the detour is out of a branch's reach (128 MiB), three
-// instructions move, to make room for a branch through x16. Callees may overwrite x16, so no caller relies on it. A
-// landing pad of branch target identification (BTI) stays in front. A function whose instructions cannot be moved is
-// left alone.
+// Detours on AArch64: inline hooks of functions in other images. A branch to the detour replaces the function's first
+// instruction, which runs in the detour after a call of the observer. If the detour is out of a branch's reach (128
+// MiB), three instructions move, to make room for a branch through x16. Callees may overwrite x16, so no caller relies
+// on it. A landing pad of branch target identification (BTI) stays in front. A function whose instructions cannot be
+// moved is left unchanged.
 // Encodings: the Arm Architecture Reference Manual (DDI 0487), section C4.1.
 // Start-up; pure, no lock.
 
@@ -76,8 +76,8 @@ static uint64_t branch_target(uint32_t word, uint64_t pc) {
     return pc + (uint64_t)(words * 4);
 }
 
-// Returns true if the instruction works unchanged anywhere: arithmetic of registers and vectors, loads and stores of
-// the stack. Instructions that read memory behind an argument are not moved: they may fault, and the fault must be seen
+// Returns true if the instruction is position-independent: arithmetic of registers and vectors, loads and stores of the
+// stack. Instructions that access memory through an argument are not moved: they may fault, and the fault must be seen
 // in the function.
 static bool is_movable(uint32_t word) {
     uint32_t group = BITS(25, 4);
@@ -98,7 +98,7 @@ static void move(struct writer *to, uint32_t word, uint64_t pc) {
         put(to, word);
     } else if (target && BITS(26, 6) == 5) { // b
         put_branch(to, target);
-    } else if (target && !(BITS(26, 5) == 5)) { // conditional: leads to an unconditional branch
+    } else if (target && !(BITS(26, 5) == 5)) { // conditional branch: retargeted to an inserted b
         bool is_of_bit = BITS(25, 6) == 0x1b;
         put(to, (word & ~(is_of_bit ? 0x7ffe0u : 0xffffe0u)) | 2 << 5);
         put_branch(to, (uint64_t)to->at + 8);
@@ -147,7 +147,7 @@ uint32_t zg_arch_detour_write(uint8_t *room, uint64_t function, const uint8_t *c
     bool near = is_near(function, (uint64_t)room);
     uint32_t moved = (keeps_pad ? WORD : 0) + (near ? 1 : FAR_WORDS) * WORD;
     if (has_branch_to(code, count < LOOKED_AT ? count : LOOKED_AT, function, function + moved)) return 0;
-    // The branch back is indirect, and its target is no landing pad. Such a branch is allowed only in the patched page,
+    // The branch back is indirect, and its target is no landing pad. Such a branch may only enter the patched page,
     // which has lost its BTI protection, so the target must not be the start of the next page.
     if (!near && !((function + moved) & 4095)) return 0;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(enter); i++) put(&to, enter[i]);

@@ -1,7 +1,6 @@
-// AArch64 code in the lookahead emulator: which registers are which, and the stubs that lead to other images.
-// Where Swift passes self (x20), errors (x21) and the context of asynchronous functions (x22):
-// docs/ABI/CallingConventionSummary.rst of Swift. Stubs of the procedure linkage table: "ELF for the Arm 64-bit
-// Architecture" (aaelf64), as linkers write them. Signal context; pure, no lock.
+// The AArch64 part of the lookahead emulator: the roles of registers, and PLT stubs. Swift passes self in x20, errors
+// in x21, and the context of async functions in x22 (docs/ABI/CallingConventionSummary.rst of Swift). PLT stubs are
+// recognized as linkers write them ("ELF for the Arm 64-bit Architecture", aaelf64). Signal context; pure, no lock.
 
 #if defined(__aarch64__)
 
@@ -21,8 +20,8 @@ const struct zg_lookahead_registers zg_arch_lookahead_registers = {
     .changed = ((UINT32_C(1) << FIRST_PRESERVED) - 1) | UINT32_C(1) << LINK,
 };
 
-// The register of self is merely saved, as every function does that uses it for something else. Unoptimised code keeps
-// its self on the stack, but only once it has a frame of its own.
+// Returns true if the instruction only saves x20 on the stack, as a function does before it uses x20 for something
+// else. Unoptimized code also stores its own self there, but only after it has set up its frame; such a store is a use.
 static bool saves_self(const struct zg_lookahead_machine *m, uint32_t word) {
     struct zg_a64 it = zg_a64_decode(word);
     bool is_of_stack = it.kind == zg_a64_store && !it.is_vector && (it.base == SP || it.base == FP) && it.index != SELF;
@@ -32,7 +31,8 @@ static bool saves_self(const struct zg_lookahead_machine *m, uint32_t word) {
     return it.update || m->calls != m->outer_calls + 1 || !has_frame;
 }
 
-// What a stub takes its target from: adrp x16, page; ldr x17, [x16, #offset]; add x16, x16, #offset; br x17.
+// Returns the GOT slot from which a PLT stub loads its target; 0 if the code is no PLT stub. The stub is adrp x16,
+// page; ldr x17, [x16, #offset]; add x16, x16, #offset; br x17.
 static uint64_t place_of_stub(const uint32_t *words, uint64_t at) {
     uint32_t page = words[0], from = words[1];
     bool is_stub = (page & 0x9f00001f) == 0x90000010 && (from & 0xffc003ff) == 0xf9400211 &&
@@ -51,7 +51,7 @@ uint64_t zg_arch_stub_place(const struct zg_lookahead *lookahead, uint64_t start
     return place_of_stub(words + has_pad, start + (has_pad ? sizeof *words : 0));
 }
 
-// Of the stub that ends with the jump at `pc`.
+// Returns the GOT slot of the PLT stub that ends with the jump at `pc`; 0 if there is no stub.
 static uint64_t place_before(const struct zg_lookahead *lookahead, uint64_t pc) {
     uint32_t words[STUB_WORDS] = {0};
     for (uint64_t in_front = 3; in_front <= 4; in_front++) {

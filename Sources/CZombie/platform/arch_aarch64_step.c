@@ -1,7 +1,7 @@
-// AArch64 instructions, done one at a time to a copy of the registers: what compilers make of integers, calls and loads
-// and stores. Of vectors only moves are done; what else is made of them is unknown. The Arm Architecture Reference
-// Manual (DDI 0487), section C4.1, gives the tables that the functions are named after. Signal context; pure but for
-// the memory that it is given, no lock.
+// Executes one AArch64 instruction on known bits: the integer instructions, calls, loads and stores that compilers
+// generate. Vectors can be moved and cleared; the result of any other vector instruction is unknown. Functions are
+// named after tables of the Arm Architecture Reference Manual (DDI 0487), section C4.1. Signal context; pure except for
+// the memory of the calling emulator; no lock.
 
 #if defined(__aarch64__)
 
@@ -23,13 +23,13 @@ static struct zg_known_bits sized(struct zg_known_bits value, bool is_wide) {
     return is_wide ? value : zg_known_bits_cut(value, 4);
 }
 
-// 31 is zero.
+// Reads a register; 31 is the zero register.
 static struct zg_known_bits get(struct zg_cpu *m, uint32_t number, bool is_wide) {
     if (number == 31) return zg_known_bits_word(0);
     m->used |= 1u << number;
     return sized(m->registers[number], is_wide);
 }
-// 31 is sp.
+// Reads a register; 31 is sp.
 static struct zg_known_bits get_or_sp(struct zg_cpu *m, uint32_t number, bool is_wide) {
     return number == SP ? sized(m->registers[SP], is_wide) : get(m, number, is_wide);
 }
@@ -54,7 +54,7 @@ static void set_flags(struct zg_cpu *m, uint64_t result, bool is_wide, bool carr
     m->known_flags = ALL_FLAGS;
 }
 
-// As tests set them; of a value that is not wholly known, as far as it is.
+// Sets the flags of a logical operation: carry and overflow are 0. Flags that depend on unknown bits become unknown.
 static void set_flags_of(struct zg_cpu *m, struct zg_known_bits result, bool is_wide) {
     result = sized(result, is_wide);
     set_flags(m, result.bits, is_wide, false, false);
@@ -64,7 +64,8 @@ static void set_flags_of(struct zg_cpu *m, struct zg_known_bits result, bool is_
     if (result.known & top(is_wide)) m->known_flags |= NEGATIVE;
 }
 
-// False: it is not known. Conditions in pairs, the second of which is the opposite; but "always" is both.
+// Evaluates a condition code. False if a flag that it needs is unknown. An odd code is the opposite of the even code
+// before it, except that 14 and 15 both mean "always".
 static bool condition(const struct zg_cpu *m, uint32_t number, bool *holds) {
     static const uint8_t needed[8] = {
         ZERO, CARRY, NEGATIVE, OVERFLOW, CARRY | ZERO, NEGATIVE | OVERFLOW, ALL_FLAGS & ~CARRY, 0};
@@ -84,11 +85,11 @@ static bool condition(const struct zg_cpu *m, uint32_t number, bool *holds) {
 
 // --- arithmetic ------------------------------------------------------------------------------------------------------
 
-// a + b + carry; a difference is the sum with the complement and 1.
+// Returns a + b + carry. A subtraction passes the complement of b, and carry 1.
 static struct zg_known_bits add(struct zg_cpu *m, struct zg_known_bits a, struct zg_known_bits b, bool carry,
                                 bool is_wide, bool sets) {
     uint64_t mask = zg_known_bits_mask(is_wide ? 8 : 4);
-    if (!zg_known_bits_is_whole(a) && zg_known_bits_is_whole(b) && carry && (b.bits & mask) == mask) { // less nothing
+    if (!zg_known_bits_is_whole(a) && zg_known_bits_is_whole(b) && carry && (b.bits & mask) == mask) { // subtracts 0
         if (sets) set_flags_of(m, a, is_wide), m->flags |= CARRY;
         return sized(a, is_wide);
     }
@@ -130,7 +131,7 @@ static struct zg_known_bits shifted(struct zg_known_bits value, uint32_t kind, u
     }
 }
 
-// The lowest bits 8 << (option & 3) of a register, with zeros or the sign.
+// Extends the lowest 8 << (option & 3) bits: with the sign if bit 2 of `option` is set, otherwise with zeros.
 static struct zg_known_bits extended(struct zg_known_bits value, uint32_t option) {
     int bytes = 1 << (option & 3), spare = 64 - 8 * bytes;
     if (!(option & 4)) return zg_known_bits_cut(value, bytes);
@@ -198,7 +199,7 @@ static bool modify(struct zg_cpu *m, const struct zg_a64 *it, struct zg_known_bi
     return true;
 }
 
-// Compare and swap: of two registers, where there is a second.
+// Compare and swap of one register or a pair.
 static bool compare(struct zg_cpu *m, const struct zg_a64 *it, struct zg_known_bits address) {
     struct zg_known_bits old[2], wanted[2];
     bool is_equal = true, is_different = false;
@@ -253,7 +254,8 @@ static bool load_or_store(struct zg_cpu *m, const struct zg_a64 *it) {
 
 // --- data processing, immediate --------------------------------------------------------------------------------------
 
-// DecodeBitMasks of the manual: `ones` ones, rotated, in every element. False where there is no such.
+// DecodeBitMasks of the manual: a rotated run of ones, whose length `ones` encodes, repeated in every element. False if
+// unallocated.
 static bool bit_mask(uint32_t is_wide_element, uint32_t rotated, uint32_t ones, uint64_t *mask) {
     uint32_t length = is_wide_element << 6 | (~ones & 0x3f), bits = 31 - (uint32_t)__builtin_clz(length | 1);
     if (length < 2) return false;
@@ -372,7 +374,7 @@ static bool immediate(struct zg_cpu *m, uint32_t word) {
 
 // --- data processing, register ---------------------------------------------------------------------------------------
 
-static uint64_t reversed(uint64_t value, uint32_t group) { // groups of so many bytes
+static uint64_t reversed(uint64_t value, uint32_t group) { // reverses each group of `group` bytes
     uint64_t result = 0;
     for (uint32_t i = 0; i < 8; i++)
         result |= (value >> 8 * i & 0xff) << 8 * (i / group * group + group - 1 - i % group);
@@ -382,7 +384,7 @@ static uint64_t reversed(uint64_t value, uint32_t group) { // groups of so many 
 static bool one_source(struct zg_cpu *m, uint32_t word, bool is_wide) {
     uint32_t opcode = BITS(10, 6);
     if (BITS(29, 1)) return false;
-    if (RM == 1) { // pac*, aut*, xpac*: signatures are left out
+    if (RM == 1) { // pac*, aut*, xpac*: the result has no signature
         if (!zg_known_bits_is_whole(m->registers[RD == 31 ? SP : RD])) return true;
         set(m, RD, true, zg_known_bits_word(zg_arch_strip(get(m, RD, true).bits)));
         return is_wide;
@@ -392,7 +394,7 @@ static bool one_source(struct zg_cpu *m, uint32_t word, bool is_wide) {
     uint64_t bits = value.bits, spare = is_wide ? 0 : 32;
     if (opcode > 8) return false;
     if (zg_known_bits_is_whole(value)) {
-        uint64_t placed = bits << spare; // at the top
+        uint64_t placed = bits << spare; // aligned to bit 63
         switch (opcode) {
         case 0: {
             uint64_t turned = reversed(bits, 8);
@@ -410,7 +412,7 @@ static bool one_source(struct zg_cpu *m, uint32_t word, bool is_wide) {
             break;
         case 4: result = zg_known_bits_word(placed ? (uint64_t)__builtin_clzll(placed) : 64 - spare); break;
         case 5: {
-            uint64_t differs = placed ^ (uint64_t)((int64_t)placed >> 1); // bit i: it differs from the one above
+            uint64_t differs = placed ^ (uint64_t)((int64_t)placed >> 1); // bit i: bits i and i + 1 differ
             differs = (differs & (ZG_ALL_BITS >> 1)) >> spare << spare;
             result = zg_known_bits_word(differs ? (uint64_t)__builtin_clzll(differs) - 1 : 63 - spare);
             break;
@@ -451,7 +453,7 @@ static bool two_sources(struct zg_cpu *m, uint32_t word, bool is_wide) {
     case 5:
     case 12: break; // irg, gmi, pacga
     default:
-        if (opcode < 16 || opcode > 27) return false; // crc32, smax and the like
+        if (opcode < 16 || opcode > 27) return false; // crc32, smax and others: unknown result
     }
     set(m, RD, is_wide, result);
     return true;
@@ -506,7 +508,7 @@ static bool compare_if(struct zg_cpu *m, uint32_t word, bool is_wide) {
     return true;
 }
 
-// and, orr, eor, ands; with the complement.
+// and, orr, eor, ands, also with the complement of the second operand.
 static bool logical_registers(struct zg_cpu *m, uint32_t word, bool is_wide) {
     if (!is_wide && BITS(15, 1)) return false;
     struct zg_known_bits b = shifted(get(m, RM, is_wide), BITS(22, 2), BITS(10, 6), is_wide);
@@ -562,7 +564,7 @@ static void set_vector(struct zg_cpu *m, uint32_t number, struct zg_known_bits l
     m->vectors[number][0] = low, m->vectors[number][1] = high;
 }
 
-// Between general registers and vectors, and of 64-bit elements.
+// Moves between general registers and vectors, and moves of 64-bit elements. False for other instructions.
 static bool move_element(struct zg_cpu *m, uint32_t word) {
     struct zg_known_bits zero = zg_known_bits_word(0), *from = m->vectors[RN], *to = m->vectors[RD];
     switch (word & 0xfffffc00) {
@@ -584,7 +586,7 @@ static bool move_element(struct zg_cpu *m, uint32_t word) {
     return false;
 }
 
-// Moves of whole registers and 64-bit elements are done.
+// Moves and clears of vectors. False for other instructions.
 static bool move_vector(struct zg_cpu *m, uint32_t word) {
     struct zg_known_bits zero = zg_known_bits_word(0), *from = m->vectors[RN];
     uint32_t cleared = word & 0xffffffe0;
@@ -603,7 +605,7 @@ static bool move_vector(struct zg_cpu *m, uint32_t word) {
     return true;
 }
 
-// What floating-point and vector instructions change is not known.
+// Makes the result of a floating-point or vector instruction unknown.
 static void forget_vector(struct zg_cpu *m, uint32_t word) {
     bool is_scalar = (word & 0x5f000000) == 0x1e000000;
     if (is_scalar && BITS(21, 1) && (BITS(10, 2) == 1 || BITS(10, 4) == 8)) { // fccmp, fcmp
@@ -636,21 +638,21 @@ static enum zg_step to_register(struct zg_cpu *m, uint32_t word, struct zg_known
     return it.kind == zg_a64_call ? zg_step_calls : it.kind == zg_a64_jump ? zg_step_jumps : zg_step_returns;
 }
 
-// Hints, barriers, system registers, the cache. Signatures of return addresses are left out when they are checked.
+// Hints, barriers, system registers, cache maintenance. Authentication of a return address removes its signature.
 static bool system(struct zg_cpu *m, uint32_t word) {
     if ((word & 0xfffff01f) == 0xd503201f) { // hints
         uint32_t number = BITS(5, 7);
         bool checks = number == 7 || number == 28 || number == 29 || number == 30 || number == 31;
         struct zg_known_bits *link = &m->registers[LINK];
         if (checks && zg_known_bits_is_whole(*link)) link->bits = zg_arch_strip(link->bits);
-        return number < 8 || number > 15; // pacia1716 and the like are not followed
+        return number < 8 || number > 15; // pacia1716 and similar hints are not emulated
     }
     if ((word & 0xfffff000) == 0xd5033000) return true; // barriers, clrex
     if ((word & 0xffffffe0) == 0xd53bd040) {            // tpidr_el0
         set(m, RD, true, m->thread);
         return true;
     }
-    if ((word & 0xffffffe0) == 0xd51b4200 || (word & 0xfff8f01f) == 0xd500401f) { // nzcv, cfinv and the like
+    if ((word & 0xffffffe0) == 0xd51b4200 || (word & 0xfff8f01f) == 0xd500401f) { // writes of nzcv, cfinv and similar
         m->known_flags = 0;
         return true;
     }

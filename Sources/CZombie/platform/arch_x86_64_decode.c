@@ -1,4 +1,4 @@
-// What a faulting x86-64 instruction does to memory, and which registers its operand is counted from.
+// Decodes a faulting x86-64 instruction: its access to memory, and the registers that form the operand's address.
 // Signal context; pure, no lock.
 
 #if defined(__x86_64__)
@@ -16,12 +16,12 @@ bool zg_arch_may_load_pointer(const uint8_t *code, int count) {
     enum { MOV = 0x8b };
     struct zg_x64 it = zg_x64_read(code, count);
     if (it.map != zg_x64_map_1) return false;
-    if (it.opcode_end > count) return true; // the opcode is cut off
+    if (it.opcode_end > count) return true; // truncated before the end of the opcode
     return it.opcode == MOV && it.rex & ZG_X64_REX_W && !(it.prefixes & ZG_X64_ADDRESS_SIZE);
 }
 
-// Reads an instruction whose operand is a register, or in memory and counted from registers alone. False for others,
-// and for addresses of 32 bits.
+// Decodes an instruction whose r/m operand is a register, or memory addressed by registers. False for other
+// instructions, RIP-relative operands, 32-bit addresses, and truncated code.
 static bool read_operand(const uint8_t *code, int count, struct zg_x64 *it) {
     *it = zg_x64_read(code, count);
     return it->has_modrm && !(it->prefixes & ZG_X64_ADDRESS_SIZE) && !it->from_pc && it->operand_end <= count;

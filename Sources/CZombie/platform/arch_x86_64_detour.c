@@ -1,6 +1,6 @@
-// Detours of x86-64: code that runs before a function of another image. The function's first instructions move behind a
-// call of the observer, and a jump replaces them. A function whose instructions cannot be moved, or that may branch
-// into the middle of them, is left alone.
+// Detours on x86-64: inline hooks of functions in other images. A jump to the detour replaces the function's first
+// instructions, which run in the detour after a call of the observer. A function is left unchanged if its first
+// instructions cannot be moved, or if it may branch into the middle of them.
 // Start-up; pure, no lock.
 
 #if defined(__x86_64__)
@@ -11,12 +11,12 @@
 enum { JUMP = 5, LOOKED_AT = 192, MOVED_MOST = 32, RSP = 4, RBP = 5 };
 
 struct moved {
-    uint32_t bytes;        // of the instruction; 0: it cannot be moved
-    uint32_t displacement; // offset of its RIP-relative displacement; 0: none
+    uint32_t bytes;        // length of the instruction; 0 if it cannot be moved
+    uint32_t displacement; // offset of the RIP-relative displacement; 0 if absent
 };
 
-// Functions begin with instructions of these kinds. No prefix but 66 and F3 belongs to them, and no immediate of 16
-// bits.
+// Accepts the kinds of instructions with which functions begin. Rejects prefixes other than 66 and F3, and 16-bit
+// immediates.
 static bool may_be_moved(const struct zg_x64 *it) {
     if (it->prefixes & ~(ZG_X64_OPERAND_SIZE | ZG_X64_REPEAT) || it->length - it->operand_end == 2) return false;
     switch (it->operation) {
@@ -35,8 +35,8 @@ static bool may_be_moved(const struct zg_x64 *it) {
     return false;
 }
 
-// An instruction that reads what an argument points to is left alone: it may fault, and the fault is to be seen where
-// the function is.
+// Rejects instructions that access memory through an argument: they may fault, and the fault must be seen in the
+// function.
 static struct moved look_at(const uint8_t *code) {
     struct zg_x64 it = zg_x64_read(code, ZG_X64_LONGEST);
     bool only_address = it.operation == zg_x64_address || it.operation == zg_x64_nothing;
@@ -46,8 +46,8 @@ static struct moved look_at(const uint8_t *code) {
     return (struct moved){(uint32_t)it.length, it.from_pc ? (uint32_t)it.operand_end - 4 : 0};
 }
 
-// A branch of the function leads to an instruction that would be moved, but its first. What stands in the bytes is not
-// decoded: what looks like one counts.
+// Returns true if the function may branch to a moved instruction other than the first (`starts`). Does not decode the
+// code: takes any bytes that look like a branch for a branch.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
     for (uint32_t at = 0; at + 6 <= count; at++) {
         int64_t target = -1;

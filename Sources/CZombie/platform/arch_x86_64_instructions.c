@@ -1,27 +1,26 @@
-// x86-64 instructions, taken apart. Volume 2 of Intel's manual (SDM): the table is laid out as its appendix A.
+// Decodes x86-64 instructions by a table that is laid out as appendix A of volume 2 of Intel's manual (SDM).
 // Signal context; pure, no lock.
 
 #if defined(__x86_64__)
 
 #include "platform/arch_x86_64_instructions.h"
 
-// How a row's instructions are built. The operands have the width that REX.W and the prefix 66 give, unless they are
-// bytes.
+// Encoding of a row's instructions. REX.W and the prefix 66 set the operand size, unless the operands are bytes.
 enum {
     MODRM = 1,
-    BYTE = 2,      // operands of one byte
-    EVEN_BYTE = 4, // so where the opcode is even
+    BYTE = 2,      // byte operands
+    EVEN_BYTE = 4, // byte operands if the opcode is even
     IMM_8 = 8,
     IMM_16 = 16,
     IMM_32 = 32,
-    IMM_OPERAND = 64, // as the operands, 4 bytes at most
-    IMM_FULL = 128,   // as the operands
+    IMM_OPERAND = 64, // immediate of the operand size, 4 bytes at most
+    IMM_FULL = 128,   // immediate of the operand size
 };
 
 struct row {
     uint8_t operation, to, from, form;
-    // Bit n counts if the ModRM byte's reg field holds n, which is part of the opcode in the groups of tables A-6 and
-    // If neither bit is set, the instruction loads.
+    // Bit n applies if the reg field of ModRM is n; the field extends the opcode in the groups of tables.
+    // If neither bit is set, the instruction loads.
     uint8_t stores, jumps;
 };
 
@@ -40,9 +39,9 @@ struct row {
 #define PF3 ZG_X64_REPEAT
 #define PF2 ZG_X64_REPEAT_NOT
 
-// An opcode without a row loads, if it does anything to memory, and is not executed.
+// An opcode without a row is not emulated. If it accesses memory, it is taken for a load.
 static const struct row map_1[256] = {
-    // Table A-2: opcodes of one byte.
+    // Table A-2: one-byte opcodes.
     ARITHMETIC(0x00, ALL), ARITHMETIC(0x08, ALL), ARITHMETIC(0x10, ALL), ARITHMETIC(0x18, ALL), // add or adc sbb
     ARITHMETIC(0x20, ALL), ARITHMETIC(0x28, ALL), ARITHMETIC(0x30, ALL), ARITHMETIC(0x38, 0),   // and sub xor cmp
     [0x50 ... 0x57] = ROW(push, none, low, 0, 0, 0),
@@ -102,7 +101,7 @@ static const struct row map_1[256] = {
 };
 
 static const struct row map_0f[256] = {
-    // Table A-3: opcodes of two bytes. System instructions and the like are left out.
+    // Table A-3: two-byte opcodes. System instructions and similar ones have no row.
     [0x0b] = ROW(trap, none, none, 0, 0, 0),                                      // ud2
     [0x0d] = ROW(nothing, none, none, MODRM, 0, 0),                               // prefetchw
     [0x10] = ROW(vector_load, none, none, MODRM, 0, 0),                           // movups movss movupd movsd
@@ -121,15 +120,15 @@ static const struct row map_0f[256] = {
     [0x31] = ROW(read_time, none, none, 0, 0, 0),                                 // rdtsc
     [0x40 ... 0x4f] = ROW(move_if, reg, rm, MODRM, 0, 0),                         // cmov
     [0x50] = ROW(vector_summary, none, none, MODRM, 0, 0),                        // movmskps
-    [0x51 ... 0x56] = ROW(vector_other, none, none, MODRM, 0, 0),                 // arithmetic of vectors
+    [0x51 ... 0x56] = ROW(vector_other, none, none, MODRM, 0, 0),                 // vector arithmetic
     [0x57] = ROW(vector_xor, none, none, MODRM, 0, 0),                            // xorps
     [0x58 ... 0x6d] = ROW(vector_other, none, none, MODRM, 0, 0),
-    [0x6e ... 0x6f] = ROW(other, none, none, MODRM, 0, 0),                        // of MMX; others below
+    [0x6e ... 0x6f] = ROW(other, none, none, MODRM, 0, 0),                        // MMX; with prefixes: other_rows
     [0x70] = ROW(vector_other, none, none, MODRM | IMM_8, 0, 0),                  // pshufd
     [0x71 ... 0x73] = ROW(vector_shift, none, none, MODRM | IMM_8, 0, 0),         // groups 12 to 14
     [0x74 ... 0x76] = ROW(vector_other, none, none, MODRM, 0, 0),
     [0x7c ... 0x7d] = ROW(vector_other, none, none, MODRM, 0, 0),                 // haddps hsubps
-    [0x7e ... 0x7f] = ROW(other, none, none, MODRM, ALL, 0),                      // of MMX; others below
+    [0x7e ... 0x7f] = ROW(other, none, none, MODRM, ALL, 0),                      // MMX; with prefixes: other_rows
     [0x80 ... 0x8f] = ROW(jump_if, none, imm, IMM_32, 0, 0),
     [0x90 ... 0x9f] = ROW(set_if, rm, none, MODRM | BYTE, ALL, 0),                // setcc
     [0xa3] = ROW(test_bit, rm, reg, MODRM, 0, 0),                                 // bt
@@ -159,7 +158,7 @@ static const struct row map_0f[256] = {
     [0xc6] = ROW(vector_other, none, none, MODRM | IMM_8, 0, 0),                  // shufps
     [0xc7] = ROW(compare_exchange_pair, rm, none, MODRM, REG(1) | REG(4), 0),     // group 9: cmpxchg16b
     [0xc8 ... 0xcf] = ROW(swap_bytes, low, none, 0, 0, 0),                        // bswap
-    [0xd0 ... 0xd5] = ROW(vector_other, none, none, MODRM, 0, 0),                 // arithmetic of vectors
+    [0xd0 ... 0xd5] = ROW(vector_other, none, none, MODRM, 0, 0),                 // vector arithmetic
     [0xd6] = ROW(other, none, none, MODRM, ALL, 0),
     [0xd7] = ROW(vector_summary, none, none, MODRM, 0, 0),                        // pmovmskb
     [0xd8 ... 0xe6] = ROW(vector_other, none, none, MODRM, 0, 0),
@@ -169,8 +168,8 @@ static const struct row map_0f[256] = {
     [0xf8 ... 0xff] = ROW(vector_other, none, none, MODRM, 0, 0),
 };
 
-// Opcodes `first` to `last` of the other maps, and opcodes that are another instruction with a prefix. The first row
-// that matches holds.
+// Rows for the other opcode maps, and for opcodes to which a prefix gives another meaning. A row covers the opcodes
+// `first` to `last`; the first match applies.
 static const struct {
     uint8_t map, first, last, prefix;
     struct row row;
@@ -204,12 +203,12 @@ static const struct {
     {zg_x64_map_0f3a, 0x18, 0xef, 0, ROW(vector_other_whole, none, none, MODRM | IMM_8, 0, 0)},
     {zg_x64_map_0f3a, 0xf0, 0xff, 0, ROW(other, none, none, MODRM | IMM_8, 0, 0)},
 
-    // All instructions with VEX and EVEX have a ModRM byte, except for vzeroupper. What they do is not in the table.
+    // All instructions with VEX and EVEX have a ModRM byte, except vzeroupper. The table omits their operations.
     {zg_x64_map_vex, 0x00, 0xff, 0, ROW(other, none, none, MODRM, 0, 0)},
 };
 // clang-format on
 
-// `bytes` has zeros behind the instruction, and room for the longest prefixes, opcode, operand and immediate together.
+// `bytes` has zeros after the code, and space for the longest prefixes, opcode, operand and immediate together.
 struct reader {
     uint8_t bytes[40];
     int count, at;
@@ -232,7 +231,7 @@ static uint8_t prefix_of(uint8_t byte) {
     }
 }
 
-// Sections 2.1 to 2.3 and 2.7: legacy prefixes, then REX, or VEX or EVEX, which hold the bits of REX inverted.
+// Reads legacy prefixes, then REX, VEX or EVEX (sections 2.1 to 2.3 and 2.7). VEX and EVEX hold the REX bits inverted.
 static void read_opcode(struct reader *from, struct zg_x64 *it) {
     for (uint8_t prefix; from->at < from->count && (prefix = prefix_of(from->bytes[from->at])); from->at++)
         it->prefixes |= prefix;
@@ -258,7 +257,7 @@ static const struct row *find_row(const struct zg_x64 *it) {
         if (other_rows[i].map == it->map && other_rows[i].first <= it->opcode && it->opcode <= other_rows[i].last &&
             (other_rows[i].prefix & it->prefixes) == other_rows[i].prefix)
             return &other_rows[i].row;
-    return &map_0f[it->opcode]; // the other maps are covered above
+    return &map_0f[it->opcode]; // an 0F opcode to which its prefix gives no other meaning
 }
 
 static int64_t read_signed(struct reader *from, int bytes) {
@@ -270,7 +269,7 @@ static int64_t read_signed(struct reader *from, int bytes) {
     return (int64_t)(value << spare) >> spare;
 }
 
-// Section 2.1.5: ModRM, SIB and displacement.
+// Reads ModRM, SIB and displacement (section 2.1.5).
 static void read_operand(struct reader *from, struct zg_x64 *it) {
     uint8_t modrm = from->bytes[from->at++], mod = modrm >> 6, base = modrm & 7;
     int displacement_bytes = mod == 1 ? 1 : mod == 2 ? 4 : 0;
@@ -291,7 +290,7 @@ static void read_operand(struct reader *from, struct zg_x64 *it) {
 }
 
 static int immediate_bytes(const struct zg_x64 *it, uint8_t form) {
-    if (it->operation == zg_x64_unary && (it->reg & 7) > 1) return 0; // of group 3 only test has one
+    if (it->operation == zg_x64_unary && (it->reg & 7) > 1) return 0; // in group 3, only test has an immediate
     if (form & IMM_8) return 1;
     if (form & IMM_16) return 2;
     if (form & IMM_32) return 4;
@@ -301,7 +300,7 @@ static int immediate_bytes(const struct zg_x64 *it, uint8_t form) {
 
 struct zg_x64 zg_x64_read(const uint8_t *code, int count) {
     struct zg_x64 it = {.base = ZG_X64_NO_REGISTER, .index = ZG_X64_NO_REGISTER};
-    // Negative if the instruction could not be read (a jump to a wild address).
+    // `count` is negative if the code could not be read (a jump to a wild address).
     struct reader from = {.count = count < 0 ? 0 : count <= ZG_X64_LONGEST ? count : ZG_X64_LONGEST + 1};
     __builtin_memcpy(from.bytes, code, (uint64_t)from.count);
     read_opcode(&from, &it);

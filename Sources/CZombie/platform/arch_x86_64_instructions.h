@@ -1,4 +1,4 @@
-// x86-64 instructions, taken apart: bytes in; prefixes, opcode, operands and what is done with them out.
+// Decodes x86-64 instructions into prefixes, opcode, operands, and the operation that the emulators execute.
 
 #ifndef ZG_ARCH_X86_64_INSTRUCTIONS_H
 #define ZG_ARCH_X86_64_INSTRUCTIONS_H
@@ -7,7 +7,7 @@
 
 enum { ZG_X64_LONGEST = 15, ZG_X64_NO_REGISTER = 255 };
 
-// Prefixes, and the bits of REX.
+// Bits of `prefixes`, then the bits of `rex`.
 enum {
     ZG_X64_OPERAND_SIZE = 1,
     ZG_X64_ADDRESS_SIZE = 2,
@@ -24,9 +24,9 @@ enum {
 
 enum zg_x64_map { zg_x64_map_1, zg_x64_map_0f, zg_x64_map_0f38, zg_x64_map_0f3a, zg_x64_map_vex };
 
-// What arch_x86_64_step.c does with an instruction. Each group of sixteen has a function of its own.
+// Operation that arch_x86_64_step.c executes for an instruction. One function executes each range of 16 values.
 enum zg_x64_operation {
-    zg_x64_other, // not executed
+    zg_x64_other, // not emulated
     zg_x64_nothing,
     zg_x64_move,
     zg_x64_move_zero, // movzx
@@ -68,7 +68,7 @@ enum zg_x64_operation {
     zg_x64_vector_store_unknown,
     zg_x64_vector_from_register,
     zg_x64_vector_to_register,
-    zg_x64_vector_half, // movq, the upper half becomes 0
+    zg_x64_vector_half, // movq: clears the upper half
     zg_x64_vector_xor,
     zg_x64_vector_unpack, // punpcklqdq
     zg_x64_vector_shift,  // the destination is r/m
@@ -82,7 +82,7 @@ enum zg_x64_operand {
     zg_x64_none,
     zg_x64_rm,
     zg_x64_reg,
-    zg_x64_low, // the lowest bits of the opcode
+    zg_x64_low, // the register in the lowest three bits of the opcode
     zg_x64_ax,
     zg_x64_cl,
     zg_x64_imm,
@@ -92,19 +92,20 @@ enum zg_x64_operand {
 struct zg_x64 {
     uint8_t prefixes, rex, map, opcode;
     uint8_t operation, to, from; // enum zg_x64_operation, enum zg_x64_operand
-    uint8_t bytes, width;        // `bytes` of the operands; `width` follows from the prefixes alone
+    // `width` is the operand size that the prefixes set; `bytes` is the operand size, which may also be 1.
+    uint8_t bytes, width;
     bool has_modrm, stores, jumps;
-    bool in_memory;             // r/m is in memory: base + (index << scale) + displacement
-    bool from_pc;               // base is the end of the instruction
-    uint8_t reg, rm, low;       // numbers of registers; of `reg` the lowest three bits may belong to the opcode
-    uint8_t base, index, scale; // ZG_X64_NO_REGISTER: none
-    // Bytes up to the end of the opcode and of the displacement. If there are fewer, the instruction is cut off.
+    bool in_memory;             // r/m is memory at base + (index << scale) + displacement
+    bool from_pc;               // RIP-relative: the base is the end of the instruction
+    uint8_t reg, rm, low;       // register numbers; in some groups, the lowest three bits of `reg` extend the opcode
+    uint8_t base, index, scale; // ZG_X64_NO_REGISTER if absent
+    // Offsets of the end of the opcode and of the displacement. An instruction with fewer bytes of code is truncated.
     int opcode_end, operand_end;
     int length;
     int64_t displacement, immediate;
 };
 
-// Takes `count` bytes apart, missing ones being 0. Pure; any bytes.
+// Decodes `count` bytes at `code`, which may be any bytes; missing bytes are taken for zeros. Pure.
 struct zg_x64 zg_x64_read(const uint8_t *code, int count);
 
 #endif

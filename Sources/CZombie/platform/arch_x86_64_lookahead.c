@@ -1,5 +1,5 @@
-// x86-64 code in the lookahead emulator: which registers are which, and the stubs that lead to other images. Where
-// Swift passes self (r13) and errors (r12): docs/ABI/RegisterUsage.md of Swift. Signal context; pure, no lock.
+// The x86-64 part of the lookahead emulator: the roles of registers, and PLT stubs. Swift passes self in r13 and errors
+// in r12 (docs/ABI/RegisterUsage.md of Swift). Signal context; pure, no lock.
 
 #if defined(__x86_64__)
 
@@ -7,7 +7,7 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 
-// Pushes that merely save a register do not use it (arch_x86_64_step.c).
+// zg_arch_step already does not count a push that saves a register as a use of the register.
 enum zg_step zg_arch_lookahead_step(struct zg_lookahead_machine *m, const uint8_t *code, int count,
                                     struct zg_step_target *target) {
     return zg_arch_step(&m->cpu, code, count, target);

@@ -1,7 +1,7 @@
-// One x86-64 instruction, executed over registers and memory of which some bits are known: what compilers make of
-// integers, calls, loads and stores. Vectors are moved and cleared; what else is made of them is unknown. Volume 2 of
-// Intel's manual (SDM).
-// Signal context; pure but for the memory of the emulator that calls it, no lock.
+// Executes one x86-64 instruction on known bits: the integer instructions, calls, loads and stores that compilers
+// generate. Vectors can be moved and cleared; the result of any other vector instruction is unknown. Reference: volume
+// 2 of Intel's manual (SDM).
+// Signal context; pure except for the memory of the calling emulator; no lock.
 
 #if defined(__x86_64__)
 
@@ -15,21 +15,21 @@ enum { CARRY = 1, PARITY = 2, ZERO = 4, SIGN = 8, OVERFLOW = 16, ALL_FLAGS = 31 
 struct execution {
     struct zg_cpu *cpu;
     const struct zg_x64 *it;
-    struct zg_known_bits address; // of the operand in memory
-    uint64_t next;                // the pc of the next instruction
+    struct zg_known_bits address; // address of the memory operand
+    uint64_t next;                // pc of the next instruction
     enum zg_step step;
     struct zg_step_target *target;
 };
 
 // --- registers and memory --------------------------------------------------------------------------------------------
 
-// Marks the register as used. Instructions that merely save a register on the stack do not.
+// Reads a register and marks it as used. push_operand reads the pushed register directly, because a save is not a use.
 static struct zg_known_bits use_register(struct zg_cpu *cpu, int number) {
     cpu->used |= 1u << number;
     return cpu->registers[number];
 }
 
-// Without REX, numbers 4 to 7 are ah, ch, dh and bh where an operand is a byte.
+// Returns true for ah, ch, dh and bh: numbers 4 to 7 of a byte operand without REX.
 static bool is_high_byte(const struct zg_x64 *it, int number, int bytes) {
     return bytes == 1 && !it->rex && number >= 4;
 }
@@ -45,7 +45,7 @@ static void set_register(struct execution *e, int number, int bytes, struct zg_k
     struct zg_known_bits *to = &e->cpu->registers[shift ? number - 4 : number];
     uint64_t mask = zg_known_bits_mask(bytes);
     value = zg_known_bits_cut(value, bytes);
-    if (bytes >= 4) { // the upper half of a register becomes 0
+    if (bytes >= 4) { // a 32-bit result clears the upper half of the register
         *to = value;
         return;
     }
@@ -72,7 +72,7 @@ static bool get(struct execution *e, enum zg_x64_operand operand, int bytes, str
     return true;
 }
 
-// Memory comes first: if it ends the emulation, only the registers of the address were used.
+// Reads both operands, memory first: if the load ends the emulation, only the address registers are marked as used.
 static bool get_both(struct execution *e, int bytes, struct zg_known_bits *to, struct zg_known_bits *from) {
     if (e->it->to == zg_x64_rm) return get(e, e->it->to, bytes, to) && get(e, e->it->from, bytes, from);
     return get(e, e->it->from, bytes, from) && get(e, e->it->to, bytes, to);
@@ -84,7 +84,8 @@ static bool set(struct execution *e, enum zg_x64_operand operand, int bytes, str
     return true;
 }
 
-// The operand becomes unknown. It may stay as it was, so that the upper half of a register is not known to be 0.
+// Makes the operand unknown. Because the instruction may leave a 32-bit register unchanged, its upper half is not known
+// to be 0.
 static bool forget(struct execution *e, enum zg_x64_operand operand, int bytes) {
     bool is_register = operand != zg_x64_rm || !e->it->in_memory;
     return set(e, operand, is_register && bytes == 4 ? 8 : bytes, zg_known_bits_none());
@@ -114,7 +115,7 @@ static struct zg_known_bits address_of(const struct execution *e) {
         index.bits <<= it->scale;
         address = zg_known_bits_sum(address, index);
     }
-    if (it->operation == zg_x64_address) return address; // without the segment's base
+    if (it->operation == zg_x64_address) return address; // lea ignores the segment base
     if (it->prefixes & ZG_X64_FS) address = zg_known_bits_sum(address, e->cpu->thread);
     return it->prefixes & ZG_X64_GS ? zg_known_bits_none() : address;
 }
@@ -134,7 +135,7 @@ static void set_carry(struct zg_cpu *cpu, uint8_t kept, bool carry) {
     cpu->flags = (uint8_t)((cpu->flags & ~CARRY) | (carry ? CARRY : 0));
 }
 
-// Evaluates a condition as jcc, setcc and cmovcc number it. False: it is unknown.
+// Evaluates the condition code of jcc, setcc and cmovcc. False if a flag that it needs is unknown.
 static bool condition(const struct zg_cpu *cpu, int number, bool *holds) {
     static const uint8_t needed[8] = {
         OVERFLOW, CARRY, ZERO, CARRY | ZERO, SIGN, PARITY, SIGN | OVERFLOW, SIGN | OVERFLOW | ZERO};
@@ -195,7 +196,7 @@ static bool exchange(struct execution *e) {
     return get_both(e, it->bytes, &old, &value) && set(e, it->to, it->bytes, value) && set(e, it->from, it->bytes, old);
 }
 
-// Words of 16 bits, with the prefix 66, are not executed.
+// 16-bit pushes (prefix 66) are not emulated.
 static bool push_operand(struct execution *e) {
     struct zg_known_bits value = e->cpu->registers[e->it->low];
     if (e->it->width == 2 || (e->it->from != zg_x64_low && !get(e, e->it->from, 8, &value))) return false;
@@ -220,7 +221,7 @@ static bool move_group(struct execution *e) {
     struct zg_cpu *cpu = e->cpu;
     struct zg_known_bits value;
     switch (it->operation) {
-    case zg_x64_nothing: return it->has_modrm || !it->low; // with REX.B it is xchg
+    case zg_x64_nothing: return it->has_modrm || !it->low; // with REX.B, opcode 90 is xchg
     case zg_x64_move: return move(e);
     case zg_x64_move_zero: return move_part(e, false);
     case zg_x64_move_sign: return move_part(e, true);
@@ -248,7 +249,7 @@ static bool move_group(struct execution *e) {
 
 // --- arithmetic ------------------------------------------------------------------------------------------------------
 
-// Group 1 and the upper left quarter of table A-2 number the operations in this order.
+// Operation numbers of group 1 and of the upper left quarter of table A-2.
 enum { ADD, OR, ADC, SBB, AND, SUB, XOR, CMP };
 
 static struct zg_known_bits logical(struct zg_cpu *cpu, int operation, struct zg_known_bits a, struct zg_known_bits b,
@@ -314,7 +315,7 @@ static bool unary(struct execution *e) {
     return true;
 }
 
-// Group 2 numbers the shifts in this order. Their `count` is not 0.
+// Operation numbers of group 2. rotated() and shifted() require a `count` other than 0.
 enum { ROL, ROR, RCL, RCR, SHL, SHR, SAL, SAR };
 
 static struct zg_known_bits rotated(struct zg_cpu *cpu, int operation, uint64_t value, uint64_t count, int bytes) {
@@ -363,7 +364,7 @@ static bool shift_pair(struct execution *e) {
     if (zg_known_bits_is_whole(by) && !count) return it->in_memory || set(e, it->to, it->width, value);
     e->cpu->known_flags = 0;
     bool is_told = zg_known_bits_is_whole(by) && zg_known_bits_is_whole(value) && zg_known_bits_is_whole(other);
-    if (is_told && it->width > 2) { // of 16 bits, larger counts are undefined
+    if (is_told && it->width > 2) { // counts above 16 are undefined for 16-bit operands
         uint64_t shifted_in = is_left ? other.bits >> (bits - count) : other.bits << (bits - count);
         result = zg_known_bits_word((is_left ? value.bits << count : value.bits >> count) | shifted_in);
         set_flags(e->cpu, result.bits, it->width, value.bits >> (is_left ? bits - count : count - 1) & 1, false);
@@ -381,7 +382,7 @@ static bool multiply(struct execution *e) {
     return set(e, it->to, it->width, product);
 }
 
-// bt, bts, btr, btc. If a register holds the number of a bit in memory, the bit may lie beyond the operand.
+// bt, bts, btr, btc. A bit number in a register may select a bit in memory beyond the operand.
 static bool test_bit(struct execution *e) {
     const struct zg_x64 *it = e->it;
     struct zg_known_bits value, number;
@@ -502,7 +503,7 @@ static bool return_from(struct execution *e) {
     return lead(e, zg_step_returns, code);
 }
 
-// Groups 4 and 5 count the operand up or down, call it, jump to it or push it.
+// Groups 4 and 5: inc, dec, call, jmp and push with an r/m operand.
 static bool count_or_call(struct execution *e) {
     const struct zg_x64 *it = e->it;
     struct zg_cpu *cpu = e->cpu;
@@ -520,7 +521,7 @@ static bool count_or_call(struct execution *e) {
     }
     uint8_t flags = cpu->flags, known_flags = cpu->known_flags;
     value = calculated(cpu, operation ? SUB : ADD, value, zg_known_bits_word(1), it->bytes);
-    cpu->flags = (uint8_t)((cpu->flags & ~CARRY) | (flags & CARRY)); // the carry does not change
+    cpu->flags = (uint8_t)((cpu->flags & ~CARRY) | (flags & CARRY)); // inc and dec preserve the carry
     cpu->known_flags = (uint8_t)((cpu->known_flags & ~CARRY) | (known_flags & CARRY));
     return set(e, it->to, it->bytes, value);
 }
@@ -569,7 +570,7 @@ static bool store_vector(struct execution *e, int bytes, const struct zg_known_b
     return bytes <= 8 || cpu->store(cpu, zg_known_bits_sum(e->address, zg_known_bits_word(8)), 8, from[1]);
 }
 
-// Between two registers, only as many bytes change as are moved.
+// Copies the low `bytes` bytes of a vector register to another; the other bytes do not change.
 static void copy_vector(struct zg_known_bits to[2], const struct zg_known_bits from[2], int bytes) {
     uint64_t mask = zg_known_bits_mask(bytes);
     to[0].bits = (to[0].bits & ~mask) | (from[0].bits & mask);
@@ -585,7 +586,7 @@ static bool move_vector(struct execution *e, bool stores) {
     return true;
 }
 
-// The result becomes unknown; an operand in memory is read all the same.
+// Makes the result unknown. Still loads a memory operand, because the load may end the emulation.
 static bool forget_result(struct execution *e, int bytes) {
     const struct zg_x64 *it = e->it;
     struct zg_known_bits loaded[2];

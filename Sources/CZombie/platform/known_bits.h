@@ -1,4 +1,4 @@
-// Words of which some bits are known.
+// Known bits: arithmetic on words of which only some bits are known, as LLVM's KnownBits.
 
 #ifndef ZG_KNOWN_BITS_H
 #define ZG_KNOWN_BITS_H
@@ -6,7 +6,7 @@
 #include "platform/base.h"
 
 struct zg_known_bits {
-    uint64_t bits, known; // a set bit of `known`: that bit of `bits` is
+    uint64_t bits, known; // bit i of `bits` is valid if bit i of `known` is set
 };
 
 #define ZG_ALL_BITS UINT64_MAX
@@ -16,7 +16,7 @@ ZG_INLINE struct zg_known_bits zg_known_bits_word(uint64_t bits) { return (struc
 ZG_INLINE bool zg_known_bits_is_whole(struct zg_known_bits value) { return value.known == ZG_ALL_BITS; }
 
 ZG_INLINE uint64_t zg_known_bits_mask(int bytes) { return bytes >= 8 ? ZG_ALL_BITS : (UINT64_C(1) << 8 * bytes) - 1; }
-// The lowest bytes, and zeros.
+// Returns the lowest `bytes` bytes, zero-extended: the bits above them are known to be 0.
 ZG_INLINE struct zg_known_bits zg_known_bits_cut(struct zg_known_bits value, int bytes) {
     uint64_t mask = zg_known_bits_mask(bytes);
     return (struct zg_known_bits){value.bits & mask, value.known | ~mask};

@@ -1,19 +1,18 @@
-// Following code to see what it does with an object: calls, branches that are not known, and what becomes of the
-// object's place in registers and memory. A branch that is not known is followed both ways, and what both have in
-// common counts. Signal context; pure, no lock.
+// The control flow of the lookahead emulator: calls, returns, and branches on unknown bits. Emulates both ways of such
+// a branch, and keeps the uses that both have in common. Signal context; pure, no lock.
 
 #include "platform/lookahead_machine.h"
 
 enum { STEPS = 12000, STEPS_INSIDE = 1500, FORKS = 8, CALLS = 12, RETURNS = 16, CODE = 64, NOWHERE = -1 };
-// Within so much of each other lie the stubs of an image.
+// Greatest distance between a PLT stub and the target of its GOT slot while the slot is unbound, and leads to the PLT.
 #define STUBS ((uint64_t)1 << 20)
 
-enum end { goes_on, ends, is_dead_end }; // a dead end: the program stops there
+enum end { goes_on, ends, is_dead_end }; // is_dead_end: the code terminates the program
 
 struct run {
     int steps, forks;
-    bool gave_up; // too many steps, or branches that are not known
-    bool is_leaf; // inside a function that is followed as far as no branch is unknown: no further one is
+    bool gave_up; // the limit of instructions or of unknown branches is reached
+    bool is_leaf; // enter_asking entered a function with no forks left: it enters no other function from there
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];
@@ -26,15 +25,15 @@ static struct zg_known_bits argument(const struct zg_lookahead_machine *m, int i
     return m->cpu.registers[numbers->arguments[index]];
 }
 
-// --- calls
-// -------------------------------------------------------------------------------------------------------------
+// --- calls -----------------------------------------------------------------------------------------------------------
 
 struct function {
     struct zg_known_bits code;
-    const char *symbol; // where only that is known
+    const char *symbol; // NULL unless only the symbol is known
 };
 
-// Through a stub of the procedure linkage table, which leads back to itself until it was called once.
+// Resolves a PLT stub; other code is returned unchanged. Until the first call binds the stub's GOT slot (lazy binding),
+// only the symbol of the function is known.
 static struct function behind_stub(struct zg_lookahead_machine *m, struct zg_known_bits at) {
     uint64_t start = at.bits, place;
     uint64_t slot = zg_known_bits_is_whole(at) ? zg_arch_stub_place(&m->found, start) : 0;
@@ -51,15 +50,16 @@ static bool holds_object(struct zg_lookahead_machine *m, struct zg_known_bits va
     return zg_known_bits_is_whole(word) && word.bits == m->found.object;
 }
 
-// The register of the first argument that is the object, or the place of a variable that holds it. What a call has
-// returned may be none.
+// Returns the register of the first argument that is the object, or the address of a stack variable that holds it;
+// NOWHERE if there is none. Ignores a register that still holds the result of a call: it may not be an argument.
 static int first_passing(struct zg_lookahead_machine *m) {
     for (int i = m->is_result_left; i < numbers->argument_count; i++)
         if (holds_object(m, argument(m, i))) return numbers->arguments[i];
     return NOWHERE;
 }
 
-// A call has returned.
+// Notes that a call has returned. If results and first arguments share a register (arm64), that register need not hold
+// an argument of the next call.
 static void leave_result(struct zg_lookahead_machine *m) {
     m->is_result_left = numbers->result == numbers->arguments[0];
     m->asks_result = false;
@@ -70,7 +70,7 @@ static void forget_vectors(struct zg_lookahead_machine *m) {
     m->cpu.known_flags = 0;
 }
 
-// What a function that is not followed leaves behind.
+// Forgets the registers that a skipped function may change, and notes the stack variables that it may write to.
 static void forget_call(struct zg_lookahead_machine *m) {
     for (int i = 0; i < numbers->argument_count; i++) {
         struct zg_known_bits value = argument(m, i);
@@ -84,8 +84,8 @@ static void forget_call(struct zg_lookahead_machine *m) {
     forget_vectors(m);
 }
 
-// A place in the object that a function is given. swift_beginAccess takes it with flags, whose bit 0 says that it will
-// be written (ExclusivityFlags), in the third argument.
+// Adds a use if a function receives the address of a property. The first argument of swift_beginAccess is such an
+// address, and the third holds flags, of which bit 0 announces a write (ExclusivityFlags).
 static bool passes_property(struct zg_lookahead_machine *m) {
     int places[] = {numbers->arguments[0], numbers->arguments[1], numbers->self};
     for (size_t i = 0; i < ZG_ARRAY_COUNT(places); i++) {
@@ -100,7 +100,7 @@ static bool passes_property(struct zg_lookahead_machine *m) {
     return false;
 }
 
-// Counts the object as the function of this name would.
+// Adds `by` references to the object's counts, as swift_retain and swift_release do. False if that ends the emulation.
 static bool count(struct zg_lookahead_machine *m, int64_t by) {
     struct zg_known_bits counts, place = zg_known_bits_word(m->found.object + 8);
     return zg_lookahead_load(&m->cpu, place, 8, &counts) && zg_known_bits_is_whole(counts) &&
@@ -112,8 +112,8 @@ static bool begins(const char *text, const char *start) {
     return !*start;
 }
 
-// A function of the program may write to any place but this stack, throw, or not return at all; those of the Swift
-// runtime do not.
+// Skips a function. A function of the program may write to any memory but this stack, throw, or not return, so that
+// later uses are doubtful. Functions of the Swift runtime do none of this.
 static enum end pass_over(struct zg_lookahead_machine *m, struct function function, uint64_t return_address) {
     bool is_runtime = function.symbol ? begins(function.symbol, "swift_")
                                       : zg_known_bits_is_whole(function.code) &&
@@ -125,8 +125,8 @@ static enum end pass_over(struct zg_lookahead_machine *m, struct function functi
     return goes_on;
 }
 
-// The place of the object's counts is given to what changes them in one step, where that is a function
-// (__aarch64_cas8_relax and its kin, of libgcc and compiler-rt, which take it behind the values).
+// Returns true if a function receives the address of the object's counts: an outline atomic of libgcc or compiler-rt
+// (such as __aarch64_cas8_relax), which takes the address after the values.
 static bool passes_counts(const struct zg_lookahead_machine *m) {
     for (int i = 1; i <= 2; i++) {
         struct zg_known_bits value = argument(m, i);
@@ -135,11 +135,11 @@ static bool passes_counts(const struct zg_lookahead_machine *m) {
     return false;
 }
 
-// A function that is not there yet.
+// Enters a function that the loader has not bound yet: only its symbol is known.
 static enum end enter_symbol(struct zg_lookahead_machine *m, const char *symbol, int passed_in,
                              uint64_t return_address) {
     bool is_swift = begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
-    // Whether it is a method, its name tells.
+    // zguard tells by the symbol whether the function is a method of the class.
     if (is_swift && self_of(m).bits == m->found.object)
         zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .symbol = symbol});
     if (is_swift && passed_in != NOWHERE && passed_in != numbers->self) return ends;
@@ -161,8 +161,8 @@ static void drop_use(struct zg_lookahead *found, int number) {
     for (int i = number; i < found->use_count; i++) found->uses[i] = found->uses[i + 1];
 }
 
-// A function that may have the object as its self, or that merely leaves its caller's register alone: what it does
-// tells. So it is with what was returned in the register of the first argument.
+// Enters a function while the object is in the self register, or is a result in the first argument's register. The
+// function may use the object, or may only preserve the register: emulates the function to see which.
 static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, uint64_t target,
                              uint64_t return_address) {
     struct zg_lookahead_machine inside = *m;
@@ -192,8 +192,9 @@ static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, ui
         run->gave_up = gave_up;
         return pass_over(m, (struct function){zg_known_bits_word(target), NULL}, return_address);
     }
-    // So does the function that has handed on what it was given.
+    // The function used only the result: self was not passed to it.
     if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
+    // If enter_asking also examines the caller: passing self or the result to a function that uses it is a use.
     bool is_inside = m->calls > m->outer_calls;
     inside.uses_self = m->uses_self || (is_inside && inside.uses_self);
     inside.uses_result = m->uses_result || (is_inside && inside.uses_result && m->asks_result);
@@ -225,8 +226,8 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
     return goes_on;
 }
 
-// The function that goes on with a task elsewhere, as that of an actor: at the address in the first argument, with the
-// context in its register (SWIFT_CC(swiftasync)).
+// Returns true for swift_task_switch, which resumes the task on another executor, such as an actor: at the address in
+// the first argument, with the async context in its register (SWIFT_CC(swiftasync)).
 static bool is_task_switch(const struct zg_lookahead_machine *m, uint64_t place) {
     const char *symbol = place ? m->found.called_through(m->cpu.pc, place) : NULL;
     return symbol && begins(symbol, "swift_task_switch");
@@ -241,7 +242,7 @@ static enum end switch_task(struct zg_lookahead_machine *m) {
     return zg_known_bits_is_whole(next) ? goes_on : ends;
 }
 
-// A last call, or a jump within the function: only a function has a name where it begins.
+// Adds the target of a jump as a call, because it may be a tail call. zguard ignores the use if no symbol begins there.
 static void note_last_call(struct zg_lookahead_machine *m, uint64_t target) {
     int last = m->found.use_count - 1;
     if (self_of(m).bits != m->found.object) return;
@@ -269,8 +270,7 @@ static enum end leave(struct zg_lookahead_machine *m, struct zg_known_bits addre
     return goes_on;
 }
 
-// --- the way
-// ------------------------------------------------------------------------------------------------------------
+// --- execution -------------------------------------------------------------------------------------------------------
 
 static const uint8_t *fetch(struct run *run, const struct zg_lookahead_machine *m, int *count) {
     if (m->cpu.pc < run->code_at || m->cpu.pc - run->code_at + ZG_STEP_CODE > (uint64_t)run->code_count) {
@@ -282,7 +282,8 @@ static const uint8_t *fetch(struct run *run, const struct zg_lookahead_machine *
     return run->code + at;
 }
 
-// Both ways: what they have in common.
+// Emulates both ways of an unknown branch, and keeps the uses that both have in common. A way that terminates the
+// program is ignored.
 static enum end follow_both(struct run *run, struct zg_lookahead_machine *m, uint64_t target) {
     if (run->forks <= 0) {
         run->gave_up = true;

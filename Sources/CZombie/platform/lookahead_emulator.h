@@ -1,5 +1,5 @@
-// What code does with an object from some instruction on: the processor's part of looking ahead of a fault. Pure:
-// memory is read through `read`, nothing is written or executed.
+// The lookahead emulator: executes the code after a retain on known bits, to find out what the object is used for.
+// Pure: reads memory through `read`, and writes none.
 
 #ifndef ZG_LOOKAHEAD_EMULATOR_H
 #define ZG_LOOKAHEAD_EMULATOR_H
@@ -8,37 +8,40 @@
 
 enum { ZG_LOOKAHEAD_USES = 12 };
 
-// A call of a function with the object as its self, or a property whose place in the object is read, written or passed
-// on.
+// A use of the object: a call of a function with the object as self; or a property that is read, written, or whose
+// address is passed to a function.
 struct zg_lookahead_use {
     bool is_call, is_write;
-    bool is_doubtful;   // a function that was not followed may have decided otherwise
-    uint64_t code;      // of the function; 0: only its symbol is known
-    const char *symbol; // a constant of its image
-    uint64_t byte;      // of the object; not of its first two words
+    bool is_doubtful;   // an earlier function that was skipped may prevent this use
+    uint64_t code;      // address of the called function; 0 if only its symbol is known
+    const char *symbol; // symbol of the called function, a string of a loaded image; NULL if `code` is known
+    uint64_t byte;      // offset of the property in the object, at least 16 (the object's header)
 };
 
 struct zg_lookahead {
-    uint64_t object, bytes; // bytes: at least 16
-    uint64_t first_word,
-        counts;          // what its first two words are taken to hold; it is done with when the second gets less
-    uint64_t count_step; // what a reference adds to that
-    uint64_t thread;     // what the thread pointer holds; 0: not known
-    uint64_t runtime,
-        // the code of the Swift runtime, where it is an image of its own: it writes to no object of others
-        runtime_bytes;
+    uint64_t object, bytes; // address and size of the object, at least 16 bytes
+    // Assumed contents of the object's first two words: class and reference counts of a live object. The emulation ends
+    // when the code lowers the counts below `counts`.
+    uint64_t first_word, counts;
+    uint64_t count_step; // what one strong reference adds to the counts
+    uint64_t thread;     // thread pointer; 0 if unknown
+    // Code of the Swift runtime; 0 bytes if it is not a separate image. Its functions write to no object of the
+    // program, so skipping one does not make later uses doubtful.
+    uint64_t runtime, runtime_bytes;
+    // Copies memory; returns the number of bytes that could be read.
     uint64_t (*read)(void *to, uint64_t from, uint64_t bytes);
-    // Symbol of the function that is looked for when the code at `pc` first calls through this word; NULL where there
-    // is none.
+    // Returns the symbol whose address the loader writes to the GOT slot at `place` of the image that contains `pc`;
+    // NULL if `place` is no such slot.
     const char *(*called_through)(uint64_t pc, uint64_t place);
-    // Found: in the order in which they happen, up to the first that the rest depends on. All but the first may be the
-    // work of those in front of them: a thunk leads to a method, a method to a property.
+    // Results: the uses in the order of execution, up to the first whose result is unknown and decides what follows. A
+    // use may be part of the one before: a thunk calls a method, which reads a property.
     int use_count;
     struct zg_lookahead_use uses[ZG_LOOKAHEAD_USES];
 };
 
-// Follows the code at `registers->pc`, where a call that retained the object has just returned it. Only registers in
-// `known` count, and of those only the ones that calls preserve. Bounded; where it cannot tell what happens it ends.
+// Emulates the code at `registers->pc`, to which a call returns that retained and returned the object. Uses only
+// registers that are known and that calls preserve. Ends after a bounded number of instructions, or earlier if an
+// unknown value decides what happens next.
 void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead);
 
 #endif

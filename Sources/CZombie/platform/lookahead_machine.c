@@ -1,9 +1,10 @@
-// Memory as code that is followed sees it: what it has written, the object as it was, and otherwise what is there.
+// Memory of the lookahead emulator: words that the emulated code wrote, the header of a live object, and the process's
+// memory otherwise.
 // Signal context; pure, no lock.
 
 #include "platform/lookahead_machine.h"
 
-// As far below the stack pointer stands nothing that counts, and as far above it the stack's own words.
+// Assumed size of the stack on each side of the initial stack pointer. Memory below that pointer has no valid contents.
 #define STACK_REACH ((uint64_t)1 << 16)
 
 bool zg_lookahead_is_object(const struct zg_lookahead_machine *m, uint64_t address) {

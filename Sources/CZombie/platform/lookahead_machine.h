@@ -1,4 +1,4 @@
-// Registers and memory of the lookahead emulator, of which some bits are known; and the processor's part of it.
+// State of the lookahead emulator: known bits of registers and memory. Also declares the functions of each processor.
 
 #ifndef ZG_LOOKAHEAD_MACHINE_H
 #define ZG_LOOKAHEAD_MACHINE_H
@@ -9,55 +9,57 @@
 enum { ZG_LOOKAHEAD_WRITTEN = 96, ZG_LOOKAHEAD_DOUBTS = 16 };
 
 struct zg_lookahead_machine {
-    struct zg_cpu cpu; // the first member: its load and store cast
-    uint64_t first_sp;
+    struct zg_cpu cpu; // first member, because its `load` and `store` cast to this struct
+    uint64_t first_sp; // stack pointer at the start
     int calls, returns, written_count, doubt_count;
-    int outer_calls;  // of the function whose self is in question
-    uint64_t self_sp; // the stack pointer where that begins
+    // enter_asking emulates a function to see whether it uses self: `calls` of its caller, stack pointer at its start
+    int outer_calls;
+    uint64_t self_sp;
     bool is_doubtful, uses_self;
-    // Where results are returned in the register of the first argument: it was not set since a call; nor since the
-    // function in question was called; that function uses it.
+    // If results and first arguments share a register (arm64). `is_result_left`: a call returned, and nothing wrote the
+    // register since. `asks_result`: that was before the function of enter_asking began. `uses_result`: this function
+    // read the register.
     bool is_result_left, asks_result, uses_result;
     struct {
         uint64_t place;
         struct zg_known_bits value;
-    } written[ZG_LOOKAHEAD_WRITTEN];      // words that differ from memory
-    uint64_t doubts[ZG_LOOKAHEAD_DOUBTS]; // where functions that were not followed may have written
+    } written[ZG_LOOKAHEAD_WRITTEN];      // words that the emulated code has written
+    uint64_t doubts[ZG_LOOKAHEAD_DOUBTS]; // stack addresses that skipped functions received and may have written to
     struct zg_lookahead found;
 };
 
-// A place in the object; a word of the stack; a word as it is now.
 bool zg_lookahead_is_object(const struct zg_lookahead_machine *m, uint64_t address);
 bool zg_lookahead_is_stack(const struct zg_lookahead_machine *m, uint64_t address);
+// Returns the word at `place` as the emulated code sees it; unknown if it is unreadable or in unused stack.
 struct zg_known_bits zg_lookahead_word(struct zg_lookahead_machine *m, uint64_t place);
 
 void zg_lookahead_add_use(struct zg_lookahead_machine *m, struct zg_lookahead_use use);
-// Of an address in the object; none of its first two words.
+// Adds an access to the property at `address` in the object. Ignores the object's first two words.
 void zg_lookahead_add_property(struct zg_lookahead_machine *m, uint64_t address, bool is_write);
 
-// As struct zg_cpu has them, whose machine it is. False where the object itself is touched: what follows depends on
-// that.
+// `load` of struct zg_cpu; `cpu` is that of a struct zg_lookahead_machine. Adds a use and returns false if the load
+// touches a property of the object: its value is unknown, and what follows depends on it.
 bool zg_lookahead_load(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits *value);
-// As above; also where too much was written. The object may be counted, but not below what it is counted at the start.
+// `store` of struct zg_cpu. Returns false if the store touches the object, unless it sets the counts to at least their
+// initial value; adds a use if it writes a property. Also false if `written` is full.
 bool zg_lookahead_store(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits value);
 
-// --- the processor's part
-// ------------------------------------------------------------------------------------------------
+// --- implemented by each processor -----------------------------------------------------------------------------------
 
-// Numbers of registers.
+// Register numbers, as instructions encode them.
 struct zg_lookahead_registers {
-    int arguments[10], argument_count; // self is the last
-    int self, stack, result, task;     // `task`: the context of an asynchronous function
-    uint32_t changed;                  // bit n: register n is not the same behind a call
+    int arguments[10], argument_count; // the argument registers; the last is self
+    int self, stack, result, task;     // `task` holds the context of an async function
+    uint32_t changed;                  // bit n: calls do not preserve register n
 };
 extern const struct zg_lookahead_registers zg_arch_lookahead_registers;
 
-// zg_arch_step, on arm64 without the use of a register that is merely saved.
+// Calls zg_arch_step. On arm64, a store that only saves the self register is not in `used`.
 enum zg_step zg_arch_lookahead_step(struct zg_lookahead_machine *m, const uint8_t *code, int count,
                                     struct zg_step_target *target);
-// The place of the word that a stub of the procedure linkage table at `start` jumps through; 0: it is none.
+// Returns the GOT slot through which the PLT stub at `start` jumps; 0 if the code is no PLT stub.
 uint64_t zg_arch_stub_place(const struct zg_lookahead *lookahead, uint64_t start);
-// What calls preserve, as far as it is known.
+// Sets the machine's registers that are known and that calls preserve.
 void zg_arch_lookahead_start(struct zg_lookahead_machine *m, const struct zg_registers *registers);
 
 #endif

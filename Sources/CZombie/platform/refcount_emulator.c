@@ -1,13 +1,13 @@
-// The refcount emulator: the instructions that follow a fault, executed on a copy of the registers until the first
-// change of a count.
-// Signal context; pure but for the memory that it is given, no lock.
+// The refcount emulator: executes the instructions after a fault on a copy of the registers, until the caller's `write`
+// stops at the first change of a count.
+// Signal context; pure except for the caller's memory; no lock.
 
 #include "platform/refcount_emulator.h"
 
 #include "platform/step.h"
 
 struct machine {
-    struct zg_cpu cpu; // the first member: load and store cast
+    struct zg_cpu cpu; // first member, because `load` and `store` cast to this struct
     const struct zg_refcount_memory *memory;
     bool is_stopped;
 };
@@ -41,7 +41,7 @@ static bool store(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, s
     return store_part(m, first + 8, value.bits >> (64 - shift), mask >> (64 - shift));
 }
 
-// Reads the bytes at the pc, as many as an instruction may have, and returns how many could be read.
+// Reads enough bytes at the pc for the longest instruction. Returns the number of bytes that could be read.
 static int fetch(const struct machine *m, uint8_t code[ZG_STEP_CODE]) {
     int count = 0;
     while (count < ZG_ARCH_INSTRUCTION_BYTES) {

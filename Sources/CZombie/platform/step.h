@@ -1,5 +1,5 @@
-// One instruction, executed over registers and memory of which some bits are known: what both emulators share
-// (lookahead_emulator, refcount_emulator). A bit that depends on an unknown one becomes unknown.
+// Executes one instruction on known bits of registers and memory, for the lookahead emulator and the refcount emulator.
+// A result bit that depends on an unknown bit becomes unknown.
 
 #ifndef ZG_STEP_H
 #define ZG_STEP_H
@@ -9,40 +9,42 @@
 
 enum { ZG_CPU_REGISTERS = 32, ZG_STEP_CODE = 16 };
 
-// An emulator embeds the struct as the first member of its own, so that `load` and `store` can cast from one to the
-// other.
+// State of the emulated processor. It is the first member of each emulator's own struct, so that `load` and `store` can
+// cast a pointer to the emulator's struct.
 struct zg_cpu {
-    struct zg_known_bits registers[ZG_CPU_REGISTERS],
-        vectors[ZG_CPU_REGISTERS][2]; // numbered as the processor encodes them
-    uint8_t flags, known_flags;       // laid out by each arch_<cpu>_step.c
+    // Indexed by register number as instructions encode it; each vector as its low and high 64 bits.
+    struct zg_known_bits registers[ZG_CPU_REGISTERS], vectors[ZG_CPU_REGISTERS][2];
+    uint8_t flags, known_flags; // each arch_<cpu>_step.c defines the bits
     uint64_t pc;
-    struct zg_known_bits thread; // the thread pointer
-    uint32_t used, set;          // bit n: the last instruction read, or wrote, register n; `set` is kept on arm64 alone
-    // These move at most 8 bytes. False ends the emulation.
+    struct zg_known_bits thread; // thread pointer
+    // Bit n: the last instruction read (`used`) or wrote (`set`) general register n. x86-64 leaves `set` 0.
+    uint32_t used, set;
+    // Access at most 8 bytes. Returning false ends the emulation.
     bool (*load)(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits *value);
     bool (*store)(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits value);
 };
 
 enum zg_step {
-    zg_step_lost,  // the instruction is not understood or cut off, or a load or store returned false
-    zg_step_next,  // the pc has moved
-    zg_step_trap,  // the program ends here
-    zg_step_forks, // an unknown branch: to `target` or to the pc, which has moved
-    zg_step_calls, // the pc is the return address, which zg_arch_step_link hands to the function
+    zg_step_lost,  // the instruction is unsupported or truncated, or `load` or `store` returned false
+    zg_step_next,  // executed; `pc` is the address of the next instruction to execute
+    zg_step_trap,  // the instruction terminates the program (int3, ud2, brk, udf)
+    zg_step_forks, // a branch on unknown bits: execution continues at `target` or at `pc`
+    zg_step_calls, // a call; `pc` is the return address, which zg_arch_step_link passes to the function
     zg_step_jumps,
     zg_step_returns,
 };
 
 struct zg_step_target {
     struct zg_known_bits code;
-    uint64_t place;   // of the word in memory that a jump takes its target from; 0: unknown
-    bool may_be_call; // a jump that may lead to another function (a tail call)
+    uint64_t place;   // address of the memory word from which a jump reads its target; 0 if unknown
+    bool may_be_call; // the jump may be a tail call
 };
 
-// Executes the instruction at cpu->pc, of which `count` bytes are at `code`; more than ZG_ARCH_INSTRUCTION_BYTES are
-// not needed. No other thread interferes: exclusive stores succeed.
+// Executes the instruction at cpu->pc, whose first `count` bytes are at `code`; ZG_ARCH_INSTRUCTION_BYTES are always
+// enough. Exclusive stores always succeed, as if no other thread ran.
 enum zg_step zg_arch_step(struct zg_cpu *cpu, const uint8_t *code, int count, struct zg_step_target *target);
-// Leaves the return address where a called function expects it. False: as `store`.
+// Passes the return address to a called function: pushes it (x86-64) or writes it to x30 (AArch64). False if `store`
+// returned false.
 bool zg_arch_step_link(struct zg_cpu *cpu, uint64_t return_address);
 
 #endif
