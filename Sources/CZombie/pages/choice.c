@@ -1,5 +1,5 @@
-// The choice of blocks that are isolated: it asks the policy, and keeps a record of each context.
-// Slow path; no lock: choices are approximate where threads meet.
+// Chooses which blocks are isolated: asks the policy, and keeps a record of each context.
+// Slow path; no lock. Concurrent choices may read slightly stale counts.
 
 #include "pages/choice.h"
 
@@ -14,25 +14,26 @@
 #include "settings/stats.h"
 #include "stacks/depot.h"
 
-// The record of a context is a word of 32 bits: how many of its blocks were isolated in an epoch, that epoch, and
-// whether the statistics count the context as seen and as isolated. Contexts have dense numbers, and pages of the table
-// without a context have no memory; contexts beyond ZG_DEPOT_PLACES share their records.
+// The record of a context is a 32-bit word: the number of its blocks that were isolated in an epoch, that epoch, and
+// whether the statistics count the context as seen (SEEN) and as isolated (EVER_ISOLATED). Contexts have dense numbers,
+// so pages of the table without a context have no memory. Contexts beyond ZG_DEPOT_PLACES share records.
 enum { ISOLATED_BITS = 16, EPOCH_BITS = 14 };
 #define ISOLATED_MOST ((UINT32_C(1) << ISOLATED_BITS) - 1)
 #define EPOCH_MASK (((UINT32_C(1) << EPOCH_BITS) - 1) << ISOLATED_BITS)
 #define SEEN (UINT32_C(1) << 30)
 #define EVER_ISOLATED (UINT32_C(1) << 31)
 
-static uint32_t *records; // ZG_DEPOT_PLACES of them
+static uint32_t *records; // array of ZG_DEPOT_PLACES records
 static uint32_t epoch;
-static uint32_t skips; // blocks that are declined without a look at the clock; none of them is the first of its context
+// Number of blocks to decline next without reading the clock. A context's first block is never declined this way.
+static uint32_t skips;
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
 // --- known code -----------------------------------------------------------------------------------------------------
 
-// A Bloom filter (CACM 13:7, 1970) with two bits for each entry: the innermost calls of contexts with an isolated
-// block. A program whose contexts are new again and again has few new innermost calls, so that a context that comes
-// from other code stands out.
+// A Bloom filter (CACM 13:7, 1970) with two bits per entry. It holds the innermost frames of all contexts that have an
+// isolated block. Some programs make new contexts all the time, but with few new innermost frames; so a context from
+// other code can be told apart.
 static uint64_t known_code[(1 << ZG_POLICY_CODE_BITS) / 64];
 
 static uint64_t code_of(uint32_t context) {
@@ -52,7 +53,7 @@ static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code
 
 // --- records of contexts --------------------------------------------------------------------------------------------
 
-// The record as of this epoch: a count of an earlier one is 0.
+// Returns the record with a count of 0 if its count belongs to an earlier epoch.
 static uint32_t in_this_epoch(uint32_t record) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << ISOLATED_BITS & EPOCH_MASK;
     return (record & EPOCH_MASK) == now ? record : (record & (SEEN | EVER_ISOLATED)) | now;
@@ -60,8 +61,8 @@ static uint32_t in_this_epoch(uint32_t record) {
 static uint32_t record_of(uint32_t context) {
     return in_this_epoch(__atomic_load_n(&records[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED));
 }
-// Adds these flags and this number of isolated blocks; returns the record from before. Threads that meet lose no flag,
-// and set none twice.
+// Adds flags and a number of isolated blocks to the context's record. Returns the record from before. A
+// compare-and-swap loses no flag, and lets only one thread see a flag change.
 static uint32_t add_to_record(uint32_t context, uint32_t flags, uint32_t isolated) {
     uint32_t *place = &records[context % ZG_DEPOT_PLACES], stored = __atomic_load_n(place, __ATOMIC_RELAXED), record;
     do {

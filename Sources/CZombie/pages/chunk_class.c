@@ -1,4 +1,4 @@
-// Chunk classes: their chunks and windows, in turn.
+// Chooses the chunk and the window that a chunk class allocates from.
 // Slow path; under the lock of windows.
 
 #include "pages/chunk_class.h"
@@ -24,7 +24,7 @@ void zg_chunk_class_list(struct zg_chunk *chunk) {
     class->worthy = zg_chunk_number(chunk);
 }
 
-// Takes a chunk that is worth a window off the list.
+// Removes a chunk from the list that has enough free pages for a window. NULL if there is none.
 static struct zg_chunk *take_listed(struct zg_chunk_class *class) {
     while (class->worthy) {
         struct zg_chunk *chunk = zg_chunk_by_number(class->worthy);
@@ -64,10 +64,10 @@ static struct zg_chunk *make_chunk(uint32_t number) {
 
 // --- retired windows ------------------------------------------------------------------------------------------------
 
-// Records that live blocks of the window have outlived others of their age.
+// Records the contexts of the window's live blocks as long-lived: most blocks of that age have been freed.
 static void record_lifetimes(uint32_t number) {
     struct zg_window *window = zg_window_by_number(number);
-    // The number may belong to another window by now.
+    // The window may have been closed and its number reused for another window.
     if (window->phase != zg_window_open || window->has_lifetimes || zg_window_is_current(number)) return;
     window->has_lifetimes = true;
     for (uint64_t page = window->first; page < window->first + window->pages; page++) {
@@ -77,7 +77,7 @@ static void record_lifetimes(uint32_t number) {
     }
 }
 
-// No more blocks are handed out by way of the window.
+// Retires the window: no more blocks are allocated in it.
 static void retire_window(struct zg_chunk_class *class, uint32_t number) {
     uint32_t *place = &class->retired[class->retired_count++ % ZG_POLICY_LIFETIME_WINDOWS];
     if (*place) record_lifetimes(*place);
@@ -87,9 +87,9 @@ static void retire_window(struct zg_chunk_class *class, uint32_t number) {
     else zg_window_space_queue_for_unmap(number);
 }
 
-// --- windows that are used again ------------------------------------------------------------------------------------
+// --- reused windows -------------------------------------------------------------------------------------------------
 
-// Finds the pages with a free slot at which the window has no block: a bit each. Returns their number.
+// Finds the pages with a free slot on which the window has no block, and sets a bit for each. Returns their number.
 static uint32_t find_reusable(const struct zg_chunk *chunk, uint32_t number, uint64_t bits[ZG_PAGE_WORDS]) {
     uint64_t first = zg_window_by_number(number)->first;
     uint32_t count = 0;
@@ -102,30 +102,31 @@ static uint32_t find_reusable(const struct zg_chunk *chunk, uint32_t number, uin
     return count;
 }
 
-// Makes a retired window current again: pages whose blocks died before serve once more, without another record, page
-// table or mapping. A block that dies from now on stays dead until the window is used again.
+// Makes a retired window current again. Pages whose blocks were freed are reused, which costs no further record, page
+// table or mapping. Pages of blocks that are freed from now on are not reused until the window becomes current again.
+// False if no window of the chunk has enough such pages.
 static bool reuse_window(struct zg_chunk *chunk) {
     for (uint32_t number = chunk->newest_window; number; number = zg_window_by_number(number)->next) {
-        if (number == chunk->current_window) continue; // it is about to be retired
+        if (number == chunk->current_window) continue; // about to be retired
         uint32_t count = find_reusable(chunk, number, chunk->reusable);
         if (!zg_policy_has_enough_reusable_pages(chunk->pages, count)) continue;
         chunk->current_window = number;
         chunk->cursor = 0;
-        chunk->populated = chunk->pages; // pages are mapped one by one
+        chunk->populated = chunk->pages; // clear_page makes pages accessible one by one
         return true;
     }
     return false;
 }
 
-// Gives the chunk another window. False where none is worth it, or none can be had.
+// Gives the chunk another window. False if the chunk has too few free pages, or a window cannot be mapped.
 static bool enter_window(struct zg_chunk *chunk) {
     if (zg_conditions_is_narrow() && reuse_window(chunk)) return true;
     return zg_policy_has_enough_free_pages(chunk->pages, chunk->open_pages) && zg_window_space_open(chunk);
 }
 
-// --- in turn --------------------------------------------------------------------------------------------------------
+// --- choice ---------------------------------------------------------------------------------------------------------
 
-// A chunk with free slots, or a new one; `last` is the current one.
+// Returns a chunk with free slots, or a new one. NULL if memory does not suffice. `last`: the current chunk, or NULL.
 static struct zg_chunk *choose_chunk(uint32_t number, struct zg_chunk *last) {
     struct zg_chunk_class *class = &zg_windows.classes[number];
     struct zg_isolation_conditions conditions = zg_conditions_now();
@@ -135,7 +136,8 @@ static struct zg_chunk *choose_chunk(uint32_t number, struct zg_chunk *last) {
     if (!chunk && last && is_worth_entering(last)) chunk = last;
     if (!chunk) chunk = take_listed(class);
     if (!chunk) chunk = make_chunk(number);
-    // Without memory for another chunk lifetimes mix: otherwise free slots of the size's other lifetime would lie idle.
+    // If there is no memory for another chunk, mix lifetimes: free slots of the same size in the other lifetime class
+    // would otherwise stay unused.
     if (!chunk) chunk = take_listed(&zg_windows.classes[number ^ 1]);
     return chunk;
 }
@@ -147,7 +149,7 @@ struct zg_chunk *zg_chunk_class_advance(uint32_t number) {
     struct zg_chunk *chunk = choose_chunk(number, last);
     if (chunk) zg_windows.lacking = zg_coverage_reason_refused;
     if (!chunk || !enter_window(chunk)) {
-        // Where memory is narrow other chunks come first, until more blocks of this one die.
+        // If memory is narrow, try other chunks first. This chunk is listed again when more of its blocks are freed.
         if (chunk && !zg_conditions_is_narrow()) zg_chunk_class_list(chunk);
         if (chunk != last) return NULL;
         chunk = NULL;

@@ -1,5 +1,5 @@
-// Chunk classes: which chunk of a class hands blocks out, by way of which window; when a class gets another chunk, or a
-// chunk another window.
+// Chunk classes: choose the chunk and the window that a class allocates from, and decide when a class gets another
+// chunk, or a chunk another window.
 // Slow path; under the lock of windows.
 
 #ifndef ZG_CHUNK_CLASS_H
@@ -7,19 +7,19 @@
 
 #include "pages/window_state.h"
 
-// The number of the chunk class for slots of this size class.
+// Returns the number of the chunk class for slots of this size class and lifetime.
 ZG_INLINE uint32_t zg_chunk_class_number(uint32_t slot_class, bool is_long_lived) {
     return 2 * slot_class + is_long_lived;
 }
-// The chunk that hands blocks of the class out; NULL where none does.
+// Returns the chunk that the class allocates from, or NULL.
 ZG_INLINE struct zg_chunk *zg_chunk_class_current(uint32_t class) {
     uint32_t number = zg_windows.classes[class].current;
     return number ? zg_chunk_by_number(number) : NULL;
 }
-// Makes another chunk the current one of the class, or gives the current one another window. Returns the current chunk;
-// NULL where there is none: zg_windows.lacking has the reason.
+// Makes another chunk the class's current one, or gives the current chunk another window. Returns the current chunk.
+// NULL if there is none; zg_windows.lacking then has the reason.
 struct zg_chunk *zg_chunk_class_advance(uint32_t class);
-// Puts a chunk with enough free slots on the list of its class, unless it is there or hands blocks out.
+// Puts a chunk with enough free slots on the list of its class, unless it is listed already or is the current chunk.
 void zg_chunk_class_list(struct zg_chunk *chunk);
 
 #endif

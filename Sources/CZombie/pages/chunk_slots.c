@@ -1,4 +1,4 @@
-// Slots of chunks.
+// Takes slots of chunks and gives them back.
 // Slow path; under the lock of windows.
 
 #include "pages/chunk_slots.h"
@@ -20,7 +20,8 @@ bool zg_chunk_find_page(struct zg_chunk *chunk) {
     return chunk->cursor < chunk->pages;
 }
 
-// Makes the page at the cursor accessible, and forgets the block that died in it. False where its guard stays.
+// Makes the page at the cursor accessible, and clears the record of the freed block there. False, and the cursor moves
+// on, if the kernel does not remove the guard.
 static bool clear_page(struct zg_chunk *chunk) {
     struct zg_window *window = zg_window_by_number(chunk->current_window);
     struct zg_alias *alias = &zg_alias_area.aliases[window->first + chunk->cursor];
@@ -37,9 +38,9 @@ static bool clear_page(struct zg_chunk *chunk) {
     return true;
 }
 
-// Puts the page at the cursor, with others behind it, into the page tables. Pages that have memory are mapped by one
-// read: the kernel maps what is around the one that faults, 64 KiB by its default (fault_around_bytes of mm/memory.c),
-// in 370 ns a page where MADV_POPULATE_WRITE takes 970. The entries are writable at once.
+// Puts the page at the cursor and some pages behind it into the page tables. Pages that have memory are mapped by one
+// read: the kernel also maps pages around the faulting one, 64 KiB by default (fault_around_bytes of mm/memory.c). That
+// takes 370 ns per page; MADV_POPULATE_WRITE takes 970. The entries are writable at once.
 static void populate(struct zg_chunk *chunk) {
     if (chunk->cursor < chunk->populated) return;
     struct zg_window *window = zg_window_by_number(chunk->current_window);
@@ -52,13 +53,13 @@ static void populate(struct zg_chunk *chunk) {
         return;
     }
     uint32_t end = (uint32_t)zg_min(chunk->cursor + ZG_POLICY_POPULATED_PAGES, chunk->pages);
-    // Where the kernel refuses, the pages come by faults.
+    // If the kernel refuses, the pages are mapped by page faults.
     zg_os_populate((void *)zg_window_page_address(page), (end - chunk->cursor) * ZG_PAGE_BYTES);
     zg_window_space_note_mapped(window, end - chunk->cursor);
     chunk->populated = chunk->touched = (uint16_t)end;
 }
 
-// Marks the first free slot of the page as used. Returns its number.
+// Marks the first free slot of the page as used. Returns the slot's number in the page.
 static uint32_t use_slot(struct zg_chunk *chunk, uint32_t page) {
     uint64_t *word = chunk->used[page];
     while (!~*word) word++;
@@ -80,7 +81,7 @@ struct zg_alias *zg_chunk_take_slot(struct zg_chunk *chunk) {
     alias->start = (uint16_t)(slot * chunk->slot_bytes);
     alias->slot_bytes = chunk->slot_bytes;
     alias->window = chunk->current_window;
-    // The next page is in no TLB yet. A prefetch of a page that is not mapped has no effect.
+    // The next page is not in the TLB yet. Prefetching an unmapped page has no effect.
     __builtin_prefetch((void *)zg_window_page_address(window->first + chunk->cursor), 1);
     return alias;
 }
@@ -95,7 +96,8 @@ void zg_chunk_give_slot(struct zg_alias *alias) {
     if (!chunk->free_slots[page]++) chunk->open_pages++;
     chunk->live--;
     zg_window_space_note_unmapped(window, 1);
-    alias->window = 0; // from here on another thread may hand the page out
+    // From here on another thread may reuse the page.
+    alias->window = 0;
     if (!--window->live && chunk->current_window != number) zg_window_space_close(number);
     zg_chunk_class_list(chunk);
 }

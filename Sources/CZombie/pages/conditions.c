@@ -1,4 +1,4 @@
-// The conditions that the isolation policy decides by: options, statistics, and whether memory is narrow.
+// Collects the conditions for the isolation policy: options, statistics, and whether memory is narrow.
 // Any context; no lock.
 
 #include "pages/conditions.h"

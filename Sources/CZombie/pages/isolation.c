@@ -1,5 +1,5 @@
-// Isolated blocks are made, and die.
-// Slow path; takes no lock itself, but the files below take those of private pages and of windows.
+// Allocates isolated blocks, and makes their pages inaccessible when they are freed.
+// Slow path; takes no lock itself, but calls functions that take the locks of private pages and of windows.
 
 #include "pages/isolation.h"
 
@@ -17,10 +17,10 @@
 #include "settings/stats.h"
 #include "zombies/zombie.h"
 
-// --- making ---------------------------------------------------------------------------------------------------------
+// --- allocation -----------------------------------------------------------------------------------------------------
 
-// The return address of the allocation where the block can lie in a window; 0 where it cannot: a slot of a window has
-// room behind the block, whose end would not be exact, and a block of 0 bytes is to have a guard page alone.
+// Returns the allocation's return address if the block can lie in a window, else 0. A slot of a window has space behind
+// the block, so isolated_align=8 and 1 exclude windows. A block of 0 bytes consists of a guard page alone.
 static uint64_t window_caller(const struct zg_thread *thread, const struct zg_isolation_order *order) {
     bool can_lie_in_window = order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST &&
                              zg_config.isolated_align == zg_isolated_align_16;
@@ -34,7 +34,7 @@ enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolatio
     return zg_choice_decide(order->context, order->size, order->is_later, window_caller(thread, order));
 }
 
-// The block is live from now on. Other threads may read the record meanwhile (lookup.h).
+// Makes the block live. Other threads may read the record meanwhile (lookup.h).
 static void publish(const struct zg_thread *thread, const struct zg_isolation_order *order, struct zg_block *block,
                     uint64_t slack) {
     __atomic_store_n(&block->alloc_stack, order->context, __ATOMIC_RELAXED);
@@ -84,16 +84,17 @@ void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_orde
     return make_private(thread, order);
 }
 
-// --- dying ----------------------------------------------------------------------------------------------------------
+// --- freeing --------------------------------------------------------------------------------------------------------
 
-// The fault handler opens pages between these two again, where the program has protected them.
+// Set the range that the runtime accesses now. If the program has protected pages in it, the fault handler makes them
+// accessible again.
 static void begin_access(struct zg_thread *thread, uint64_t start, uint64_t end) {
     thread->filling_start = start;
     thread->filling_end = end;
 }
 static void end_access(struct zg_thread *thread) { thread->filling_end = 0; }
 
-// Notes in the block's header that it was an object.
+// Sets the class bits in the header of a block that held an object, and counts the zombie.
 static void note_class(struct zg_thread *thread, struct zg_block *block, struct zg_freed_class dead) {
     __atomic_fetch_or(&block->header, zg_zombie_header_bits(dead), __ATOMIC_RELAXED);
     thread->zombies += dead.class_number != 0;
@@ -115,7 +116,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
         return;
     }
     begin_access(thread, span->base, span->base + zg_private_data_bytes(span));
-    // Behind a block that is shorter than the head of an object may be its guard page (isolated_align).
+    // A block that is shorter than an object's header may end at its guard page (isolated_align).
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_freed(words, family, span->size);

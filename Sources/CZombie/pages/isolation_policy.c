@@ -1,17 +1,18 @@
-// The isolation policy. Pure, integers only; any context, no lock.
+// Implements the isolation policy with integer arithmetic only. Pure; any context, no lock.
 
 #include "pages/isolation_policy.h"
 
 #include "blocks/size_class.h"
 
-// The bytes that something may take: a number of bytes, or a share of the live bytes, whichever is more.
+// Returns the larger of a fixed number of bytes and a share of the live bytes.
 static uint64_t share_of_live(const struct zg_isolation_conditions *conditions, uint64_t least, uint32_t shift) {
     return zg_max(least, conditions->live_bytes >> shift);
 }
 
 // --- processor time -------------------------------------------------------------------------------------------------
 
-// The time that does not wait for any income: a part at once, and the rest with the process's own time.
+// Returns the time that is available without income: `at_once` at the start, growing with the processor time up to
+// `whole`.
 static uint64_t start_ns(const struct zg_page_budget *budget, uint64_t at_once, uint64_t whole) {
     return zg_min(whole, at_once + zg_load(&budget->ran_ns) / ZG_POLICY_START_PART);
 }
@@ -19,7 +20,7 @@ static uint64_t common_start_ns(const struct zg_page_budget *budget) {
     return start_ns(budget, ZG_POLICY_START_AT_ONCE_NS, ZG_POLICY_START_NS);
 }
 
-// The time that may have been spent by now so that this use may spend more.
+// Returns the bound on the time spent by all uses so far, below which this use may spend more.
 static uint64_t limit_ns(const struct zg_page_budget *budget, enum zg_page_use use, bool ample) {
     uint64_t granted = zg_load(&budget->granted_ns), earned = zg_load(&budget->earned_ns);
     uint64_t income = common_start_ns(budget) + granted + earned - zg_min(zg_load(&budget->forgone_ns), earned);
@@ -36,7 +37,7 @@ static uint64_t limit_ns(const struct zg_page_budget *budget, enum zg_page_use u
     return income - reserve * (use == zg_page_next ? 1 : 2) * (ample ? 2 : 1);
 }
 
-// The time that a child may have spent by now, with what it inherited.
+// Returns the bound on the time spent by the child of a fork and, before the fork, by its parent.
 static uint64_t child_limit_ns(const struct zg_page_budget *budget) {
     return budget->inherited_spent_ns + zg_load(&budget->child_at_once_ns) +
            (zg_load(&budget->ran_ns) - budget->inherited_ran_ns) / ZG_POLICY_CHILD_PART;
@@ -89,8 +90,8 @@ uint64_t zg_budget_charged_pages(uint64_t pages) { return zg_min(pages - 1, ZG_P
 
 // --- the choice -----------------------------------------------------------------------------------------------------
 
-// Where all blocks are isolated, the first ones of a context get private pages, and ever fewer of the later ones: its
-// 8th, 16th and so on.
+// If all blocks are isolated, the first blocks of a context get private pages, and later ones ever more rarely: the
+// 5th, 9th, 17th and so on.
 static bool is_private_turn(uint32_t isolated) {
     return isolated < ZG_POLICY_PRIVATE_FIRST || !(isolated & (isolated - 1));
 }
@@ -104,15 +105,14 @@ bool zg_policy_is_too_large(uint64_t size) { return size > ZG_POLICY_BLOCK_BYTES
 struct zg_isolation_bid zg_policy_bid(const struct zg_isolation_request *request) {
     struct zg_isolation_bid bid = {true, zg_page_first, 1};
     if (request->isolates_all) {
-        // There are no windows any more where the program has limited its address space, and private pages for all
-        // would take too long.
+        // A program that has limited its address space has no windows any more, and private pages for all blocks would
+        // take too long.
         bid.is_wanted = !request->is_limited || request->is_window_eligible || is_private_turn(request->isolated);
         return bid;
     }
     bid.is_wanted = request->per_context != 0;
     if (!request->isolated || !bid.is_wanted) return bid;
-    // The probability falls with the pages of the block, and with the number of the context's blocks beyond its first
-    // ones.
+    // The probability falls with the block's pages and with the number of the context's blocks after the first ones.
     uint32_t first_blocks = zg_policy_first_blocks(request->per_context, request->is_window_eligible);
     bid.use = zg_page_next;
     bid.odds = zg_min(request->size / ZG_PAGE_BYTES, ZG_POLICY_ODDS_PAGES_MOST) + 1;

@@ -1,4 +1,5 @@
-// A small saturating counter for each allocation context.
+// Keeps a small saturating counter for each allocation context: its lifetime record.
+// Any context; no lock.
 
 #include "pages/lifetimes.h"
 
@@ -6,7 +7,7 @@
 #include "platform/os.h"
 #include "stacks/depot.h"
 
-static uint8_t *scores; // ZG_DEPOT_PLACES of them
+static uint8_t *scores; // array of ZG_DEPOT_PLACES scores
 
 bool zg_lifetime_init(void) {
     scores = zg_os_map_for_good(ZG_DEPOT_PLACES * sizeof *scores);
@@ -15,7 +16,7 @@ bool zg_lifetime_init(void) {
 
 static uint8_t *score_of(uint32_t context) { return &scores[context % ZG_DEPOT_PLACES]; }
 
-// An equal score is not written again: its cache line may be shared by threads.
+// Skips the write of an unchanged score, because threads may share its cache line.
 static void change_score(uint32_t context, uint8_t before, uint8_t after) {
     if (after != before) __atomic_store_n(score_of(context), after, __ATOMIC_RELAXED);
 }

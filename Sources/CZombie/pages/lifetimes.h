@@ -1,20 +1,20 @@
-// The lifetimes of blocks of an allocation context, as far as earlier blocks show them: long-lived blocks are kept
-// apart from short-lived ones, so that memory, address space and mappings become free as a whole (Barrett and Zorn,
-// "Using Lifetime Predictors to Improve Memory Allocation Performance", PLDI 1993).
-// Any context; no lock: counts are approximate where threads meet.
+// Lifetime records: predict whether blocks of an allocation context are long-lived, from earlier blocks. Windows keep
+// long-lived and short-lived blocks apart, so that memory, address space and mappings become free as a whole (Barrett
+// and Zorn, "Using Lifetime Predictors to Improve Memory Allocation Performance", PLDI 1993).
+// Any context; no lock. Concurrent updates may be lost.
 
 #ifndef ZG_LIFETIMES_H
 #define ZG_LIFETIMES_H
 
 #include "platform/base.h"
 
-// Maps the table of contexts. False where the kernel refuses it; at the start.
+// Maps the table of scores. False if the kernel refuses. Called at the start.
 bool zg_lifetime_init(void);
-// A block of the context was still live when most blocks of its age were freed.
+// Records that a block of the context was live when most blocks of its age had been freed.
 void zg_lifetime_lasted(uint32_t context);
-// A block of the context was freed before that.
+// Records that a block of the context was freed earlier.
 void zg_lifetime_ended(uint32_t context);
-// The context's next block is likely to last.
+// Returns true if the context's next block is likely to be long-lived.
 bool zg_lifetime_is_long(uint32_t context);
 
 #endif

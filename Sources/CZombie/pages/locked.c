@@ -1,5 +1,5 @@
-// Memory of blocks that the program has locked: sorted ranges of bytes that belong to live blocks. A page stays locked
-// while a range lies on it.
+// Records the memory of blocks that the program has locked (mlock), as sorted ranges of bytes in live blocks. A page
+// stays locked while it overlaps a recorded range.
 // Slow path; one lock, under which no other is taken.
 
 #include "pages/locked.h"
@@ -9,7 +9,8 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 
-// A program that may lock more ranges than this has no limit to speak of; the rest stay locked.
+// Further ranges are not recorded, and their pages stay locked. Only a program without a practical RLIMIT_MEMLOCK can
+// lock as many.
 enum { RANGES_MOST = ZG_POLICY_LOCKED_RANGES_MOST };
 
 struct range {
@@ -17,10 +18,11 @@ struct range {
 };
 
 uint32_t zg_locked_count;
-static struct range *ranges; // zg_locked_count of them, sorted, disjoint; mapped when the first is added
+// Zg_locked_count ranges, sorted and disjoint. Mapped when the first range is added.
+static struct range *ranges;
 static struct zg_lock lock;
 
-// The number of the first range that ends behind the address.
+// Returns the index of the first range that ends behind the address.
 static uint32_t first_behind(uint64_t address) {
     uint32_t low = 0, high = zg_locked_count;
     while (low < high) {
@@ -31,7 +33,7 @@ static uint32_t first_behind(uint64_t address) {
     return low;
 }
 
-// Replaces `removed` ranges from place `at` on by `count` others, at most two.
+// Replaces `removed` ranges from index `at` on by the `count` ranges in `added`, at most two.
 static void replace(uint32_t at, uint32_t removed, const struct range *added, uint32_t count) {
     uint32_t rest = zg_locked_count - at - removed;
     __builtin_memmove(ranges + at + count, ranges + at + removed, rest * sizeof *ranges);
@@ -39,8 +41,8 @@ static void replace(uint32_t at, uint32_t removed, const struct range *added, ui
     __atomic_store_n(&zg_locked_count, at + count + rest, __ATOMIC_RELAXED);
 }
 
-// Removes [start, end) from the ranges. Returns the span from its first byte that was in a range to the last one; an
-// empty range where none was.
+// Removes [start, end) from the ranges. Returns the smallest range that holds all removed bytes; an empty one if none
+// was removed.
 static struct range cut(uint64_t start, uint64_t end) {
     struct range kept[2], part = {start, start};
     uint32_t count = 0, at = first_behind(start), next = at;
@@ -68,7 +70,7 @@ static bool is_locked_page(uint64_t page) {
     return at < zg_locked_count && ranges[at].start < page + ZG_PAGE_BYTES;
 }
 
-// Unlocks the pages of [start, end). Other locked blocks may lie on the first and the last page only.
+// Unlocks the pages of [start, end). Only the first and the last page may hold other locked blocks; these stay locked.
 static void unlock(uint64_t start, uint64_t end) {
     struct range part = cut(start, end);
     if (part.start == part.end) return;

@@ -1,6 +1,6 @@
-// Blocks that the program has locked in memory (mlock). A freed block keeps its address while the program's next blocks
-// lie elsewhere, and locked pages count against RLIMIT_MEMLOCK: so a page is unlocked when the last locked block on it
-// dies. Slow path; one lock, under which no other is taken.
+// Blocks that the program has locked in memory (mlock). Locked pages count against RLIMIT_MEMLOCK. Because freed blocks
+// keep their addresses and new blocks get others, a page must be unlocked when the last locked block on it is freed.
+// Slow path; one lock, under which no other is taken.
 
 #ifndef ZG_LOCKED_H
 #define ZG_LOCKED_H
@@ -8,23 +8,23 @@
 #include "platform/base.h"
 
 extern uint32_t zg_locked_count;
-// Whether any block is locked.
+// Returns true if any block is locked.
 ZG_INLINE bool zg_locked_any(void) { return __atomic_load_n(&zg_locked_count, __ATOMIC_RELAXED) != 0; }
 
-// The program has locked this memory. The kernel locks whole pages; of a locked page the live blocks are noted, and
-// memory outside of the guarded heap as it is.
+// Records that the program has locked this memory. The kernel locks whole pages, so this records every live block in
+// the range; memory outside the heap is recorded unchanged.
 void zg_locked_add(uint64_t start, uint64_t end);
-// The program has unlocked this memory.
+// Records that the program has unlocked this memory.
 void zg_locked_remove(uint64_t start, uint64_t end);
-// A block that shares no page with others dies. Called before its pages are protected, because the kernel refuses
-// guards on locked pages.
+// Unlocks a freed block that shares no page with others. Call before its pages are protected, because the kernel
+// refuses guard pages in locked memory.
 void zg_locked_died(uint64_t start, uint64_t end);
-// The pages of a block have become the pages of another one, locked as they were.
+// Records that pages were moved from one block to another and stay locked.
 void zg_locked_moved(uint64_t from, uint64_t to, uint64_t bytes);
-// Unlocks the pages of blocks that died without a call of zg_locked_died, because they wait with others of their
-// thread.
+// Unlocks the pages of freed blocks for which zg_locked_died was not called, because their frees are still pending.
 void zg_locked_sweep(void);
-// All memory is unlocked. In the child of a fork, which inherits no locked memory, no other thread holds the lock.
+// Records that no memory is locked any more. `is_child`: in the child of a fork, which inherits no locked memory; no
+// other thread holds the lock there.
 void zg_locked_forget(bool is_child);
 
 #endif

@@ -1,4 +1,5 @@
-// Opening the guard pages behind blocks that stay in use.
+// Opens the guard pages behind blocks that have been live for some time.
+// Slow path; takes its own lock, and under it the lock of private pages.
 
 #define _GNU_SOURCE
 #include "pages/overread.h"
@@ -15,13 +16,13 @@
 #include "platform/os.h"
 #include "settings/config.h"
 
-// The ages of blocks are counted in steps of the process's time, of which overread_ms has ZG_POLICY_AGE_STEPS.
+// Ages of blocks are counted in steps of the process's time. overread_ms consists of ZG_POLICY_AGE_STEPS steps.
 #define NS_PER_STEP ((uint64_t)zg_config.overread_ms * 1000000 / ZG_POLICY_AGE_STEPS)
 
-// Young blocks: a ring. A block for which it has no place keeps its guard page.
+// Ring of young blocks. If it is full, further blocks keep their guard page.
 static struct {
     uint32_t span;
-    uint32_t step; // in which it was made
+    uint32_t step; // step in which the block was made
 } young[ZG_POLICY_YOUNG_BLOCKS_MOST];
 static struct zg_lock young_lock;
 static uint64_t young_first, young_count;
@@ -31,8 +32,7 @@ static bool is_on;
 
 void zg_overread_init(void) { is_on = zg_config.overread_ms && zg_arch_has_masked_loads(); }
 
-// A vector load that begins in the block may reach its guard page. A block of 0 bytes begins at its guard page, and is
-// not read at all.
+// Returns true if a vector load that begins in the block may reach its guard page. A block of 0 bytes is never read.
 static bool is_near_guard(const struct zg_span *span) {
     uint64_t guard = span->base + zg_private_data_bytes(span);
     return span->size && zg_policy_is_near_guard(guard - (span->start + span->size));
@@ -52,8 +52,8 @@ void zg_overread_note(const struct zg_span *span) {
 void zg_overread_look(void) {
     if (!is_on || !zg_load(&young_count)) return;
     uint64_t ticks = zg_arch_ticks();
-    // Reading the process's clock is a system call: it is read only once half a step has passed by the processor's
-    // clock.
+    // Reading the process's clock is a system call, so first check by the processor's clock that half a step has
+    // passed.
     if (ticks - zg_load(&looked_ticks) < zg_clock_ticks(NS_PER_STEP / 2)) return;
     zg_store(&looked_ticks, ticks);
     if (!zg_lock_try(&young_lock)) return;

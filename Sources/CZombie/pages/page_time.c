@@ -1,4 +1,4 @@
-// The budget of processor time for pages: the state of zg_budget_allows, and the clock.
+// Keeps the budget of processor time for pages: the state of zg_budget_allows, and the readings of the clock.
 // Slow path; no lock.
 
 #include "pages/page_time.h"
@@ -8,7 +8,7 @@
 #include "settings/config.h"
 
 static struct zg_page_budget budget;
-static uint64_t refreshed_ticks; // of the last look at the process's clock
+static uint64_t refreshed_ticks; // time of the last reading of the process's clock
 
 static void refresh(uint64_t ticks) {
     uint64_t last = zg_load(&refreshed_ticks);

@@ -1,5 +1,5 @@
-// Chunks of private pages: where all blocks of 2 MiB are dead, one inaccessible mapping takes the place of guards,
-// whose page tables every fork would copy.
+// Closes chunks of private pages: once all blocks in 2 MiB are freed, one inaccessible mapping replaces the guard
+// pages, whose page tables every fork would copy. Reopens a chunk to reuse its addresses.
 // Slow path; under the lock of private pages.
 
 #include "pages/private_state.h"
@@ -22,7 +22,7 @@ bool zg_private_is_closed(uint64_t chunk) {
     return chunk < ZG_POLICY_AREA_CHUNKS && zg_private.live_blocks[chunk] == ZG_PRIVATE_CLOSED;
 }
 
-// Notes how the blocks that lie within the chunk are protected; larger ones are not reopened.
+// Records how the pages of the chunk's blocks are protected. Blocks larger than a chunk are never reused.
 static void set_protection(uint64_t chunk, enum zg_protection protection) {
     for (uint64_t page = chunk * ZG_PRIVATE_CHUNK_PAGES; page < (chunk + 1) * ZG_PRIVATE_CHUNK_PAGES; page++) {
         uint32_t number = zg_isolated_map.numbers[page];
@@ -30,7 +30,7 @@ static void set_protection(uint64_t chunk, enum zg_protection protection) {
     }
 }
 
-// Closed chunks side by side are one mapping.
+// Returns the number of closed neighbors (0 to 2). Adjacent closed chunks are one mapping.
 static int closed_neighbours(uint64_t chunk) {
     return (chunk && zg_private_is_closed(chunk - 1)) + zg_private_is_closed(chunk + 1);
 }

@@ -1,4 +1,5 @@
-// Red zones of blocks with private pages: the fill in front of a block and behind it, and an open guard page.
+// Verifies the red zones of blocks with private pages: the fill in front of a block and behind it, and an opened guard
+// page.
 // Slow path; takes the lock of private pages, for one block at a time.
 
 #include "blocks/fill.h"
@@ -7,9 +8,9 @@
 #include "pages/protect.h"
 #include "platform/os.h"
 
-// --- looking at the fill --------------------------------------------------------------------------------------------
+// --- checking the fill ----------------------------------------------------------------------------------------------
 
-// All bytes are `expected`. The fill may be most of a page: eight words are compared at a time.
+// Returns true if all bytes are `expected`. The fill may be most of a page, so 64 bytes are compared at a time.
 static bool is_filled(const char *from, const char *to, uint8_t expected) {
     uint64_t word = UINT64_C(0x0101010101010101) * expected, changed = 0;
     for (; to - from >= 64; from += 64) {
@@ -22,14 +23,14 @@ static bool is_filled(const char *from, const char *to, uint8_t expected) {
     return !changed;
 }
 
-// Bytes that are to be all `expected`; `offset` is the distance of `from` from the block's start.
+// Part of a red zone, whose bytes must all be `expected`. `offset`: distance of `from` from the block's start.
 struct red_zone {
     const char *from, *to;
     uint64_t offset;
     uint8_t expected;
 };
 
-// Notes the first changed byte, unless there is one already, and in `last` the offset of the last one.
+// Stores the first changed byte in `change`, unless it has one already, and the offset of the last one in `last`.
 static void compare(struct red_zone zone, struct zg_change *change, uint64_t *last) {
     if (is_filled(zone.from, zone.to, zone.expected)) return;
     for (; zone.from < zone.to; zone.from++, zone.offset++) {
@@ -41,7 +42,8 @@ static void compare(struct red_zone zone, struct zg_change *change, uint64_t *la
     }
 }
 
-// The changes behind the block and in its guard page, if that is open, or else in front of it. Its pages can be read.
+// Finds changes behind the block and in its opened guard page, or else in front of the block. The block's pages must be
+// readable.
 static bool find_change(const struct zg_span *span, bool guard_is_open, struct zg_change *change) {
     const char *start = (const char *)span->start, *end = (const char *)zg_private_data_end(span);
     uint64_t lead = zg_private_lead_bytes(span), last = 0;
@@ -55,8 +57,8 @@ static bool find_change(const struct zg_span *span, bool guard_is_open, struct z
     return true;
 }
 
-// The same for a block that may have been made for its pages, which the program protects, unmaps or maps over: the
-// kernel copies them, and says where it cannot read. Under the lock.
+// Does the same for an aligned block: the program may have protected or unmapped its pages, or mapped others over them.
+// The bytes are copied by a system call, which fails instead of faulting. Under the lock.
 static bool find_change_in_copy(const struct zg_span *span, struct zg_change *change) {
     static char copy[ZG_PAGE_BYTES];
     uint64_t lead = zg_private_lead_bytes(span), last = 0;
@@ -72,7 +74,7 @@ static bool find_change_in_copy(const struct zg_span *span, struct zg_change *ch
     return change->length != 0;
 }
 
-// --- blocks that die ------------------------------------------------------------------------------------------------
+// --- freed blocks ---------------------------------------------------------------------------------------------------
 
 bool zg_private_has_open_guard(const struct zg_span *span) {
     if (!zg_config.overread_ms) return false;
@@ -92,12 +94,11 @@ bool zg_private_may_be_remapped(const struct zg_span *span, enum zg_alloc_family
 
 // --- live blocks ----------------------------------------------------------------------------------------------------
 
-// The number of threads that look at live blocks. A thread that frees a block waits, between taking it and protecting
-// its pages, until the block is not being looked at (zg_private_wait_for_looks). No address is used again while the
-// lock is held.
+// Number of threads that verify live blocks. A thread that frees a block must not protect its pages while another
+// thread reads them, so it waits in between (zg_private_wait_for_looks). No address is reused while the lock is held.
 static uint32_t lookers;
 
-// Looks at a live block. True for the first thread that finds a change. Under the lock.
+// Verifies a live block. Returns true for the first thread that finds a change. Under the lock.
 static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct zg_change *change,
                          struct zg_block_view *view) {
     uint32_t header = __atomic_load_n(&span->block.header, __ATOMIC_SEQ_CST);
@@ -108,7 +109,8 @@ static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct 
     if (zg_family_is_aligned(family)) {
         is_changed = find_change_in_copy(span, change);
     } else {
-        // Programs do not protect pages of which they own a part. If one does, the fault handler opens the page again.
+        // Programs do not protect pages that they own only in part. If one does, the fault handler makes the page
+        // accessible again.
         thread->filling_start = span->base;
         thread->filling_end = zg_private_data_end(span);
         is_changed = find_change(span, span->guard_is_open, change);
@@ -139,7 +141,7 @@ uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by) 
     return found;
 }
 
-// A thread that has not seen yet that the block is no longer live holds the lock.
+// A thread that verifies blocks and has not seen the block's new state holds the lock.
 void zg_private_wait_for_looks(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (ZG_LIKELY(!__atomic_load_n(&lookers, __ATOMIC_RELAXED))) return;

@@ -1,4 +1,4 @@
-// Blocks with private pages are made and retired.
+// Allocates and retires blocks with private pages.
 // Slow path; takes the lock of private pages.
 
 #include "pages/private_pages.h"
@@ -28,21 +28,21 @@ bool zg_private_is_affordable(void) {
     return zg_policy_is_affordable(&conditions, zg_load(&zg_private.live_bytes), zg_load(&zg_private.small_bytes));
 }
 
-// Adds the pages of a live block to the sums.
+// Adds `bytes` (negative when the block is freed) to the sums for live blocks.
 static void count_live(uint64_t size, int64_t bytes) {
     __atomic_fetch_add(&zg_private.live_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
     if (zg_policy_is_small(size)) __atomic_fetch_add(&zg_private.small_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
-// --- making ---------------------------------------------------------------------------------------------------------
+// --- allocation -----------------------------------------------------------------------------------------------------
 
-// Notes why a block gets no private pages.
+// Counts the reason why a block gets no private pages.
 static bool decline(enum zg_coverage_reason reason) {
     zg_coverage_declined(reason);
     return false;
 }
 
-// The multiple at which the block's end lies: isolated_align says so where the program asked for no alignment.
+// Returns the alignment of the block's end: isolated_align, unless the program asked for an alignment.
 static uint64_t end_alignment(uint64_t alignment, enum zg_alloc_family family) {
     static const uint8_t bytes[] = {[zg_isolated_align_16] = 16, [zg_isolated_align_8] = 8, [zg_isolated_align_1] = 1};
     return alignment > 16 || zg_family_is_aligned(family) ? alignment : bytes[zg_config.isolated_align];
@@ -53,7 +53,7 @@ static bool is_start_due(uint32_t context) {
     return zg_policy_stands_at_start(turn);
 }
 
-// Takes a range for the block, with the mappings that it costs. False where there is none; the reason is noted.
+// Takes a range for the block, and the mappings that it needs. False if there is none; the reason is counted.
 static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t alignment) {
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1;
     enum zg_coverage_reason reason;
@@ -66,7 +66,8 @@ static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t a
     if (span) {
         count_live(size, (int64_t)bytes);
         zg_private_enter_chunks(span);
-        // The chunk before the frontier has all its blocks now; they may be dead already.
+        // A fresh range may begin a new chunk. The previous chunk then gets no more blocks, and is closed if all of its
+        // blocks are freed.
         if (range->is_fresh && zg_private_first_chunk(span)) zg_private_close_chunk(zg_private_first_chunk(span) - 1);
     }
     zg_lock_drop(&zg_private.lock);
@@ -75,7 +76,7 @@ static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t a
     return decline(zg_coverage_reason_address_space);
 }
 
-// Puts the block at the end of its pages, or at their start, and fills the rest of them.
+// Places the block at the end or the start of its pages, and fills the red zones.
 static void place_block(struct zg_span *span, uint64_t size, uint64_t alignment, enum zg_alloc_family family,
                         uint32_t context) {
     zg_store(&span->size, size);
@@ -98,7 +99,7 @@ struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_a
     struct zg_span *span = range.span;
     if (!zg_private_open_range(&range)) {
         if (range.by_mapping) zg_mappings_give(2);
-        // The range is never used again: it is unknown which of its pages are guarded.
+        // It is unknown which pages have guards, so the range is never used again.
         if (span->protection == zg_protection_guards) zg_protection_give_up_guards();
         count_live(size, -(int64_t)zg_private_data_bytes(span));
         return decline(zg_coverage_reason_refused), NULL;
@@ -116,14 +117,15 @@ void zg_private_open_guard(struct zg_span *span) {
     const volatile char *guard = (const char *)zg_private_data_end(span);
     if (is_live && span->protection == zg_protection_guards && !span->guard_is_open)
         span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
-    // The read maps the kernel's page of zeros: a page that is not mapped is as slow as a protected one.
+    // Reading maps the kernel's zero page. Without it, masked loads from the page would be as slow as from a protected
+    // page.
     if (is_live && span->guard_is_open) (void)*guard;
     zg_lock_drop(&zg_private.lock);
 }
 
 // --- retiring -------------------------------------------------------------------------------------------------------
 
-// A block of 0 bytes was inaccessible all the time, unless its page was opened after a finding.
+// A block of 0 bytes is always inaccessible, unless its page was opened after a finding (on_finding=continue).
 static bool protect_empty(const struct zg_span *span) {
     void *page = (void *)span->base;
     if (!zg_private_keeps_contents()) return true;
@@ -131,7 +133,8 @@ static bool protect_empty(const struct zg_span *span) {
     return (by_mapping ? zg_os_retire(page, ZG_PAGE_BYTES) : zg_os_guard(page, ZG_PAGE_BYTES)) == 0;
 }
 
-// Makes the pages inaccessible and keeps their contents. False where mappings do not suffice.
+// Makes the pages inaccessible and keeps their contents. False if mappings do not suffice. `open_bytes`: size of the
+// opened guard page, or 0.
 static bool protect_with_contents(struct zg_span *span, uint64_t open_bytes) {
     char *data = (char *)span->base;
     uint64_t bytes = zg_private_data_bytes(span);
@@ -141,17 +144,17 @@ static bool protect_with_contents(struct zg_span *span, uint64_t open_bytes) {
     return span->dirty;
 }
 
-// Makes the pages inaccessible. False where the kernel refuses.
+// Makes the pages inaccessible. False if the kernel refuses.
 static bool protect(struct zg_span *span, enum zg_private_end end) {
     if (!zg_private_has_data(span)) return protect_empty(span);
     void *data = (void *)span->base;
     uint64_t bytes = zg_private_data_bytes(span);
     bool by_mapping = span->protection == zg_protection_mprotect, by_guards = !by_mapping && end != zg_private_unmap;
-    uint64_t open_bytes = zg_private_has_open_guard(span) ? ZG_PAGE_BYTES : 0; // of the guard page behind the block
+    uint64_t open_bytes = zg_private_has_open_guard(span) ? ZG_PAGE_BYTES : 0; // size of the opened guard page
     if (end == zg_private_keep && protect_with_contents(span, open_bytes)) return true;
     if (by_guards && zg_os_guard(data, bytes + open_bytes) == 0) return true;
     if (by_guards) zg_protection_give_up_guards();
-    // The guard page is included, so that dead neighbours become one mapping.
+    // Include the guard page, so that adjacent freed blocks merge into one mapping.
     if (zg_os_retire(data, bytes + ZG_PAGE_BYTES) != 0) return false;
     if (by_mapping && !zg_private_keeps_contents()) zg_mappings_give(2);
     span->protection = zg_protection_mprotect;
@@ -162,7 +165,7 @@ void zg_private_retire(struct zg_span *span, enum zg_private_end end) {
     zg_private_wait_for_looks();
     bool is_protected = protect(span, end);
     if (!is_protected) {
-        // The pages stay accessible, and are never used again. The kernel may have guarded some of them.
+        // The pages stay accessible and are never reused. The kernel may have guarded some of them.
         void *data = (void *)span->base;
         zg_os_unguard(data, zg_private_data_bytes(span));
         if (zg_private_has_data(span)) zg_fill(data, zg_private_data_bytes(span), ZG_FILL_FREED);

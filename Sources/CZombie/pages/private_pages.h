@@ -1,22 +1,25 @@
-// Private pages: blocks that share no page with others. The block's end, as far as its alignment allows, is the end of
-// a page, and a guard page follows: overruns fault at the instruction. One in four blocks of a context, never its
-// first, stands at the start of its pages instead, and accesses in front of it fault. A block of 0 bytes has a guard
-// page alone, and its address is that of the page. When the block dies its pages become inaccessible, their memory goes
-// back, and the addresses stay retired until `retired_bytes` of younger blocks have died: every later access faults,
-// too. The rest of the block's pages is a red zone, which is verified when the block is freed, at the program's exit
-// and by zg_check: behind the block all of it, in front of it ZG_LEAD_MOST bytes.
+// Private pages: blocks that share no page with other blocks.
 //
-//   | guard | lead, block, gap | guard | lead, block, gap | guard |     one area, pages side by side, guards shared
+// The block ends at the end of a page, as its alignment allows, and a guard page follows, so that overruns fault at the
+// instruction. One in four blocks of a context, never its first, begins at the start of its pages instead, so that
+// accesses in front of it fault. A block of 0 bytes has only a guard page, and its address is the address of that page.
+// When the block is freed, its pages become inaccessible and their memory is released. The addresses stay retired until
+// `retired_bytes` of younger blocks have been freed, so every later access faults, too.
+// The rest of the block's pages is a red zone: all bytes behind the block, and ZG_LEAD_MOST bytes in front of it. It is
+// verified when the block is freed, at the program's exit, and by zg_check.
 //
-// Without guards (protect.h) the area is inaccessible but for the pages of live blocks, two mappings each.
+//   | guard | lead, block, gap | guard | lead, block, gap | guard |     one area; adjacent blocks share the guard page
 //
-// Records are spans (zg_block.h) whose `protection` says how they are protected; `units` counts pages, the guard page
-// behind the block included.
+// Without guard pages (protect.h), the area is inaccessible except for the pages of live blocks, which cost two
+// mappings each.
+//
+// Records are spans (zg_block.h). `protection` tells how a span's pages are protected; `units` counts its pages,
+// including the guard page behind the block.
 // Slow path, one lock; zg_revive_isolated…: signal context, no lock.
 //
-// The files, from the bottom to the top: private_chunks inaccessible mappings of 2 MiB · private_space ranges of pages
-// · private_retired freed blocks · private_gaps red zones · private_pages making and retiring blocks; private_state.h
-// is what they share.
+// Files, lowest first: private_chunks inaccessible mappings of 2 MiB · private_space ranges of pages · private_retired
+// freed blocks · private_gaps red zones · private_pages allocation and retirement. private_state.h is their shared
+// state.
 
 #ifndef ZG_PRIVATE_PAGES_H
 #define ZG_PRIVATE_PAGES_H
@@ -27,56 +30,56 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// A range of more pages is not used again once its block is dead. The area begins at a multiple of this, so that the 2
-// MiB that are closed together are one page of the kernel's page tables.
+// Longer ranges are not reused after their block is freed. The area is aligned to this many pages, so that a chunk of 2
+// MiB, which is closed as a whole, has exactly one of the kernel's page tables.
 enum { ZG_PRIVATE_REUSED_PAGES_MOST = 512 };
 #define ZG_PRIVATE_AREA_ALIGNMENT (ZG_PRIVATE_REUSED_PAGES_MOST * ZG_PAGE_BYTES)
 
-// Bytes of the block's pages, without the guard page behind them.
+// Returns the size of the block's pages without the guard page.
 ZG_INLINE uint64_t zg_private_data_bytes(const struct zg_span *span) { return (span->units - 1) * ZG_PAGE_BYTES; }
 
-// Maps the tables of chunks and contexts. False where the kernel refuses them; at the start.
+// Maps the tables of chunks and contexts. False if the kernel refuses. Called at the start.
 bool zg_private_init(void);
-// There is memory for the pages of a block of this size: the first block of its context, or one of the others, which
-// leave first blocks half of it.
+// Returns true if memory allows private pages for a block of this size. `first`: the block is the first of its context;
+// other blocks leave half of the memory to such blocks.
 bool zg_private_has_room(uint64_t size, bool first);
-// Private pages of blocks that could lie in windows take no more than their share of the live bytes.
+// Returns true if blocks that could lie in windows may still get private pages, by their share of the live bytes.
 bool zg_private_is_affordable(void);
-// Makes a block of the context, its memory zero, the rest of its pages filled. NULL where memory, mappings or address
-// space do not suffice. `alignment` is a power of two, at least 16; where the block's family has no alignment,
-// isolated_align may reduce it.
+// Allocates a block for the context, with zeroed memory and filled red zones. NULL if memory, mappings or address space
+// do not suffice. `alignment`: a power of two, at least 16; isolated_align may reduce it for a family without
+// alignment.
 struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context);
-// The first and the last change of the red zones. False where there is none.
+// Finds the first and the last changed byte of the red zones. False if there is none.
 bool zg_private_is_overrun(const struct zg_span *span, struct zg_change *change);
-// Verifies the red zones of all live blocks, and reports each change once: the block is marked with ZG_HEADER_CHANGED.
-// Other threads may make and free blocks meanwhile. Returns the number of findings. The thread is in the runtime.
+// Verifies the red zones of all live blocks and reports each change once (ZG_HEADER_CHANGED marks the block). Other
+// threads may allocate and free blocks meanwhile. Returns the number of findings. The thread must be in the runtime.
 uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by);
-// The program may map, protect or advise the pages of this block, because it owns all of them: nothing in them is
-// looked at.
+// Returns true if the program may map, protect or advise the pages of this block, because it owns all of them. The
+// runtime does not read such pages.
 bool zg_private_may_be_remapped(const struct zg_span *span, enum zg_alloc_family family);
 
-// The part of a red zone that lies in [low, high): in front of a live block (`which` 0) or behind it (1). False where
-// no part does.
+// Computes the part of a red zone that lies in [low, high): in front of a live block (`which` is 0) or behind it (1).
+// False if it is empty.
 struct zg_red_zone {
     uint64_t from, to;
 };
 bool zg_private_red_zone(const struct zg_span *span, int which, uint64_t low, uint64_t high, struct zg_red_zone *zone);
-// Fills it again where it has become zeros.
+// Fills the red zone again if all of its bytes have become zero.
 void zg_private_fill_again(struct zg_red_zone zone);
 
-// Protects the pages of a freed block: their memory goes back; or their contents are kept, where mappings allow it; or
-// a mapping of the program's is replaced.
+// Protects the pages of a freed block. drop: releases their memory. keep: keeps their contents if mappings suffice.
+// unmap: replaces whatever the program has mapped there.
 enum zg_private_end { zg_private_drop, zg_private_keep, zg_private_unmap };
 void zg_private_retire(struct zg_span *span, enum zg_private_end end);
 
-// Opens the guard page behind a block that is still live (overread.h). Writes there are found when the block is freed.
+// Opens the guard page behind a live block (overread.h). Writes to it are then detected when the block is freed.
 void zg_private_open_guard(struct zg_span *span);
 
 void zg_private_lock(void);
 void zg_private_unlock(bool reset);
 
 #ifdef ZG_CHECK_INVARIANTS
-// As zg_span_broken.
+// Like zg_span_broken.
 const char *zg_private_broken(void (*see)(uint32_t number, bool retired));
 #endif
 

@@ -1,6 +1,6 @@
-// Retired blocks with private pages: their addresses fault until address space, records or mappings are needed for
-// others.
-// Slow path.
+// Keeps retired blocks with private pages: their addresses fault until address space, records or mappings are needed
+// for other blocks.
+// Slow path; under the lock of private pages, except zg_private_take_mappings, which takes it.
 
 #include "pages/conditions.h"
 #include "pages/private_state.h"
@@ -16,8 +16,8 @@ void zg_private_add_retired(struct zg_span *span) {
     zg_private.retired_count++;
 }
 
-// Takes the oldest retired block, of which there is one. NULL where the program goes on using the block after a
-// finding: it stays as it is. Under the lock.
+// Takes the oldest retired block; the queue must not be empty. NULL if the program still uses that block after a
+// finding, so that it must stay as it is. Under the lock.
 static struct zg_span *take_oldest(void) {
     struct zg_span *span = zg_span_by_number(zg_queue_take(&zg_private.retired, retired_links()));
     uint64_t bytes = span->units * ZG_PAGE_BYTES;
@@ -28,8 +28,8 @@ static struct zg_span *take_oldest(void) {
     return span->block.header & ZG_HEADER_CONTENTS_RESTORED ? NULL : span;
 }
 
-// The addresses may be used again, unless contents are left that could not be dropped, and mappings with them. Under
-// the lock.
+// Makes the block's addresses reusable, unless its contents, and thus its mappings, could not be dropped. Under the
+// lock.
 static void reuse(struct zg_span *span) {
     if (span->dirty) return;
     if (zg_private_keeps_contents() && zg_private_has_data(span)) zg_mappings_give(2);
@@ -37,11 +37,12 @@ static void reuse(struct zg_span *span) {
     zg_private_give_range(span);
 }
 
-// Drops kept contents, and the mappings that they took, of neighbours at once: the guards of these lie between them.
+// Drops the kept contents of adjacent blocks, and the mappings that they cost, in one call. The range includes the
+// guard pages between the blocks.
 static void drop_contents(struct zg_span *const *spans, uint32_t count) {
     uint64_t from = spans[0]->base, bytes = zg_private_data_end(spans[count - 1]) - from;
     if (spans[0]->protection == zg_protection_mprotect) {
-        // The guard page behind them is included: together with its neighbours it becomes one inaccessible mapping.
+        // Include the last guard page: the range then merges with its neighbors into one inaccessible mapping.
         if (zg_os_retire((void *)from, bytes + ZG_PAGE_BYTES) != 0) return;
     } else if (zg_os_guard((void *)from, bytes) != 0 || zg_os_commit((void *)from, bytes) != 0) {
         return;
@@ -53,8 +54,7 @@ static bool are_neighbours(const struct zg_span *a, const struct zg_span *b) {
     return a->base + a->units * ZG_PAGE_BYTES == b->base && a->protection == b->protection;
 }
 
-// Makes at most `most` of the oldest blocks reusable, whose contents are kept. False where there are none. Under the
-// lock.
+// Makes at most `most` of the oldest blocks with kept contents reusable. False if there are none. Under the lock.
 static bool reuse_oldest(uint64_t most) {
     struct zg_span *spans[ZG_POLICY_REUSED_AT_ONCE];
     uint32_t count = 0;

@@ -1,11 +1,11 @@
-// Ranges of private pages: fresh ones, retired ones that are used again, and opening them for a block.
+// Allocates ranges of private pages, from retired addresses or from fresh ones, and makes their pages accessible.
 // Slow path.
 
 #include "pages/private_state.h"
 #include "pages/protect.h"
 #include "platform/os.h"
 
-// Makes pages up to `end` accessible, in steps, because each step is a system call. Under the lock.
+// Makes pages up to `end` accessible, several at a time because each step is a system call. Under the lock.
 static bool commit(uint64_t end) {
     if (end > zg_isolated_map.units) return false;
     if (!zg_span_map_cover(&zg_isolated_map, end, ZG_POLICY_MAP_STEP_PAGES)) return false;
@@ -18,17 +18,18 @@ static bool commit(uint64_t end) {
     return true;
 }
 
-// Takes a range that was never used. `*skip` gets the pages in front that alignment leaves out. NULL where there is
-// none. Under the lock.
+// Takes a range that was never used. `*skip` receives the number of pages that alignment leaves unused in front of it.
+// NULL if there is none. Under the lock.
 static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *skip) {
     enum zg_protection protection = zg_protection_now();
-    // Once there are no guards any more, only addresses that were never accessible are protected.
+    // Once guard pages have failed, use only addresses that were never accessible: these are protected.
     if (protection == zg_protection_mprotect)
         zg_private.used_pages = zg_max(zg_private.used_pages, zg_private.committed_pages);
-    uint64_t first = zg_private.used_pages ? zg_private.used_pages : 1; // page 0 guards the first block
+    // Page 0 is the guard page in front of the first block.
+    uint64_t first = zg_private.used_pages ? zg_private.used_pages : 1;
     uint64_t address = zg_isolated_map.base + first * ZG_PAGE_BYTES;
     if (alignment > ZG_PAGE_BYTES) first += (zg_round_up(address, alignment) - address) / ZG_PAGE_BYTES;
-    // A range that fits into one chunk lies in one chunk.
+    // A range that fits into one chunk must not cross a chunk border.
     else if (pages <= ZG_PRIVATE_CHUNK_PAGES &&
              first / ZG_PRIVATE_CHUNK_PAGES != (first + pages - 1) / ZG_PRIVATE_CHUNK_PAGES)
         first = zg_round_up(first, ZG_PRIVATE_CHUNK_PAGES);
@@ -54,8 +55,8 @@ void zg_private_give_range(struct zg_span *span) {
     zg_private.bins[span->units] = zg_span_number(span);
 }
 
-// A reused range of a closed chunk, or without guards, costs mappings: the chunk is reopened, or they are taken. False
-// where neither works.
+// Pays for a reused range that needs mappings, because it is in a closed chunk or guard pages are off: reopens the
+// chunk, or takes the mappings. False if neither works.
 static bool pay_for_mapping(struct zg_private_range *range) {
     if (range->span->protection != zg_protection_mprotect || range->by_mapping) return true;
     uint64_t chunk = zg_private_first_chunk(range->span);
@@ -73,7 +74,8 @@ void zg_private_take_range(struct zg_private_range *range, uint64_t pages, uint6
     if (range->is_fresh) range->span = take_fresh(pages, alignment, &range->skip);
 }
 
-// The range reaches into two chunks, of which one may have been reopened, with guards.
+// Returns true if the range may have guard pages: it crosses a chunk border, and one of the two chunks may have been
+// reopened with guard pages.
 static bool may_have_guards(const struct zg_span *span) {
     return zg_private_first_chunk(span) != zg_private_last_chunk(span) && zg_protection_had_guards();
 }
@@ -88,7 +90,7 @@ bool zg_private_open_range(const struct zg_private_range *range) {
         uint64_t skipped = range->skip * ZG_PAGE_BYTES;
         return (!skipped || zg_os_guard(data - skipped, skipped) == 0) && zg_os_guard(data + bytes, ZG_PAGE_BYTES) == 0;
     }
-    // Also where guards protect: the program may have left a protection of its own behind.
+    // Commit also if guard pages protect the range: the program may have left its own protection on it.
     if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
     return (by_mapping && !may_have_guards(span)) || zg_os_unguard(data, bytes) == 0;
 }

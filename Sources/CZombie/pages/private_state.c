@@ -1,5 +1,5 @@
-// The tables of private pages.
-// Start-up.
+// Allocates the tables of private pages.
+// Called at the start.
 
 #include "pages/private_state.h"
 

@@ -1,4 +1,4 @@
-// Protecting pages of dead blocks, and the mappings that it costs.
+// Protects pages of freed blocks, and counts the mappings that this costs.
 // Slow path; no lock.
 
 #include "pages/protect.h"
@@ -11,10 +11,10 @@
 
 static uint32_t now; // enum zg_protection; zg_protection_none: not probed yet
 static uint64_t mappings;
-static bool had_guards; // mappings protect from now on, but some pages may still have guards
+static bool had_guards; // guard pages were given up, but some pages may still have guards
 
-// Tries whether the kernel has guards. Where RLIMIT_DATA counts writable address space whether blocks in it live or
-// not, mappings protect instead: address space is writable then only while a block uses it.
+// Probes whether the kernel supports guard pages. If RLIMIT_DATA counts all writable address space, even without live
+// blocks, mappings are used instead: then address space is writable only while a block uses it.
 static enum zg_protection probe(void) {
     enum zg_protection found = zg_protection_mprotect;
     if (zg_config.protect != zg_protect_mprotect &&
@@ -55,19 +55,20 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
         if (zg_os_guard(start, bytes) == 0) return zg_protection_guards;
         zg_protection_give_up_guards();
     }
-    // Two mappings in the worst case. Neighbours that die later merge with this one, which is not counted.
+    // Splitting a mapping adds at most two. If neighbors are protected later, their mappings merge with this one, which
+    // is not counted.
     if (zg_mappings_take(2)) {
         if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
         zg_mappings_give(2);
         zg_stats_degrade(zg_degradation_mappings_spent);
     }
-    // The kernel may have guarded some of the pages before it refused.
+    // The kernel may have guarded some of the pages before it refused the others.
     if (__atomic_load_n(&had_guards, __ATOMIC_RELAXED)) zg_os_unguard(start, bytes);
     return zg_protection_none;
 }
 
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
-    // A page that neighbours share has the protection of the one that died last.
+    // A page shared by two runs is protected like the run that was retired last, so both ways may be in use.
     bool both = __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
     if ((both || protection == zg_protection_mprotect) && zg_os_commit(start, bytes) != 0) return false;
     if ((both || protection == zg_protection_guards) && zg_os_unguard(start, bytes) != 0) return false;

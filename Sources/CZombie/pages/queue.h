@@ -1,7 +1,8 @@
-// A first-in, first-out queue of records that have numbers from 1 on, such as windows, private pages or runs of slots.
-// The links lie in the records, so that the queue is as long as there are records, and adding one never fails. `amount`
-// bounds what the queue may hold, in bytes or pages: callers count it when they add and take records. No lock: callers
-// hold that of the records. `oldest` may be read without a lock.
+// A first-in, first-out queue of records that are numbered from 1 on, such as windows, private pages or runs of slots.
+// The links are fields of the records, so the queue needs no memory and adding a record never fails. `amount` is the
+// size of the queue's contents in bytes or pages, for callers that bound it; they update it when they add and take
+// records.
+// No lock: callers hold the lock of the records. `oldest` may be read without a lock.
 
 #ifndef ZG_QUEUE_H
 #define ZG_QUEUE_H
@@ -9,18 +10,18 @@
 #include "platform/base.h"
 
 // Invariants:
-// 1. Both are 0, or neither.
-// 2. Following the links leads from `oldest` to `newest`, whose link is 0.
+// 1. `oldest` and `newest` are both 0, or both nonzero.
+// 2. Following the links from `oldest` ends at `newest`, whose link is 0.
 struct zg_queue {
     uint32_t oldest, newest;
     uint64_t amount;
 };
 
-// The links: the address of the one of record number 1, and the distance from one record to the next.
+// Location of the links: address of record 1's link, and distance between the links of adjacent records.
 struct zg_queue_links {
     uint64_t first, stride;
 };
-// The links `member` of records of this type; `first` is the address of record number 1.
+// Describes the links in field `member` of records of this type. `first`: address of record 1.
 #define ZG_QUEUE_LINKS(first, type, member)                                                                            \
     ((struct zg_queue_links){(uint64_t)(first) + offsetof(type, member), sizeof(type)})
 
@@ -35,7 +36,7 @@ ZG_INLINE void zg_queue_add(struct zg_queue *queue, struct zg_queue_links links,
     queue->newest = number;
 }
 
-// Takes the oldest record out. Returns its number; 0 where the queue is empty.
+// Removes the oldest record. Returns its number; 0 if the queue is empty.
 ZG_INLINE uint32_t zg_queue_take(struct zg_queue *queue, struct zg_queue_links links) {
     uint32_t number = queue->oldest;
     if (!number) return 0;
@@ -45,7 +46,7 @@ ZG_INLINE uint32_t zg_queue_take(struct zg_queue *queue, struct zg_queue_links l
     return number;
 }
 
-// The queue is not empty, and holds more than it may.
+// Returns true if the queue is not empty and holds more than `most`.
 ZG_INLINE bool zg_queue_is_over(const struct zg_queue *queue, uint64_t most) {
     return queue->amount > most && queue->oldest;
 }

@@ -1,4 +1,4 @@
-// Holding evicted slots until their runs are dead, in phases, and retiring the runs.
+// Holds evicted slots in phases until all slots of their runs are freed, and retires these runs.
 // Slow path; takes the lock of retired runs.
 
 #include "pages/retire.h"
@@ -11,20 +11,21 @@
 #include "platform/clock.h"
 #include "settings/config.h"
 
-// The thread that retires all dead slots, and holds the lock meanwhile; NULL where none does.
+// The thread that retires all freed slots (zg_retire_all_begin) and holds the lock meanwhile; NULL if none does.
 static const struct zg_thread *forced_by;
 static bool is_forced(void) { return __atomic_load_n(&forced_by, __ATOMIC_RELAXED) != NULL; }
 
-// A run that a phase touched: its class and its number.
+// A run in which a phase holds slots: class and number in one word.
 enum { NUMBER_BITS = 20 };
 static uint32_t class_of(uint32_t touched) { return touched >> NUMBER_BITS; }
 static uint32_t number_of(uint32_t touched) { return touched & ((1 << NUMBER_BITS) - 1); }
 static struct zg_run *run_of(uint32_t touched) { return zg_run_by_number(class_of(touched), number_of(touched)); }
 
-// The phase. Invariant: runs in `touched` have that bit, and no others do.
+// The current phase. Invariant: the bit `touched` of a run is set if and only if phase.touched lists the run.
 static struct {
-    bool is_active; // read without the lock, too
-    bool is_full;   // more runs than it can remember were touched
+    bool is_active; // also read without the lock
+    // More runs were touched than `touched` has room for.
+    bool is_full;
     uint64_t held_bytes, wait_until_ticks, backoff_ns;
     uint32_t touched_count, retired_count;
     uint32_t touched[ZG_POLICY_PHASE_RUNS_MOST];
@@ -47,7 +48,7 @@ bool zg_retire_enter(const struct zg_thread *thread) {
     return true;
 }
 
-// Not inlined: evictions, which seldom hold slots, would lose registers to it (5 instructions of a pair of 1,000
+// Not inlined: evictions seldom hold slots, and would have fewer registers (5 instructions per malloc and free of 1,000
 // bytes).
 ZG_NOINLINE bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t index) {
     uint32_t number = zg_run_of(slab, index);
@@ -69,7 +70,7 @@ ZG_NOINLINE bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t i
 
 // --- the end of a phase ---------------------------------------------------------------------------------------------
 
-// Retires `count` neighbouring runs that are complete. Where they cannot be protected their slots become free.
+// Retires `count` adjacent complete runs. If they cannot be protected, their slots become free.
 static void retire_complete(uint32_t class, uint32_t number, uint32_t count) {
     uint64_t ticks = zg_arch_ticks(), bytes = zg_runs_retire(class, number, number + UINT64_C(1) * count);
     zg_page_time_retired(ticks, bytes / ZG_PAGE_BYTES);
@@ -79,7 +80,7 @@ static void retire_complete(uint32_t class, uint32_t number, uint32_t count) {
         zg_run_free_slots(class, i, zg_state_held);
 }
 
-// The number of complete runs from this place of `touched` on that are neighbours. They are touched no longer.
+// Counts the adjacent complete runs from index `from` of `touched` on, and clears their `touched` bits.
 static uint32_t take_complete(uint32_t from) {
     uint32_t count = 0;
     for (uint32_t first = phase.touched[from]; from + count < phase.touched_count; count++) {
@@ -90,9 +91,9 @@ static uint32_t take_complete(uint32_t from) {
     return count;
 }
 
-// Retires the complete ones of the runs that the phase touched, neighbours together: runs come in the order in which
-// their first blocks died, which mostly is that of their addresses. With `end` the slots of the others become free.
-// Under the lock.
+// Retires the complete runs among the runs that the phase touched, adjacent runs in one call. Runs are listed in the
+// order in which their first slots were evicted, which mostly is the order of their addresses. With `end`, frees the
+// slots of the other runs. Under the lock.
 static void settle(bool end) {
     uint32_t kept = 0;
     for (uint32_t i = 0, count; i < phase.touched_count; i += zg_max(count, 1)) {
@@ -110,7 +111,8 @@ static void settle(bool end) {
     phase.touched_count = kept;
 }
 
-// Ends the phase: the part of the touched runs that was retired decides how soon the next one begins. Under the lock.
+// Ends the phase. The fraction of the touched runs that were retired decides how soon the next phase begins. Under the
+// lock.
 static void end_phase(uint32_t touched) {
     phase.backoff_ns = zg_policy_backoff_ns(phase.backoff_ns, phase.retired_count, touched);
     zg_store(&phase.wait_until_ticks, zg_arch_ticks() + zg_clock_ticks(phase.backoff_ns));
@@ -119,7 +121,7 @@ static void end_phase(uint32_t touched) {
     phase.held_bytes = phase.retired_count = 0;
 }
 
-// Not inlined, as zg_retire_hold.
+// Not inlined, like zg_retire_hold.
 ZG_NOINLINE void zg_retire_leave(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return;
     bool end =
@@ -141,23 +143,23 @@ bool zg_retire_wants_span(uint64_t bytes) {
     return true;
 }
 
-// --- all at once ----------------------------------------------------------------------------------------------------
+// --- retiring all ---------------------------------------------------------------------------------------------------
 
-// Holds the slots of the central list, like evicted ones.
+// Holds the slots of the central list like evicted slots.
 static void hold_free_slots(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t slots[ZG_POLICY_RELEASED_AT_ONCE], count;
     while ((count = zg_slab_take_free(class, slots, ZG_POLICY_RELEASED_AT_ONCE)) != 0)
         for (uint32_t i = 0; i < count; i++) {
             if (zg_retire_hold(slab, class, slots[i])) continue;
-            zg_slab_release(class, slots + i, count - i); // no memory to count them
+            zg_slab_release(class, slots + i, count - i); // no memory for the run's record
             return;
         }
 }
 
 void zg_retire_all_begin(const struct zg_thread *thread) {
     zg_lock_take(&zg_runs.lock);
-    // The runs count the slots that a phase holds and those that are held from now on alike.
+    // A run's count does not distinguish slots held by a phase from slots held from now on.
     for (uint32_t i = 0; i < phase.touched_count; i++) run_of(phase.touched[i])->touched = 0;
     phase.touched_count = 0;
     __atomic_store_n(&phase.is_active, false, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-// Retiring all dead slots of a class at once.
+// Retires all freed slots of a class.
 // Slow path; under the lock of retired runs.
 
 #include "pages/retire_class.h"
@@ -7,7 +7,7 @@
 #include "pages/runs.h"
 #include "platform/os.h"
 
-// All slots with a part in the page are held or retired.
+// Returns true if all slots with a part in the page are held or retired.
 static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     uint64_t used = __atomic_load_n(&slab->used, __ATOMIC_RELAXED);
     uint64_t first = (page - slab->base) / slab->slot_bytes,
@@ -20,7 +20,7 @@ static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     return true;
 }
 
-// The bytes of pages of one run that have memory; all of them where the kernel does not say.
+// Returns how many bytes of [low, high), which lies in one run, have memory; all bytes if the kernel does not tell.
 static uint64_t present_bytes(uint64_t low, uint64_t high) {
     unsigned char present[ZG_RUN_BYTES / ZG_PAGE_BYTES];
     uint64_t count = 0;
@@ -29,7 +29,7 @@ static uint64_t present_bytes(uint64_t low, uint64_t high) {
     return count * ZG_PAGE_BYTES;
 }
 
-// The bit of a page in the run's `guarded`.
+// Returns the bit of a page in the run's `guarded`.
 static uint32_t guarded_bit(uint64_t start, uint64_t page) { return UINT32_C(1) << ((page - start) >> ZG_PAGE_SHIFT); }
 
 // Marks the held slots that begin in [low, high) as retired.
@@ -43,8 +43,8 @@ static void mark_retired(struct zg_slab *slab, uint64_t low, uint64_t high) {
     zg_runs_count_retired(slab, count);
 }
 
-// Gives the memory of dead pages [low, high) back, and guards them where that costs no mapping: without guards only
-// whole runs are worth mappings. Returns the bytes; `*is_guarded` says whether the pages are guarded.
+// Releases the memory of pages [low, high) without live blocks, and guards them if that costs no mapping: mappings are
+// spent on whole runs only. Returns the number of bytes; `*is_guarded` tells whether the pages are guarded.
 static uint64_t give_pages(uint64_t low, uint64_t high, bool *is_guarded) {
     *is_guarded = false;
     if (zg_runs_may_be_retired() && zg_protection_now() == zg_protection_guards) {
@@ -55,7 +55,8 @@ static uint64_t give_pages(uint64_t low, uint64_t high, bool *is_guarded) {
     return present && zg_os_discard((void *)low, high - low) == 0 ? present : 0;
 }
 
-// Retires the dead pages of an incomplete run, except pages that were guarded before, in which nothing can change.
+// Retires the pages of an incomplete run that hold no live blocks. Skips pages that were guarded before: their slots
+// are retired already.
 static uint64_t retire_pages(uint32_t class, uint64_t number) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     struct zg_run *run = zg_run_by_number(class, number);
@@ -76,14 +77,15 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
     return given;
 }
 
-// Makes runs [from, to), all complete, empty at once, where no page is protected. Returns the bytes given back.
+// Makes runs [from, to), all complete, empty without retiring them, because pages are not protected. Returns the number
+// of bytes released.
 static uint64_t empty_runs(uint32_t class, uint64_t from, uint64_t to) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint64_t low, high;
     zg_runs_pages(class, from, to, &low, &high);
     if (low >= high || zg_os_discard((void *)low, high - low) != 0) return 0;
     for (uint64_t number = from; number < to; number++) {
-        // Some slots may have been retired with single pages, while pages were protected.
+        // Some slots may have been retired with single pages, before page protection stopped.
         for (uint64_t i = zg_run_first_slot(slab, number), end = zg_run_first_slot(slab, number + 1); i < end; i++)
             if (zg_slot_state(slab, i) == zg_state_retired) zg_runs_count_retired(slab, -1);
         zg_run_make_empty(class, number);

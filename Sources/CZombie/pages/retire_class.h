@@ -1,4 +1,4 @@
-// Retiring all dead slots of a class at once: whole runs, and single pages of incomplete ones.
+// Retires all freed slots of a class: whole runs, and single pages of incomplete runs.
 // Slow path; under the lock of retired runs.
 
 #ifndef ZG_RETIRE_CLASS_H
@@ -6,7 +6,7 @@
 
 #include "platform/base.h"
 
-// Slots that cannot be retired become free. Returns the bytes given back.
+// Frees slots that cannot be retired. Returns the number of bytes released.
 uint64_t zg_retire_class(uint32_t class);
 
 #endif

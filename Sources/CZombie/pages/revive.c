@@ -1,4 +1,4 @@
-// Retired pages are made accessible again.
+// Makes retired pages accessible again.
 // Signal context; no lock.
 
 #include "pages/revive.h"
@@ -10,9 +10,9 @@
 #include "pages/protect.h"
 #include "platform/os.h"
 
-// --- headers: a trap instead of a protected page --------------------------------------------------------------------
+// --- headers: trap words instead of a protected page ----------------------------------------------------------------
 
-// Opens the private pages of a retired block. `*kept` says whether their contents were kept.
+// Makes the private pages of a retired block accessible. `*kept`: whether their contents were kept.
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
     *span = zg_span_contains(view->start) ? zg_span_find(view->start) : NULL;
     *kept = *span && (*span)->dirty;
@@ -21,7 +21,7 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span, 
     uint64_t bytes = zg_private_data_bytes(*span);
     bool by_mapping = (*span)->protection == zg_protection_mprotect || (*span)->dirty;
     if ((by_mapping ? zg_os_commit(data, bytes) : zg_os_unguard(data, bytes)) != 0) {
-        // Fresh pages take their place: the contents are lost, and the program goes on.
+        // Map fresh pages instead: the contents are lost, but the program can continue.
         if (!zg_os_map_private(bytes, data)) return false;
         *kept = false;
     }
@@ -33,22 +33,23 @@ static bool open_private_header(const struct zg_block_view *view) {
     struct zg_span *span;
     bool kept;
     if (!open_pages(view, &span, &kept)) return false;
-    // A word that the program only compares does not fault in the trap region; it reads the rest of the block next.
+    // A header word that the program only compares does not fault in the trap region. The program reads the rest of the
+    // block next, so fill that, too.
     if (!kept) zg_fill((void *)span->base, zg_private_data_bytes(span), ZG_FILL_FREED);
     return true;
 }
 
-// The page is about to leave the window's memory: no other block may be handed out there.
+// Prevents that another block is allocated at the page, which will no longer map the window's memory.
 static void keep_from_windows(uint64_t address) {
     struct zg_alias *alias = zg_alias_contains(address) ? zg_alias_find(address) : NULL;
-    // A window number is left as it is: the thread that retires the block has not given its slot back yet, and needs
-    // it.
+    // If the record has a window number, keep it: the thread that retires the block still needs it to give the slot
+    // back.
     uint32_t given = 0;
     if (alias)
         __atomic_compare_exchange_n(&alias->window, &given, UINT32_MAX, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-// Maps a private page in place of the window's, because other blocks lie in the window's memory.
+// Replaces the window's page by a private page, because other blocks lie in the window's memory.
 static bool open_windowed_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_alias_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
@@ -61,7 +62,7 @@ static bool open_windowed_header(const struct zg_block_view *view) {
 static bool open_slot_header(const struct zg_block_view *view) {
     if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
     void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
-    // Undoes both protections: which of them the page has is not known here.
+    // It is unknown which protection the page has, so undo both.
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
     zg_os_unguard(page, ZG_PAGE_BYTES);
     zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
@@ -71,7 +72,7 @@ static bool open_slot_header(const struct zg_block_view *view) {
 bool zg_revive_header(const struct zg_block_view *view) {
     uint64_t word;
     if (!zg_zombie_is_header(view)) return false;
-    // The page is accessible already: the fault was elsewhere, and a register merely points to this object.
+    // If the page is accessible, the fault was elsewhere, and a register only happens to point to this object.
     if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word) return false;
     if (!open_windowed_header(view) && !open_private_header(view) && !open_slot_header(view)) return false;
     zg_zombie_write_header(view);
@@ -96,13 +97,13 @@ bool zg_revive_isolated(const struct zg_block_view *view) {
 
 bool zg_revive_isolated_at(uint64_t address) {
     struct zg_block_view block;
-    // Only pages of the runtime are opened: the block of an inferred finding may be far from the address.
+    // Make only the runtime's pages accessible: the block of an inferred finding may be far from the address.
     if (address - zg_isolated_map.base >= zg_isolated_map.units * ZG_PAGE_BYTES) return false;
-    // The guard page in front of the first block, and pages that alignment left out, belong to no block.
+    // The guard page in front of the first block, and pages that alignment left unused, belong to no block.
     struct zg_span *span = zg_span_find(address);
     if (span && address - span->base < zg_private_data_bytes(span))
         return zg_lookup_block(address, &block) && zg_revive_isolated(&block);
-    // Its neighbours may be protected another way: both protections are undone.
+    // Its neighbors may be protected in the other way, so undo both protections.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
     if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;
@@ -112,7 +113,7 @@ bool zg_revive_isolated_at(uint64_t address) {
 bool zg_revive_page(uint64_t address) {
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     struct zg_block_view block;
-    // Only pages of the runtime are opened: the block of an inferred finding may be far from the address.
+    // Make only the runtime's pages accessible: the block of an inferred finding may be far from the address.
     if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
     keep_from_windows(address);
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
@@ -120,20 +121,20 @@ bool zg_revive_page(uint64_t address) {
     return true;
 }
 
-// Moves the pages to an address that other threads may be reading: they appear there with their contents, at once.
+// Moves the pages to an address that other threads may be reading: the pages appear there at once, with their contents.
 static void put_pages(void *pages, uint64_t at, uint64_t bytes) {
     if (zg_os_move(pages, (void *)at, bytes) != 0 && zg_os_commit((void *)at, bytes) == 0)
         __builtin_memcpy((void *)at, pages, bytes);
     zg_os_release(pages, bytes);
 }
 
-// Copies a class's metadata, or a virtual table, into the object's window of the trap region: a class pointer that the
-// program has loaded already goes on working.
+// Copies a class's metadata, or a virtual table, into the object's window of the trap region, so that a class pointer
+// that the program has already loaded keeps working.
 static void fill_trap_window(uint64_t pointer, const struct zg_class *class) {
     uint64_t bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
     char *window = zg_os_map(bytes);
     if (!window) return;
-    // Pages that cannot be read stay zero: the class may lie near the end of its image.
+    // Unreadable pages stay zero: the class may lie near the end of its image.
     for (uint64_t done = 0; done < bytes;) {
         uint64_t from = class->pointer - ZG_TRAP_ISA_OFFSET + done;
         uint64_t wanted = zg_min(bytes - done, ZG_PAGE_BYTES - (from & (ZG_PAGE_BYTES - 1)));
@@ -143,13 +144,13 @@ static void fill_trap_window(uint64_t pointer, const struct zg_class *class) {
     put_pages(window, pointer - ZG_TRAP_ISA_OFFSET, bytes);
 }
 
-// Pointers into the trap region that the program has loaded already work from now on as if the object lived: its window
-// of the trap region holds the class, and its side table an immortal reference count.
+// Makes pointers into the trap region that the program has already loaded work as if the object were live: the object's
+// window of the trap region gets the class, and its side table an immortal reference count.
 static void open_trap_windows(const struct zg_block_view *view, const struct zg_class *class) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
     fill_trap_window(pattern.head[0], class);
     if (class->language != zg_language_swift) return;
-    // The words of a side table: object, reserved, reference counts.
+    // Words of a side table: object, reserved, reference counts.
     uint64_t *page = zg_os_map(ZG_PAGE_BYTES);
     if (!page) return;
     page[0] = view->start;
@@ -161,7 +162,7 @@ static bool restore_slot(const struct zg_block_view *view, const struct zg_class
     uint64_t number, interior;
     struct zg_slab *slab = zg_slab_find(view->start, &number, &interior);
     uint32_t header = __atomic_load_n(&view->block->header, __ATOMIC_ACQUIRE);
-    // Once the mark is set, no thread verifies or reuses the slot.
+    // Once this bit is set, no thread verifies or reuses the slot.
     do {
         if (header & ZG_HEADER_CONTENTS_RESTORED) return true;
         if (zg_header_state(header) != zg_state_quarantined) return false;

@@ -1,4 +1,4 @@
-// Retired pages are made accessible again: to learn more about an access, or because the program is to go on after its
+// Makes retired pages accessible again, to learn more about an access, or because the program continues after a
 // finding.
 // Signal context; no lock.
 
@@ -8,21 +8,21 @@
 #include "blocks/lookup.h"
 #include "zombies/zombie.h"
 
-// A word that the program loads from the header of a dead object says little about the access. The object's protected
-// page becomes accessible, with a trap header in it and filled behind it: the instruction goes on, and the next one
-// faults in the trap region, which tells the method or the kind of reference counting. False: nothing was changed.
+// Makes the protected page of a freed object accessible, with a trap word as header and the fill behind it. A load from
+// the header says little about the access. The instruction can now continue, and the next one faults in the trap
+// region, which reveals the method or the kind of reference counting. False if nothing was changed.
 bool zg_revive_header(const struct zg_block_view *view);
 
-// --- on_finding=continue: these are false where the pages cannot be opened ------------------------------------------
+// --- on_finding=continue: these return false if the pages cannot be made accessible ---------------------------------
 
-// The contents of an isolated block come back.
+// Restores the contents of an isolated block, or fills it if they were not kept.
 bool zg_revive_isolated(const struct zg_block_view *view);
-// The same for the block at this address, or for a guard page there, which becomes a page of zeros. False for an
-// address outside of the private pages' area.
+// Does the same for the block at this address. A guard page there becomes a page of zeros. False if the address is
+// outside the area of private pages.
 bool zg_revive_isolated_at(uint64_t address);
-// The page of a retired block becomes accessible, and is filled: the access goes on as one to filled memory would.
+// Makes the page of a retired block accessible and fills it: the access continues as in a filled block.
 bool zg_revive_page(uint64_t address);
-// The object gets its saved contents back; pointers into the trap region work as if it lived.
+// Restores the saved contents of the object. Pointers into the trap region then work as if it were live.
 bool zg_revive_zombie(const struct zg_zombie_hit *hit);
 
 #endif

@@ -1,5 +1,5 @@
-// Runs of slots: retired, empty, and opened again.
-// Slow path; under the lock of retired runs, but where it says so.
+// Retires runs of slots, makes them empty, and opens empty runs.
+// Slow path; under the lock of retired runs, except functions that say otherwise.
 
 #include "pages/runs.h"
 
@@ -30,7 +30,8 @@ struct zg_run *zg_run_make(uint32_t class, uint64_t number) {
     // A whole number of pages, because the runs of a small region do not fill one step.
     enum { RUNS_OF_PAGE = ZG_PAGE_BYTES / sizeof(struct zg_run), STEP = 4 * RUNS_OF_PAGE };
     uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> ZG_RUN_SHIFT) + 1, RUNS_OF_PAGE);
-    static bool is_refused; // by a limit of the program's: each free would ask again
+    // The program's limits refused the table: do not ask again at each free.
+    static bool is_refused;
     if (!zg_runs.runs[class] && !(zg_bypass_may_fail && __atomic_load_n(&is_refused, __ATOMIC_RELAXED))) {
         zg_runs.runs[class] = zg_os_reserve(limit * sizeof(struct zg_run));
         __atomic_store_n(&is_refused, !zg_runs.runs[class], __ATOMIC_RELAXED);
@@ -79,7 +80,7 @@ uint64_t zg_runs_retire(uint32_t class, uint64_t from, uint64_t to) {
     if (protection == zg_protection_none) return 0;
     int64_t count = 0;
     for (uint64_t i = zg_run_first_slot(slab, from), end = zg_run_first_slot(slab, to); i < end; i++) {
-        if (zg_slot_state(slab, i) != zg_state_held) continue; // it was retired before, with a single page
+        if (zg_slot_state(slab, i) != zg_state_held) continue; // retired before, with a single page
         zg_slot_set_state(&slab->blocks[i], zg_state_retired);
         count++;
     }
@@ -96,7 +97,7 @@ uint64_t zg_runs_retire(uint32_t class, uint64_t from, uint64_t to) {
 void zg_run_free_slots(uint32_t class, uint64_t number, enum zg_state state) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t slots[ZG_POLICY_RELEASED_AT_ONCE], count = 0;
-    // The records of slots of the last run that were never used may not be accessible yet.
+    // In the last run, the records of slots that were never used may be inaccessible.
     uint64_t to = zg_min(zg_run_first_slot(slab, number + 1), __atomic_load_n(&slab->used, __ATOMIC_RELAXED));
     for (uint64_t i = zg_run_first_slot(slab, number); i < to; i++) {
         if (zg_slot_state(slab, i) != state || slab->blocks[i].header & ZG_HEADER_CONTENTS_RESTORED) continue;
@@ -110,23 +111,23 @@ void zg_run_free_slots(uint32_t class, uint64_t number, enum zg_state state) {
 
 // --- empty runs -----------------------------------------------------------------------------------------------------
 
-// Entries of a table with one for each slot of a class.
+// A table with one entry for each slot of a class.
 struct entries {
     const struct zg_slab *slab;
     uint32_t class;
     void *table;
-    uint64_t bytes; // of an entry
+    uint64_t bytes; // size of an entry
 };
 
-// All slots from `first` to `end` belong to empty runs.
+// Returns true if all slots from `first` to `end` belong to empty runs.
 static bool are_empty(struct entries entries, uint64_t first, uint64_t end) {
     for (uint64_t number = zg_run_of(entries.slab, first); number <= zg_run_of(entries.slab, end - 1); number++)
         if (number >= zg_runs.committed[entries.class] || !zg_run_by_number(entries.class, number)->empty) return false;
     return true;
 }
 
-// The entries of slots [from, to) become zero: pages of the table that hold no others go back. Entries above `used` are
-// taken without the lock, and stay.
+// Zeroes the entries of slots [from, to). Pages of the table without other entries are released. A page with entries
+// above `used` is kept, because these are taken without the lock.
 static void clear_entries(struct entries entries, uint64_t from, uint64_t to) {
     uint64_t base = (uint64_t)entries.table, start = base + from * entries.bytes, end = base + to * entries.bytes;
     uint64_t low = start & ~(ZG_PAGE_BYTES - 1), high = zg_round_up(end, ZG_PAGE_BYTES);
@@ -152,7 +153,7 @@ void zg_run_make_empty(uint32_t class, uint64_t number) {
     zg_queue_add(&zg_runs.empty[class], links_of(class), (uint32_t)number + 1);
 }
 
-// Makes the oldest retired run of the class empty. It stays protected where that costs no mapping. False where there is
+// Makes the oldest retired run of the class empty. The run stays protected if that costs no mapping. False if there is
 // none.
 static bool empty_oldest(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
@@ -163,11 +164,12 @@ static bool empty_oldest(uint32_t class) {
     uint64_t from = zg_run_first_slot(slab, number), to = zg_run_first_slot(slab, number + 1);
     zg_runs_count_retired(slab, -(int64_t)(to - from));
     if (run->protection == zg_protection_mprotect) {
-        // Pages that retired neighbours share are opened as well: no slot in them is used, and accesses to their part
-        // go unnoticed.
+        // Also opens pages that the run shares with retired neighbors: no slot in them is used, and accesses to the
+        // neighbors' part are missed.
         uint64_t low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
         uint64_t high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
-        if (!zg_unprotect((void *)low, high - low, zg_protection_mprotect)) return true; // the run is lost for good
+        // Never use the run again.
+        if (!zg_unprotect((void *)low, high - low, zg_protection_mprotect)) return true;
         if (run->counted) zg_mappings_give(2);
         run->protection = zg_protection_none;
     }
@@ -177,11 +179,12 @@ static bool empty_oldest(uint32_t class) {
 
 static void clear_memory(uint64_t from, uint64_t to) {
     uint64_t at = from;
-    while (at < to && !*(const uint64_t *)at) at += sizeof(uint64_t); // reading backs no page with memory
+    // A read allocates no memory for the page.
+    while (at < to && !*(const uint64_t *)at) at += sizeof(uint64_t);
     if (at < to) __builtin_memset((void *)at, 0, to - at);
 }
 
-// Makes the pages of an empty run accessible. False where the kernel refuses.
+// Makes the pages of an empty run accessible. False if the kernel refuses.
 static bool open_run(uint32_t class, uint64_t number) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     struct zg_run *run = zg_run_by_number(class, number);
@@ -192,24 +195,25 @@ static bool open_run(uint32_t class, uint64_t number) {
                                     : zg_protection_had_guards() ? zg_protection_guards
                                                                  : zg_protection_none;
     zg_store(&zg_runs.empty_bytes, zg_runs.empty_bytes - (end - start));
-    // Pages that protected neighbours share are opened as well: no slot in them is used.
+    // Also opens pages that the run shares with protected neighbors: no slot in them is used.
     if (protection != zg_protection_none && !zg_unprotect((void *)low, high - low, protection)) return false;
     run->protection = zg_protection_none;
     run->empty = 0;
     run->guarded = 0;
-    // The run's parts of shared pages may hold the fill.
+    // The run's parts of shared pages may contain the fill.
     clear_memory(start, zg_min(low == start ? start : low + ZG_PAGE_BYTES, end));
     clear_memory(zg_max(high == end ? end : high - ZG_PAGE_BYTES, start), end);
     zg_pressure_note_taken(high - low);
     return true;
 }
 
-// Opens the oldest empty run of the class: its slots are handed out next. False where there is none.
+// Opens the oldest empty run of the class: its slots are allocated next. False if there is none.
 static bool open_oldest(uint32_t class) {
     const struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t taken;
     while ((taken = zg_queue_take(&zg_runs.empty[class], links_of(class))) != 0) {
-        if (!open_run(class, taken - UINT64_C(1))) continue; // the run is lost for good
+        // Never use the run again.
+        if (!open_run(class, taken - UINT64_C(1))) continue;
         zg_slab_recycle(class, zg_run_first_slot(slab, taken - UINT64_C(1)), zg_run_first_slot(slab, taken));
         return true;
     }
@@ -229,7 +233,7 @@ void zg_runs_keep_within_bounds(void) {
         idle = empty_oldest(*class) ? 0 : idle + 1;
 }
 
-// --- for others: these take the lock, or need none ------------------------------------------------------------------
+// --- interface for other files: takes the lock, or needs none -------------------------------------------------------
 
 bool zg_retire_open(uint32_t class) {
     if (!__atomic_load_n(&zg_runs.empty[class].oldest, __ATOMIC_RELAXED)) return false;
@@ -267,10 +271,10 @@ void zg_retire_unlock(bool reset) {
 }
 
 #ifdef ZG_CHECK_INVARIANTS
-// The retired slots, and the retired and empty runs, of a class, as they are found.
+// Numbers of retired slots, and of retired and empty runs, of a class as counted by the check.
 struct count {
-    uint64_t slots, bytes;       // retired
-    uint64_t protected, emptied; // runs
+    uint64_t slots, bytes;       // numbers of retired slots and of their bytes
+    uint64_t protected, emptied; // numbers of retired and of empty runs
 };
 
 static const char *broken_run(uint32_t class, uint64_t number, struct count *count) {

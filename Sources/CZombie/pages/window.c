@@ -1,4 +1,4 @@
-// Blocks in windows are made; memory of empty chunks goes back.
+// Allocates blocks in windows, and releases the memory of empty chunks.
 // Slow path; takes the lock of windows.
 
 #include "pages/window.h"
@@ -11,10 +11,11 @@
 #include "platform/os.h"
 #include "settings/coverage.h"
 
-// The chunk of the class with its cursor at a page that can hand a block out; NULL where there is none. Under the lock.
+// Returns the chunk that the class allocates from, with its cursor at a page for the next block. NULL if there is none.
+// Under the lock.
 static struct zg_chunk *find_chunk(uint32_t class) {
     struct zg_chunk *chunk = zg_chunk_class_current(class);
-    // The chunk that comes next may have no page for its window either: it is tried twice.
+    // The next chunk may have no page for its window either, so try twice.
     for (int tries = 0; (!chunk || !zg_chunk_find_page(chunk)) && tries < 2; tries++)
         if (!(chunk = zg_chunk_class_advance(class))) return NULL;
     return zg_chunk_find_page(chunk) ? chunk : NULL;
@@ -28,8 +29,8 @@ struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero
     zg_windows_take_lock();
     struct zg_chunk *chunk = find_chunk(class);
     struct zg_alias *alias = chunk ? zg_chunk_take_slot(chunk) : NULL;
-    // The red zone is filled before another thread's fork can copy the page, because its child verifies the red zones
-    // of live blocks.
+    // Fill the red zone under the lock: another thread's fork may copy the page afterwards, and its child verifies the
+    // red zones of live blocks.
     if (alias) __builtin_memset((char *)zg_alias_start(alias) + size, ZG_FILL_GAP, alias->slot_bytes - size);
     enum zg_coverage_reason reason = zg_windows.lacking;
     zg_windows_drop_lock();

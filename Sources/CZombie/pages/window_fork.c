@@ -1,5 +1,5 @@
-// Windows around forks: children get copies of all chunks, in windows at the same addresses; and windows that become
-// private pages, because a fork could not copy them any more.
+// Keeps windows working across forks: children get copies of all chunks, in windows at the same addresses. Also turns
+// windows into private pages when a fork could no longer copy them.
 // zg_window_fork_prepare and zg_window_fork_done: around a fork, without a lock. zg_window_fault: signal context, no
 // lock.
 
@@ -19,13 +19,13 @@ static enum zg_state state_at(uint64_t page) {
     return zg_header_state(__atomic_load_n(&zg_alias_area.aliases[page].block.header, __ATOMIC_RELAXED));
 }
 
-// The page leads to a block that can still be read.
+// Returns true if the page has a block that can still be read.
 static bool is_accessible(uint64_t page) {
     enum zg_state state = state_at(page);
     return state == zg_state_live || state == zg_state_freeing || state == zg_state_quarantined;
 }
 
-// The next open window from this number on; 0 where there is none.
+// Returns the number of the first open window from this number on; 0 if there is none.
 static uint32_t next_open(uint32_t number) {
     for (; number < zg_windows.window_count; number++)
         if (zg_window_by_number(number)->phase == zg_window_open) return number;
@@ -39,7 +39,7 @@ static uint64_t bytes_of_all_chunks(void) {
     return bytes;
 }
 
-// Guards the pages of dead blocks in a window that was just mapped.
+// Guards the pages of retired blocks in a window that was just mapped.
 static void guard_again(const struct zg_window *window) {
     uint64_t end = window->first + window->pages;
     for (uint64_t page = window->first, next; page < end; page = next) {
@@ -50,7 +50,7 @@ static void guard_again(const struct zg_window *window) {
     }
 }
 
-// Copies pages with accessible blocks; `to` and `from` are the starts of two copies of the window.
+// Copies the pages that have accessible blocks between two copies of the window; `to` and `from` are their starts.
 static void copy_accessible(const struct zg_window *window, char *to, const char *from) {
     for (uint32_t page = 0; page < window->pages; page++)
         if (is_accessible(window->first + page))
@@ -59,8 +59,8 @@ static void copy_accessible(const struct zg_window *window, char *to, const char
 
 // --- private pages instead of windows -------------------------------------------------------------------------------
 
-// Pages of a window become private ones, at the same addresses, with their contents. Signals are held back. Under the
-// lock.
+// Turns the pages of a window into private ones at the same addresses, with their contents. Signals must be masked.
+// Under the lock.
 static bool make_private(const struct zg_window *window, char *copy) {
     char *start = zg_window_start(window);
     copy_accessible(window, copy, start);
@@ -95,13 +95,13 @@ void zg_window_leave(void) {
 
 // --- the copy for a child -------------------------------------------------------------------------------------------
 
-// The copy of all chunks, between zg_window_fork_prepare and zg_window_fork_done of the thread that forks.
+// The copy of all chunks, set in the thread that forks between zg_window_fork_prepare and zg_window_fork_done.
 static __thread struct {
     char *start;
     uint64_t bytes;
 } copied __attribute__((tls_model("initial-exec")));
 
-// Open windows are inherited by children from now on, or are not.
+// Sets whether children inherit the open windows (MADV_DOFORK).
 static void share_all(bool share) {
     for (uint32_t number = 1; (number = next_open(number)) != 0; number++) {
         const struct zg_window *window = zg_window_by_number(number);
@@ -109,7 +109,7 @@ static void share_all(bool share) {
     }
 }
 
-// Filters of system calls let the child map its windows.
+// Returns true if system call filters allow the child to map its windows.
 static bool may_copy(void) {
     return zg_os_may_call(SYS_mremap) && zg_os_may_call(SYS_mmap) && zg_os_may_call(SYS_madvise);
 }
@@ -120,7 +120,7 @@ static void count_fork(void) {
     if (zg_policy_ends_windows(&conditions, ++forks)) zg_window_stop();
 }
 
-// Maps shared memory that a child inherits. NULL where that is impossible.
+// Maps shared memory that a child inherits. NULL if that is impossible.
 static char *map_for_child(uint64_t bytes) {
     char *start = may_copy() ? zg_os_map_common(bytes) : NULL;
     if (!start || zg_os_share_with_children(start, bytes, true) == 0) return start;
@@ -137,7 +137,7 @@ void zg_window_fork_prepare(void) {
     uint64_t bytes = bytes_of_all_chunks();
     char *to = map_for_child(bytes);
     if (!to) {
-        // A slot that one process gives back would be used by the other.
+        // Processes now share the chunks: a slot freed by one process must not be reused by the other.
         zg_window_stop();
         zg_stats_degrade(zg_degradation_windows_shared);
         return share_all(true);
@@ -152,14 +152,14 @@ void zg_window_fork_prepare(void) {
     }
 }
 
-// The kernel does not map this window in a child: its blocks go on in private pages.
+// Turns a window that the kernel refuses to map in a child into private pages with its blocks.
 static void copy_to_private(const struct zg_window *window) {
     char *start = zg_window_start(window);
     if (!zg_os_map_private(zg_window_bytes_of(window), start)) return;
     copy_accessible(window, start, (const char *)zg_window_chunk(window)->memory);
 }
 
-// Maps the open windows onto their chunks. False where the kernel refuses one.
+// Maps the open windows onto their chunks. False if the kernel refuses one.
 static bool map_windows(void) {
     for (uint32_t number = 1; (number = next_open(number)) != 0; number++) {
         const struct zg_window *window = zg_window_by_number(number);
@@ -182,7 +182,7 @@ static void copy_all_to_private(void) {
     }
 }
 
-// The process's windows lead to this copy of all chunks from now on.
+// Maps the process's windows onto this copy of all chunks.
 static void map_copy(char *start, uint64_t bytes) {
     zg_os_share_with_children(start, bytes, false);
     char *at = start;
@@ -191,8 +191,8 @@ static void map_copy(char *start, uint64_t bytes) {
         at += zg_chunk_bytes(zg_chunk_by_number(number));
     }
     if (!map_windows()) {
-        // All windows become private pages, as in zg_window_leave: a child of this child copies the contents with its
-        // memory.
+        // Turn all windows into private pages, as in zg_window_leave. A child of this child then copies them with its
+        // other memory.
         zg_window_stop();
         copy_all_to_private();
         zg_windows.are_private = true;
@@ -206,9 +206,9 @@ void zg_window_fork_done(bool child) {
     copied.start = NULL;
 }
 
-// --- children that no fork handler knows of -------------------------------------------------------------------------
+// --- children that no fork handler saw ------------------------------------------------------------------------------
 
-// Reads the parent's chunks. False where that is impossible.
+// Reads the parent's chunks. False if that is impossible.
 static bool read_chunks(int parent, char *to) {
     for (uint32_t number = 1; number < zg_windows.chunk_count; number++) {
         const struct zg_chunk *chunk = zg_chunk_by_number(number);
@@ -224,11 +224,11 @@ enum zg_window_fault zg_window_fault(uint64_t address) {
     int parent = (int)zg_load(&zg_windows.owner);
     if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || zg_windows.are_private || parent == zg_os_pid())
         return zg_window_fault_other;
-    // A child of vfork shares its parent's windows, where the page is mapped.
+    // A vfork child shares its parent's windows: the page is mapped.
     unsigned char present;
     if (zg_os_find_present((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES, &present) != -ENOMEM)
         return zg_window_fault_other;
-    // The windows are not mapped, and the copy must not come to lie at their addresses.
+    // The windows are not mapped. Reserve their addresses, so that the copy is not mapped there.
     for (uint32_t number = 1; (number = next_open(number)) != 0; number++) {
         const struct zg_window *window = zg_window_by_number(number);
         zg_os_blank(zg_window_start(window), zg_window_bytes_of(window));

@@ -1,4 +1,4 @@
-// Red zones behind blocks in windows: the fill from the end of a block to the end of its slot.
+// Verifies the red zones behind blocks in windows: the fill from the end of a block to the end of its slot.
 // Slow path; takes the lock of windows.
 
 #include "blocks/fill.h"
@@ -6,7 +6,7 @@
 #include "pages/window_state.h"
 #include "platform/os.h"
 
-// Notes the bytes that are not the fill; `offset` is the distance of `fill` from the block's start.
+// Records changed bytes of the fill in `change`. `offset`: distance of `fill` from the block's start.
 static void compare_gap(const uint8_t *fill, uint64_t bytes, uint64_t offset, struct zg_change *change) {
     for (uint64_t i = 0; i < bytes; i++) {
         if (fill[i] == ZG_FILL_GAP) continue;
@@ -22,15 +22,15 @@ bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change
     return change->length != 0;
 }
 
-// The window by way of which the block was handed out; NULL once its slot was given back.
+// Returns the window of the block; NULL if the block's slot was given back.
 static const struct zg_window *window_of(const struct zg_alias *alias) {
     uint32_t number = __atomic_load_n(&alias->window, __ATOMIC_RELAXED);
     return number && number != UINT32_MAX ? zg_window_by_number(number) : NULL;
 }
 
-// Looks at the red zone of a live block by way of the chunk's own mapping: another thread may free the block and guard
-// its page meanwhile, or the program may have protected the page. Once windows have become private pages, the kernel
-// copies the bytes. False where nothing changed.
+// Verifies the red zone of a live block through the chunk's own mapping: another thread may free the block and guard
+// its page meanwhile, or the program may have protected the page. Once windows have become private pages, a system call
+// copies the bytes instead. False if nothing changed.
 static bool find_change(const struct zg_alias *alias, struct zg_change *change) {
     uint64_t size = zg_alias_size(alias), end = alias->slot_bytes;
     *change = (struct zg_change){.length = 0};
@@ -59,8 +59,8 @@ static bool verify_block(struct zg_alias *alias, const char *found_by) {
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     struct zg_change change;
     if (!is_unreported(header) || !find_change(alias, &change)) return false;
-    // The second look is under the lock, while the page cannot be given to another block. The thread that sets the mark
-    // reports the change; a free would have changed the state.
+    // Verify again under the lock, so that the page cannot get another block. The thread that sets the bit reports the
+    // change. A free would have changed the state.
     zg_windows_take_lock();
     header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     bool is_changed = is_unreported(header) && find_change(alias, &change);
@@ -74,7 +74,7 @@ static bool verify_block(struct zg_alias *alias, const char *found_by) {
 
 uint64_t zg_window_verify_live(const char *found_by) {
     uint64_t found = 0, end = __atomic_load_n(&zg_alias_area.covered, __ATOMIC_ACQUIRE);
-    // A child that lacks its parent's windows (zg_window_fault) has nothing to look at.
+    // A child that lacks its parent's windows (zg_window_fault) has no blocks to verify.
     if (!zg_windows.are_private && zg_load(&zg_windows.owner) != (uint64_t)zg_os_pid()) return 0;
     end = zg_min(end, zg_load(&zg_windows.used_pages));
     for (uint64_t page = 0; page < end; page++) found += verify_block(&zg_alias_area.aliases[page], found_by);

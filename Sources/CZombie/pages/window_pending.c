@@ -1,5 +1,5 @@
-// Guarding the pages of freed blocks in windows: each by itself at once, or later together with others of its window,
-// as pending pages.
+// Guards the pages of freed blocks in windows: each page at once, or later together with other pending pages of its
+// window.
 // Slow path; takes the lock of windows, and makes system calls without it.
 
 #include "blocks/fill.h"
@@ -25,7 +25,7 @@ static void set_retired(struct zg_alias *alias) {
 
 // --- pending pages --------------------------------------------------------------------------------------------------
 
-// Reports a write to the block since it was filled.
+// Reports a write to the freed block since it was filled.
 static void verify_fill(struct zg_alias *alias) {
     uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
@@ -45,8 +45,8 @@ static void verify_fill(struct zg_alias *alias) {
     if (zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, "eviction");
 }
 
-// Guards pages of one window, neighbours in one call. If they are the last blocks of a window that is no longer
-// current, the window is closed as a whole instead.
+// Guards pages of one window, adjacent pages in one call. If they hold the last blocks of a window that is no longer
+// current, closes the window instead.
 static void guard_pages(const uint32_t *pages, uint32_t count) {
     uint32_t number = zg_alias_area.aliases[pages[0]].window;
     zg_windows_take_lock();
@@ -58,14 +58,14 @@ static void guard_pages(const uint32_t *pages, uint32_t count) {
         is_guarded &= zg_os_guard((void *)zg_window_page_address(pages[i]), (end - i) * ZG_PAGE_BYTES) == 0;
     }
     for (uint32_t i = 0; i < count; i++) set_retired(&zg_alias_area.aliases[pages[i]]);
-    // It is unknown which of the pages are guarded: their slots are never used again.
+    // It is unknown which pages are guarded, so their slots are never reused.
     if (!is_guarded) return zg_window_stop();
     if (!is_whole) zg_windows_take_lock();
     for (uint32_t i = 0; i < count; i++) zg_chunk_give_slot(&zg_alias_area.aliases[pages[i]]);
     zg_windows_drop_lock();
 }
 
-// Takes the pending pages of the window, in the order of their addresses. Returns their number. Under the lock.
+// Removes the pending pages of the window, in the order of their addresses. Returns their number. Under the lock.
 static uint32_t take_pending(struct zg_window *window, uint32_t pages[ZG_CHUNK_PAGES_MOST]) {
     uint32_t count = 0;
     for (uint32_t word = 0; word < ZG_PAGE_WORDS; word++) {
@@ -85,8 +85,8 @@ static void finish_pages(const uint32_t *pages, uint32_t count) {
     zg_stats_add(zg_counter_retired_bytes, count * ZG_PAGE_BYTES);
 }
 
-// Guards the pending pages of the window that has waited longest, if all windows' take more than `most` bytes. False
-// where they do not.
+// Guards the pending pages of the window that has waited longest, if the pending pages of all windows exceed `most`
+// bytes. False if they do not.
 static ZG_NOINLINE bool finish_oldest(uint64_t most) {
     uint32_t pages[ZG_CHUNK_PAGES_MOST], count = 0;
     zg_windows_take_lock();
@@ -101,8 +101,8 @@ static ZG_NOINLINE bool finish_oldest(uint64_t most) {
     return is_over;
 }
 
-// Notes the page of a filled block as pending. Pages are guarded once all other blocks of the window are dead, too, or
-// too much is pending.
+// Adds the page of a filled block to the pending pages. Guards pages if all other blocks of the window are freed, too,
+// or if too many bytes are pending.
 static ZG_NOINLINE void add_pending(struct zg_alias *alias) {
     uint32_t pages[ZG_CHUNK_PAGES_MOST], count = 0, number = alias->window;
     zg_windows_take_lock();
@@ -112,7 +112,8 @@ static ZG_NOINLINE void add_pending(struct zg_alias *alias) {
     window->pending_count++;
     zg_windows.pending.amount += alias->slot_bytes;
     if (window->pending_count == window->live && !zg_window_is_current(number)) {
-        count = take_pending(window, pages); // the window stays in the queue, without pending pages
+        // The window stays in the queue without pending pages.
+        count = take_pending(window, pages);
     } else if (!window->is_queued_pending) {
         window->is_queued_pending = true;
         zg_queue_add(&zg_windows.pending, pending_links(), number);
@@ -131,16 +132,15 @@ void zg_window_flush(void) {
 
 // --- single pages ---------------------------------------------------------------------------------------------------
 
-// The processor time that guarding single pages has taken, and may have taken as of the last look at the process's
-// clock.
+// Processor time spent on guarding single pages, and its limit as of the last reading of the process's clock.
 static uint64_t single_guards_ns, single_guards_ns_most = ZG_POLICY_SINGLE_GUARD_START_NS, refreshed_ticks;
 
-// There is time to guard a single page. Where few blocks lie in windows there always is.
+// Returns true if there is time to guard a single page. If few blocks lie in windows, there always is.
 static bool may_guard_single_page(void) {
     if (zg_config.isolated_per_context != ZG_FENCE_ALL) return true;
     uint64_t spent = zg_load(&single_guards_ns);
     if (ZG_LIKELY(spent < zg_load(&single_guards_ns_most))) return true;
-    static uint64_t looks; // approximate where threads meet
+    static uint64_t looks; // concurrent increments may be lost
     uint64_t look = zg_load(&looks);
     zg_store(&looks, look + 1);
     if (look % ZG_POLICY_SINGLE_GUARD_LOOK_EVERY) return false;
@@ -152,7 +152,7 @@ static bool may_guard_single_page(void) {
     return spent < most;
 }
 
-// Guards the block's page. False where the kernel refuses.
+// Guards the block's page. False if the kernel refuses.
 static bool guard_single_page(struct zg_alias *alias) {
     uint64_t ticks = zg_arch_ticks();
     bool is_guarded = zg_os_guard((void *)zg_alias_page(alias), ZG_PAGE_BYTES) == 0;
@@ -170,12 +170,12 @@ void zg_window_retire(struct zg_alias *alias) {
         __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_quarantined), __ATOMIC_RELEASE);
         return add_pending(alias);
     }
-    // The slot's next block must not look like the object that lay here.
+    // The slot's next block must not look like the freed object.
     if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
         zg_fill_small((void *)start, 16, ZG_FILL_WORD);
     bool is_guarded = guard_single_page(alias);
     if (!is_guarded) {
-        // The page stays accessible, and its slot is never used again.
+        // The page stays accessible, and its slot is never reused.
         zg_fill((void *)start, bytes, ZG_FILL_FREED);
         zg_window_stop();
     }

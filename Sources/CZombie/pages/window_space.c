@@ -1,4 +1,4 @@
-// Windows and their address space: open, closed, free.
+// Manages the address space of windows, which are open, closed or free.
 // Slow path; under the lock of windows.
 
 #include "pages/window_space.h"
@@ -11,7 +11,7 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 
-// The bytes that the kernel or the tables take for one page of a window.
+// Memory that one page of a window costs: its record, and its page table entry.
 enum { PAGE_PRICE = sizeof(struct zg_alias) + sizeof(uint64_t) };
 
 static struct zg_queue_links closed_links(void) {
@@ -37,7 +37,7 @@ static uint32_t *free_list(uint32_t pages) {
     return &zg_windows.free_windows[__builtin_ctz(pages / ZG_POLICY_CHUNK_PAGES_LEAST)];
 }
 
-// The address space of the window serves the next window of its size.
+// Adds the window to the free list of its size.
 static void add_free(uint32_t number) {
     struct zg_window *window = zg_window_by_number(number);
     uint32_t *list = free_list(window->pages);
@@ -45,7 +45,7 @@ static void add_free(uint32_t number) {
     *list = number;
 }
 
-// Forgets the blocks of a closed window.
+// Clears the records of a closed window's blocks.
 static void forget(uint32_t number) {
     struct zg_window *window = zg_window_by_number(number);
     uint32_t forgotten = 0;
@@ -62,7 +62,7 @@ static void forget(uint32_t number) {
     add_free(number);
 }
 
-// The windows that were closed first are forgotten once too many records are kept.
+// Clears the records of the windows that were closed first, while too many records are kept.
 static void forget_oldest(void) {
     struct zg_isolation_conditions conditions = zg_conditions_now();
     uint64_t most = zg_policy_closed_pages_most(&conditions, zg_config.retired_bytes, sizeof(struct zg_alias));
@@ -75,13 +75,13 @@ static void forget_oldest(void) {
 
 // --- opening and closing --------------------------------------------------------------------------------------------
 
-// The next page of the area that was never used; windows begin where the kernel's fault-around reaches all of their
-// first pages.
+// Returns the first unused page of the area, rounded up so that the kernel's fault-around reaches all first pages of a
+// window.
 static uint64_t first_unused_page(uint32_t pages) {
     return zg_round_up(zg_windows.used_pages, zg_min(pages, ZG_POLICY_POPULATED_PAGES));
 }
 
-// Makes records for a window at addresses that were never used. False where there is no room for it.
+// Makes the records for a window at unused addresses accessible. False if there is no room for it.
 static bool prepare_unused(uint64_t first, uint32_t pages) {
     return first + pages <= zg_alias_area.pages && zg_windows_make_room_for_window() && zg_alias_cover(first + pages);
 }
@@ -91,7 +91,7 @@ static bool map_window(const struct zg_chunk *chunk, uint64_t first) {
     void *start = (void *)zg_window_page_address(first);
     if (zg_os_map_window((void *)chunk->memory, zg_chunk_bytes(chunk), start) == 0) return true;
     zg_mappings_give(1);
-    // The kernel may have unmapped the former contents of the range.
+    // The kernel may have unmapped what was in the range before.
     zg_os_blank(start, zg_chunk_bytes(chunk));
     return false;
 }
@@ -129,7 +129,7 @@ bool zg_window_space_open(struct zg_chunk *chunk) {
     return true;
 }
 
-// Takes the window out of its chunk's list of open windows.
+// Removes the window from its chunk's list of open windows.
 static void unlink_open(uint32_t number) {
     uint32_t *link = &zg_window_chunk(zg_window_by_number(number))->newest_window;
     while (*link != number) link = &zg_window_by_number(*link)->next;
@@ -139,7 +139,7 @@ static void unlink_open(uint32_t number) {
 void zg_window_space_close(uint32_t number) {
     struct zg_window *window = zg_window_by_number(number);
     if (zg_os_blank(zg_window_start(window), zg_window_bytes_of(window)) != 0) {
-        // Some of its pages may not be guarded yet.
+        // Some of the window's pages may not be guarded yet.
         if (zg_os_guard(zg_window_start(window), zg_window_bytes_of(window)) != 0) zg_window_stop();
         return;
     }
@@ -154,8 +154,9 @@ void zg_window_space_close(uint32_t number) {
 
 // --- pages in the page tables ---------------------------------------------------------------------------------------
 
-// Takes pages of the windows that were retired first out of the page tables: each mapped page counts as resident
-// memory. Their contents stay in the chunk's memory, and a block that is used there again costs a fault. Guards stay.
+// Removes the pages of the windows that were retired first from the page tables, because each mapped page counts as
+// resident memory. The contents stay in the chunk's memory, and the next access to a block there costs a page fault.
+// Guards stay.
 static void unmap_oldest(void) {
     struct zg_isolation_conditions conditions = zg_conditions_now();
     uint64_t most = zg_policy_mapped_pages_most(&conditions);
@@ -163,7 +164,7 @@ static void unmap_oldest(void) {
         uint32_t number = zg_queue_take(&zg_windows.to_unmap, unmap_links());
         struct zg_window *window = zg_window_by_number(number);
         window->is_queued_to_unmap = false;
-        // The number may belong to another window by now, which has not been retired.
+        // The window may have been closed, and its number reused for another window that is not retired.
         if (window->phase != zg_window_open || zg_window_is_current(number)) continue;
         if (window->mapped) zg_os_discard(zg_window_start(window), zg_window_bytes_of(window));
         zg_window_space_note_unmapped(window, window->mapped);

@@ -1,4 +1,4 @@
-// The tables of chunks and windows.
+// Allocates the tables of chunks and windows.
 // Slow path; under the lock.
 
 #include "pages/window_state.h"
@@ -15,7 +15,7 @@ bool zg_windows_reserve_tables(void) {
     return zg_windows.chunks && zg_windows.windows;
 }
 
-// Makes a table readable up to entry `count`.
+// Makes a table accessible up to entry `count`. False if the kernel refuses.
 static bool commit(void *table, uint64_t entry_bytes, uint64_t count, uint64_t *committed) {
     uint64_t wanted = zg_round_up(count * entry_bytes, ZG_POLICY_TABLE_STEP_BYTES);
     if (wanted <= *committed) return true;

@@ -1,5 +1,5 @@
-// Whether there are windows: the kernel, the options and the caller have to allow them.
-// Slow path.
+// Decides whether there are windows: the kernel, the options and the caller must allow them.
+// Slow path; try_to_start takes the lock of windows.
 
 #define _GNU_SOURCE
 #include "pages/window_switch.h"
@@ -22,7 +22,7 @@ static bool is_in(struct range range, uint64_t address) { return address - range
 
 static enum { is_untried, is_started, is_stopped } state;
 static struct range libc, loader;
-static struct range copying[2]; // functions of libc that make blocks for the program
+static struct range copying[2]; // functions of libc that allocate blocks for the program
 
 static struct range range_of_module(uint64_t function) {
     struct zg_module module;
@@ -30,9 +30,9 @@ static struct range range_of_module(uint64_t function) {
     return (struct range){module.start, module.end - module.start};
 }
 
-// Called at the start: later another thread may hold the loader's lock.
+// Call at the start: later another thread may hold the loader's lock.
 static void find_libc(void) {
-    extern void *__tls_get_addr(void *); // the loader's
+    extern void *__tls_get_addr(void *); // defined by the loader
     const uint64_t functions[] = {(uint64_t)strdup, (uint64_t)strndup};
     libc = range_of_module((uint64_t)gnu_get_libc_version);
     loader = range_of_module((uint64_t)__tls_get_addr);
@@ -42,8 +42,8 @@ static void find_libc(void) {
 
 void zg_window_reserve(void) {
     if (zg_config.isolated_windows == zg_isolated_windows_off || !zg_config.isolated_per_context) return;
-    if (zg_config.on_finding == zg_on_finding_continue) return; // contents are needed later
-    // RLIMIT_AS counts windows as mapped memory, also those of dead blocks.
+    if (zg_config.on_finding == zg_on_finding_continue) return; // contents of freed blocks are needed later
+    // RLIMIT_AS counts all windows as mapped memory, even those whose blocks are freed.
     if (zg_os_address_space() != RLIM_INFINITY) return;
     find_libc();
     for (uint64_t pages = ZG_POLICY_AREA_PAGES_MOST;
@@ -52,7 +52,7 @@ void zg_window_reserve(void) {
     }
 }
 
-// Whether the kernel maps shared memory twice, and guards pages of it.
+// Probes whether the kernel can map shared memory twice and guard pages of it.
 static bool can_guard_windows(void) {
     char *common = zg_os_map_common(ZG_PAGE_BYTES), *window = NULL;
     if (!common) return false;
@@ -63,7 +63,7 @@ static bool can_guard_windows(void) {
     return done;
 }
 
-// Under the lock.
+// Probes the kernel and reserves the tables. False if there can be no windows. Under the lock.
 static bool start(void) {
     if (!zg_alias_area.pages || zg_protection_now() != zg_protection_guards || !can_guard_windows()) return false;
     if (!zg_windows_reserve_tables()) return false;
@@ -83,7 +83,7 @@ bool zg_window_is_on(void) { return __atomic_load_n(&state, __ATOMIC_RELAXED) ==
 bool zg_window_may_be(void) { return zg_alias_area.pages && __atomic_load_n(&state, __ATOMIC_RELAXED) != is_stopped; }
 bool zg_window_is_forced(void) { return zg_config.isolated_windows == zg_isolated_windows_all; }
 
-// libc uses blocks of its own between a fork and the handlers that give the child its windows: blocks of libc and of
+// libc uses blocks of its own between a fork and the handlers that map the child's windows. So blocks of libc and of
 // the loader do not lie in windows, except copies that libc makes for the program.
 static bool may_use_windows(uint64_t caller) {
     if (ZG_LIKELY(!is_in(libc, caller))) return !is_in(loader, caller);

@@ -1,4 +1,4 @@
-// Whether there are windows, and for which callers.
+// Decides whether there are windows, and for which callers.
 // Slow path. zg_window_stop: any context, no lock.
 
 #ifndef ZG_WINDOW_SWITCH_H
@@ -6,18 +6,18 @@
 
 #include "platform/base.h"
 
-// Reserves the address space of windows. At the start, once the heap has reserved its own.
+// Reserves the address space of windows. Call at the start, after the heap has reserved its address space.
 void zg_window_reserve(void);
-// Windows are on, or may be: whether the kernel can do what they need is tried when the first one is wanted.
+// Returns true if windows are on or may be turned on. The kernel is probed when the first window is needed.
 bool zg_window_may_be(void);
-// Windows are on, and small blocks of this caller (a return address) may lie in them. The first call tries what the
-// kernel can do, and takes the lock of windows for that.
+// Returns true if windows are on and small blocks of this caller (a return address) may lie in them. The first call
+// probes the kernel and takes the lock of windows.
 bool zg_window_is_for(uint64_t caller);
-// Every block that can lie in a window is to lie in one (isolated_windows=all).
+// Returns true if every block that can lie in a window must lie in one (isolated_windows=all).
 bool zg_window_is_forced(void);
-// The windows are on: they were tried, and not stopped since.
+// Returns true if windows are on: the kernel was probed, and windows were not stopped since.
 bool zg_window_is_on(void);
-// No more blocks get windows, because the program locks its memory, for instance.
+// Stops windows: no more blocks get one (for example, because the program locks its memory).
 void zg_window_stop(void);
 
 #endif
