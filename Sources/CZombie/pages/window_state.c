@@ -5,13 +5,15 @@
 
 #include "platform/os.h"
 
-struct zg_windows zg_windows = {.chunk_count = 1, .window_count = 1, .lacking = zg_coverage_reason_address_space};
+struct zg_windows zg_windows;
 
 bool zg_windows_reserve_tables(void) {
     uint64_t chunk_bytes = ZG_POLICY_CHUNKS_MOST * sizeof(struct zg_chunk),
              window_bytes = ZG_POLICY_WINDOWS_MOST * sizeof(struct zg_window);
     zg_windows.chunks = zg_os_reserve(zg_round_up(chunk_bytes, ZG_PAGE_BYTES));
     zg_windows.windows = zg_os_reserve(zg_round_up(window_bytes, ZG_PAGE_BYTES));
+    zg_windows.chunk_count = zg_windows.window_count = 1;
+    zg_windows.lacking = zg_coverage_reason_address_space;
     return zg_windows.chunks && zg_windows.windows;
 }
 

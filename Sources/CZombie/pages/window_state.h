@@ -86,6 +86,7 @@ struct zg_chunk_class {
 
 // Invariants:
 // 1. Chunks have the numbers 1 … chunk_count - 1, windows 1 … window_count - 1; entries below both counts are readable.
+//    Both counts are 0 until the tables are reserved.
 // 2. memory_bytes is the size of all chunks' pages.
 // 3. The queue `closed` contains all closed windows, and its amount counts their pages.
 // 4. The queue `pending` contains every window with pending pages, and its amount is the size of all pending pages'
