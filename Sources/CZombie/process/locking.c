@@ -80,8 +80,8 @@ static struct zg_module own_image(void) {
     return is_library ? module : (struct zg_module){.start = 0};
 }
 
-// Visitor of /proc/self/maps: `act` gets each accessible piece of the program's memory, `act_on_own` each piece of the
-// runtime's.
+// Visits the mappings in /proc/self/maps: calls `act` for each accessible piece of the program's memory, and
+// `act_on_own` for each piece of the runtime's.
 struct pieces {
     void (*act)(struct pieces *pieces, uint64_t start, uint64_t end);
     void (*act_on_own)(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible); // may be NULL
