@@ -367,12 +367,12 @@ static void work_on_ended_abort(void *work_pointer, void *unused_1, void *unused
         }
 }
 
-// Whether the runtime faulted while it filled a freed block, because the program had protected pages of the block.
-// Makes the page accessible, so that the fill continues.
-static bool is_own_fill(const siginfo_t *info) {
+// Whether the runtime faulted in a block that it accesses (zg_thread_begin_access), because the program has protected
+// pages of the block. Makes the page accessible, so that the access succeeds.
+static bool is_own_access(const siginfo_t *info) {
     struct zg_thread *thread = zg_thread_current_or_null();
     uint64_t address = (uint64_t)info->si_addr;
-    if (!thread || !thread->in_runtime || address < thread->filling_start || address >= thread->filling_end)
+    if (!thread || !thread->in_runtime || address < thread->accessed_start || address >= thread->accessed_end)
         return false;
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     // Remove a guard that the program installed (MADV_GUARD_INSTALL): the page would fault forever.
@@ -598,7 +598,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
     zg_signals_restore_moved_stack(context);
     if (zg_tags_are_on() && strip_fault_tag(&work)) return;
-    if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_fill(info))) return;
+    if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_access(info))) return;
     // This signal was sent while the thread diagnoses a fault: deliver the signal later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_defer(signal, info, context);

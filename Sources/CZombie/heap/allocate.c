@@ -35,12 +35,6 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
 
-// Atomic, because other threads may read the record at the same time (lookup.h).
-ZG_INLINE void record_allocation(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
-    __atomic_store_n(&block->alloc_stack, stack, __ATOMIC_RELAXED);
-    __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
-}
-
 // Blocks in windows, which are many, add their counters up and look for deferred work once for so many of them.
 enum { WINDOWED_PER_FLUSH = 32 };
 
@@ -89,7 +83,7 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
     *is_zero = zg_header_state(block->header) == zg_state_fresh;
     if (use.is_tagged) zg_tags_record_former(slab, index);
-    record_allocation(block, stack, thread);
+    zg_thread_record_allocation(thread, block, stack);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, use.family, slab->slot_bytes - (uint32_t)size),
                      __ATOMIC_RELEASE);
     thread->allocations++;
@@ -171,7 +165,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     struct zg_span *span = zg_span_allocate(size, alignment, &is_zero);
     if (!span && zg_quarantine_trim(thread, 0)) span = zg_span_allocate(size, alignment, &is_zero);
     if (!span) return NULL;
-    record_allocation(&span->block, stack, thread);
+    zg_thread_record_allocation(thread, &span->block, stack);
     uint32_t sparse = is_zero ? ZG_HEADER_SPARSE : span->block.header & ZG_HEADER_SPARSE;
     __atomic_store_n(&span->block.header, zg_block_header(zg_state_live, family, 0) | sparse, __ATOMIC_RELEASE);
     if (zero) {

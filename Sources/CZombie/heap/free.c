@@ -130,8 +130,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);
     struct zg_freed_class dead = {0, zg_language_unknown};
-    thread->filling_start = address;
-    thread->filling_end = address + filled;
+    zg_thread_begin_access(thread, address, address + filled);
     if (filled && zg_classes_on)
         dead = zg_class_of_freed((const uint64_t *)address, zg_header_family(header), span->size);
     uint32_t zombie = zg_zombie_header_bits(dead), sparse = 0;
@@ -146,7 +145,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     }
     // The program may have protected pages that were not filled.
     if (ZG_UNLIKELY(filled < span->size)) zg_os_commit((void *)span->base, span->units * ZG_UNIT_BYTES);
-    thread->filling_end = 0;
+    zg_thread_end_access(thread);
     uint32_t bits = zg_block_header(zg_state_quarantined, zg_header_family(header), 0) | zombie | sparse;
     __atomic_store_n(&span->block.header, bits, __ATOMIC_RELEASE);
     zg_quarantine_add_span(thread, span);
@@ -249,14 +248,13 @@ ZG_INLINE bool begin_free(struct zg_thread *thread, uint64_t address, struct zg_
     pending->header = zg_header_in_state(header, zg_state_freeing);
     if (ZG_UNLIKELY(!try_claim(pending->block, header, pending->header))) return false;
     record_free(pending->block, stack & ~ZG_STACK_ISOLATE, thread);
-    thread->filling_start = address;
-    thread->filling_end = address + pending->slab->filled;
+    zg_thread_begin_access(thread, address, address + pending->slab->filled);
     return true;
 }
 
 // Moves a filled block to quarantined. Returns true if the thread's list of pending blocks is full.
 ZG_INLINE bool finish_free(struct zg_thread *thread, struct zg_pending_free pending) {
-    thread->filling_end = 0;
+    zg_thread_end_access(thread);
     __atomic_store_n(&pending.block->header, zg_header_in_state(pending.header, zg_state_quarantined),
                      __ATOMIC_RELEASE);
     uint32_t at = thread->pending_count;

@@ -37,8 +37,7 @@ enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolatio
 // Makes the block live. Other threads may read the record meanwhile (lookup.h).
 static void publish(const struct zg_thread *thread, const struct zg_isolation_order *order, struct zg_block *block,
                     uint64_t slack) {
-    __atomic_store_n(&block->alloc_stack, order->context, __ATOMIC_RELAXED);
-    __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
+    zg_thread_record_allocation(thread, block, order->context);
     __atomic_store_n(&block->header, zg_block_header(zg_state_live, order->family, (uint32_t)slack), __ATOMIC_RELEASE);
 }
 
@@ -86,14 +85,6 @@ void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_orde
 
 // --- freeing --------------------------------------------------------------------------------------------------------
 
-// Set the range that the runtime accesses now. If the program has protected pages in it, the fault handler makes them
-// accessible again.
-static void begin_access(struct zg_thread *thread, uint64_t start, uint64_t end) {
-    thread->filling_start = start;
-    thread->filling_end = end;
-}
-static void end_access(struct zg_thread *thread) { thread->filling_end = 0; }
-
 // Sets the class bits in the header of a block that held an object, and counts the zombie.
 static void note_class(struct zg_thread *thread, struct zg_block *block, struct zg_freed_class dead) {
     __atomic_fetch_or(&block->header, zg_zombie_header_bits(dead), __ATOMIC_RELAXED);
@@ -115,13 +106,13 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
         zg_page_time_spent(ticks, span->units);
         return;
     }
-    begin_access(thread, span->base, span->base + zg_private_data_bytes(span));
+    zg_thread_begin_access(thread, span->base, span->base + zg_private_data_bytes(span));
     // A block that is shorter than an object's header may end at its guard page (isolated_align).
     uint64_t words[2] = {0};
     __builtin_memcpy(words, (const void *)span->start, zg_min(span->size, sizeof words));
     if (span->size >= 8 && zg_classes_on) dead = zg_class_of_freed(words, family, span->size);
     bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_private_is_overrun(span, &change);
-    end_access(thread);
+    zg_thread_end_access(thread);
     span->death = zg_zombie_death(dead.class_number);
     note_class(thread, &span->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(span->start, &change);
@@ -133,14 +124,14 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
     struct zg_freed_class dead = {0, zg_language_unknown};
     uint64_t start = zg_alias_start(alias), size = zg_alias_size(alias);
     struct zg_change change;
-    begin_access(thread, zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
+    zg_thread_begin_access(thread, zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
     if (size >= 8 && zg_classes_on) dead = zg_class_of_freed((const uint64_t *)start, zg_header_family(header), size);
     bool is_overrun = !(header & ZG_HEADER_CHANGED) && zg_window_is_overrun(alias, &change);
     alias->death = zg_zombie_death(dead.class_number);
     note_class(thread, &alias->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(start, &change);
     zg_window_retire(alias);
-    end_access(thread);
+    zg_thread_end_access(thread);
     zg_page_time_spent(since, 1);
 }
 

@@ -111,10 +111,9 @@ static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct 
     } else {
         // Programs do not protect pages that they own only in part. If one does, the fault handler makes the page
         // accessible again.
-        thread->filling_start = span->base;
-        thread->filling_end = zg_private_data_end(span);
+        zg_thread_begin_access(thread, span->base, zg_private_data_end(span));
         is_changed = find_change(span, span->guard_is_open, change);
-        thread->filling_end = 0;
+        zg_thread_end_access(thread);
     }
     return is_changed && zg_lookup_block(span->start, view) &&
            __atomic_compare_exchange_n(&span->block.header, &header, header | ZG_HEADER_CHANGED, false,

@@ -218,7 +218,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     if (thread == &zg_thread_bypassing) return NULL;
     if (thread != &zg_thread_ended) {
         if (!was_abandoned(thread, frame)) return NULL; // the thread is in the runtime already
-        thread->filling_end = 0;
+        zg_thread_end_access(thread);
         thread->frame = frame;
         return thread;
     }

@@ -99,8 +99,8 @@ struct zg_thread {
 
     struct zg_jump jump; // jump by the program out of a handler that interrupted the runtime
 
-    // Range being filled. If the program has protected a page in it, the fault handler makes the page accessible again.
-    uint64_t filling_start, filling_end;
+    // Bytes of blocks that the runtime accesses now (zg_thread_begin_access)
+    uint64_t accessed_start, accessed_end;
 
     // `pending_counted`: number of pending blocks that the counts above include.
     uint32_t pending_count, pending_counted;
@@ -141,6 +141,21 @@ struct zg_thread {
 // Requests deferred work. Atomic only with respect to the thread's own signal handlers.
 ZG_INLINE void zg_thread_request_deferred(struct zg_thread *thread, enum zg_deferred_work work) {
     __atomic_fetch_or(&thread->deferred_work, work, __ATOMIC_RELAXED);
+}
+
+// Between these two calls, the runtime accesses [start, end). If the program has protected a page of that range, the
+// fault handler makes the page accessible again.
+ZG_INLINE void zg_thread_begin_access(struct zg_thread *thread, uint64_t start, uint64_t end) {
+    thread->accessed_start = start;
+    thread->accessed_end = end;
+}
+ZG_INLINE void zg_thread_end_access(struct zg_thread *thread) { thread->accessed_end = 0; }
+
+// Sets the stack and the thread of an allocation. Atomic, because other threads may read the record at the same time
+// (lookup.h).
+ZG_INLINE void zg_thread_record_allocation(const struct zg_thread *thread, struct zg_block *block, uint32_t stack) {
+    __atomic_store_n(&block->alloc_stack, stack, __ATOMIC_RELAXED);
+    __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
 // The calling thread's state; NULL before its first call, or one of the three below
