@@ -8,7 +8,7 @@ import ZombieGuardStalls
 struct RunCommand {
     private let arguments: Arguments
     private let exitStatus: Int32
-    /// Required percentage of watched allocation stacks; nil if not given.
+    /// Required percentage of watched pairs; nil if not given.
     private let requiredCoverage: Double?
     private let options: RuntimeOptions
 
@@ -217,7 +217,7 @@ struct RunCommand {
         guard let requiredCoverage, !(coverage?.reaches(percent: requiredCoverage) ?? false) else {
             return ExitStatus.success
         }
-        var watched = coverage.map { "\($0.stacksText) were watched" } ?? Self.unknownText
+        var watched = coverage.map(\.requirementText) ?? Self.unknownText
         if let more = coverage?.unknownProcesses, more > 0 {
             watched += ", and the coverage of some processes is unknown"
         }
@@ -385,7 +385,7 @@ extension RunCommand {
             Flag(
                 name: "--require-coverage", value: .required("PERCENT"),
                 text:
-                    "exit with 98 if less of the allocation stacks was watched, such as 90%, and nothing else went wrong"
+                    "exit with 98 if fewer of the allocation and free pairs were watched, such as 90%, and nothing else went wrong"
             ),
             Flag(
                 name: "--keep-age", value: .required("AGE"),

@@ -71,7 +71,7 @@ enum StatisticsText {
             text += statistics["tagged_blocks"] > 0 ? "a tagged or isolated block" : "an isolated block"
             text += " (\(percent(UInt64(clamping: UInt128(isolated) * 1000 / UInt128(contexts)))))\n"
         }
-        text += "watched: \(statistics.coverage.text)\n"
+        text += "coverage: \(statistics.coverage.text)\n"
         let budget = statistics["overhead_budget_permille"]
         if budget > 0 {
             text += "overhead: \(percent(statistics["overhead_permille"])) of a budget of \(percent(budget)), "

@@ -149,7 +149,7 @@ def passing(run, temporary, name, *more):
     if "CartXCTests" not in result.stdout:
         problems.append("the tests of XCTest did not run")
     # Each process of a testing library prints one coverage line; the children of expectZombie print none.
-    watched = re.findall(r"^ZombieGuard: ([\d.]+) % of the blocks, from ([\d.]+) % of the allocation stacks, were isolated",
+    watched = re.findall(r"^ZombieGuard: watched ([\d,]+) of ([\d,]+) allocation and free pairs, ([\d.]+) % of the frees at once",
                          result.stdout, re.M)
     if not 1 <= len(watched) <= 2 or result.stdout.count("ZombieGuard: ") != len(watched) or any("0" in shares for shares in watched):
         problems.append(f"what was watched is said so: {watched}")

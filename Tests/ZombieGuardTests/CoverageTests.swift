@@ -19,38 +19,48 @@ import Testing
 
     static let shares: [(counters: [String: UInt64], text: String)] = [
         ([:], "no block was allocated"),
-        (
-            ["allocations": 7, "fenced_blocks": 7, "contexts": 3, "contexts_fenced": 3],
-            "100 % of the blocks, from 100 % of the allocation stacks, were isolated"
-        ),
-        (
-            ["allocations": 1000, "fenced_blocks": 140, "contexts": 100, "contexts_fenced": 61],
-            "14 % of the blocks, from 61 % of the allocation stacks, were isolated"
-        ),
+        (["allocations": 7, "fenced_blocks": 7], "no block was freed; 100 % of the blocks were isolated"),
         // Memory tags watch a block as guard pages do.
         (
-            ["allocations": 100, "tagged_blocks": 97, "fenced_blocks": 2, "contexts": 10, "contexts_fenced": 9],
-            "99 % of the blocks, from 90 % of the allocation stacks, were tagged or isolated"
-        ),
-        // Rounding: a part of the blocks never becomes 100 %, and one in a million never becomes 0 %.
-        (
-            ["allocations": 1_000_000, "fenced_blocks": 1, "contexts": 100_000, "contexts_fenced": 99_999],
-            "0.1 % of the blocks, from 99 % of the allocation stacks, were isolated"
+            ["allocations": 100, "tagged_blocks": 97, "fenced_blocks": 2],
+            "no block was freed; 99 % of the blocks were tagged or isolated"
         ),
         (
-            ["allocations": 1000, "fenced_blocks": 45],
-            "4.5 % of the blocks, from 0 % of the allocation stacks, were isolated"
+            ["allocations": 7, "frees": 5, "guarded_at_once": 5, "pairs": 1, "pairs_watched": 1],
+            "watched 1 of 1 allocation and free pair, 100 % of the frees at once"
         ),
-        // Blocks from the program's own allocator count as blocks, too. Threads may publish their counters late.
+        // Rounding: a part never becomes 100 %, and one in a million never becomes 0 %.
+        (
+            ["allocations": 1_000_000, "frees": 1_000_000, "guarded_at_once": 1, "pairs": 4120, "pairs_watched": 312],
+            "watched 312 of 4,120 allocation and free pairs, 0.1 % of the frees at once"
+        ),
         (
             [
-                "allocations": 5, "unguarded_allocations": 10, "passed_blocks": 5, "fenced_blocks": 6, "contexts": 1,
-                "contexts_fenced": 2, "children_unguarded": 1,
-            ], "30 % of the blocks, from 100 % of the allocation stacks, were isolated, 1 program ran unguarded"
+                "allocations": 100_000, "frees": 100_000, "guarded_at_once": 99_999, "pairs": 1_234_567,
+                "pairs_watched": 1_234_567,
+            ], "watched 1,234,567 of 1,234,567 allocation and free pairs, 99 % of the frees at once"
+        ),
+        // Threads may publish their counters late: no part is larger than its whole.
+        (
+            [
+                "allocations": 100, "frees": 100, "guarded_at_once": 4, "guarded_later": 200, "pairs": 7,
+                "pairs_watched": 9, "waiting_bytes_peak": 262_144, "children_unguarded": 1,
+            ],
+            "watched 7 of 7 allocation and free pairs, 4 % of the frees at once, 96 % within 256 KiB of other frees, 1 program ran unguarded"
+        ),
+        // Nothing is known of blocks that bypassed the runtime: their frees count as not guarded.
+        (
+            [
+                "allocations": 10, "unguarded_allocations": 40, "passed_blocks": 50, "frees": 10,
+                "guarded_at_once": 10, "pairs": 3, "pairs_watched": 3,
+            ],
+            "watched 3 of 3 allocation and free pairs of the 10 % of the blocks that were guarded, 10 % of the frees at once"
         ),
         (
-            ["allocations": .max, "fenced_blocks": .max, "contexts": .max, "contexts_fenced": .max - 1],
-            "100 % of the blocks, from 99 % of the allocation stacks, were isolated"
+            [
+                "allocations": .max, "frees": .max, "guarded_at_once": .max, "pairs": .max, "pairs_watched": .max - 1,
+            ],
+            "watched 18,446,744,073,709,551,614 of 18,446,744,073,709,551,615 allocation and free pairs, 100 % of the frees at once"
         ),
     ]
 
@@ -59,11 +69,22 @@ import Testing
     }
 
     @Test func unknownProcessesAreSaidAndReachNothing() {
-        var all = coverage(["allocations": 7, "fenced_blocks": 7, "contexts": 3, "contexts_fenced": 3])
+        var all = coverage(["allocations": 7, "frees": 7, "guarded_at_once": 7, "pairs": 3, "pairs_watched": 3])
         #expect(all.reaches(percent: 100))
         all.unknownProcesses = 2
-        #expect(all.text.hasSuffix(", were isolated, 2 more processes reported no coverage"))
+        #expect(all.text.hasSuffix(" at once, 2 more processes reported no coverage"))
         #expect(!all.reaches(percent: 0.1) && all.reaches(percent: 0))
+    }
+
+    /// The requirement is about pairs: all blocks of the first stack may be watched, and no rare free.
+    @Test func requirementIsAboutPairs() {
+        let busy = coverage([
+            "allocations": 300_000, "fenced_blocks": 300_000, "contexts": 1, "contexts_fenced": 1, "frees": 300_000,
+            "guarded_at_once": 64, "pairs": 2, "pairs_watched": 1,
+        ])
+        #expect(busy.stacksPermille == 1000 && busy.pairsPermille == 500 && !busy.reaches(percent: 90))
+        #expect(busy.requirementText == "50 % of the allocation and free pairs were watched")
+        #expect(coverage(["allocations": 5, "frees": 5]).pairsPermille == 0)
     }
 
     private let some: [String: UInt64] = ["allocations": 10, "fenced_blocks": 5, "contexts": 4, "contexts_fenced": 2]
@@ -100,18 +121,25 @@ import Testing
     @Test func sampledBlocksSayNothingOfOtherStacks() {
         let counters: [String: UInt64] = [
             "allocations": 10, "passed_blocks": 990, "fenced_blocks": 10, "contexts": 4, "contexts_fenced": 4,
+            "frees": 10, "pairs": 4, "pairs_watched": 4,
         ]
         #expect(coverage(counters, ["sample_rate": second]).stacksPermille == 10)
+        #expect(coverage(counters, ["sample_rate": second]).pairsPermille == 10)
     }
 
     @Test func jsonNamesShareAndReason() throws {
         let text = coverage(
-            ["allocations": 1000, "fenced_blocks": 145, "contexts": 100, "contexts_fenced": 61],
+            [
+                "allocations": 1000, "fenced_blocks": 145, "contexts": 100, "contexts_fenced": 61, "frees": 500,
+                "guarded_at_once": 2, "guarded_later": 495, "pairs": 40, "pairs_watched": 3, "waiting_bytes_peak": 4096,
+            ],
             ["fence_bytes": 5 * second], start: 4 * second
         ).json.line
         #expect(
             text
-                == #"{"stacks_percent":61,"blocks_percent":14.5,"stacks":100,"stacks_watched":61,"blocks":1000,"blocks_watched":145,"#
+                == #"{"pairs":40,"pairs_watched":3,"pairs_percent":7.5,"frees":500,"frees_guarded_at_once_percent":0.4,"#
+                + #""frees_guarded_later_percent":99,"waiting_bytes_most":4096,"#
+                + #""stacks_percent":61,"blocks_percent":14.5,"stacks":100,"stacks_watched":61,"blocks":1000,"blocks_watched":145,"#
                 + #""reason":"fence_bytes","reason_text":"isolated_bytes was used up","reason_ms":1000,"unguarded_programs":0,"#
                 + #""filtered_programs":0,"unknown_processes":0}"#)
         let all = coverage(["allocations": 1, "fenced_blocks": 1, "contexts": 1, "contexts_fenced": 1]).json.line
@@ -163,19 +191,23 @@ import Testing
         defer { munmap(mapped, Int(ZG_COVERAGE_BYTES)) }
         #expect(page.pointee.version == UInt32(ZG_STATS_VERSION))
         page.pointee.programs = 1
+        page.pointee.waiting_bytes_peak = 8 << 10
         withUnsafeMutableBytes(of: &page.pointee.sums) {
             let sums = $0.bindMemory(to: UInt64.self)
             sums[Int(zg_coverage_sum_allocations.rawValue)] = 200
             sums[Int(zg_coverage_sum_fenced_blocks.rawValue)] = 100
-            sums[Int(zg_coverage_sum_contexts.rawValue)] = 10
-            sums[Int(zg_coverage_sum_contexts_fenced.rawValue)] = 9
+            sums[Int(zg_coverage_sum_frees.rawValue)] = 100
+            sums[Int(zg_coverage_sum_guarded_at_once.rawValue)] = 50
+            sums[Int(zg_coverage_sum_guarded_later.rawValue)] = 40
+            sums[Int(zg_coverage_sum_pairs.rawValue)] = 10
+            sums[Int(zg_coverage_sum_pairs_watched.rawValue)] = 9
         }
         withUnsafeMutableBytes(of: &page.pointee.first_ns) {
             $0.bindMemory(to: UInt64.self)[Int(zg_coverage_reason_fence_bytes.rawValue)] = 1
         }
         #expect(
             run.coverage?.text
-                == "50 % of the blocks, from 90 % of the allocation stacks, were isolated (isolated_bytes was used up at 0.0 s)"
+                == "watched 9 of 10 allocation and free pairs, 50 % of the frees at once, 40 % within 8 KiB of other frees (isolated_bytes was used up at 0.0 s)"
         )
     }
 }

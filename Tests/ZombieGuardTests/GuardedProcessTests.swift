@@ -120,7 +120,7 @@ private final class FakeHeap {
         #expect((process["counters"] as? [String: Int])?["findings"] == 42)
         #expect(process["degradations"] as? [String] == ["depot_full"])
         #expect((process["coverage"] as? [String: Any])?["stacks_percent"] as? Int == 100)
-        #expect(StatisticsText.details(statistics).contains("\nwatched: no block was allocated\n"))
+        #expect(StatisticsText.details(statistics).contains("\ncoverage: no block was allocated\n"))
         #expect(
             StatisticsText.prometheus([statistics])
                 .contains("zguard_findings_total{pid=\"\(ownID)\",program=\"/opt/fake\"} 42\n"))

@@ -36,10 +36,10 @@ import Testing
         #expect(page.hasPrefix("<!DOCTYPE html>") && page.hasSuffix("</html>\n"))
         #expect(!page.contains("What was watched"))
         let watched = ReportDocument(
-            findings: [], coverage: Coverage(blocks: 10, watchedBlocks: 1, stacks: 4, watchedStacks: 3))
+            findings: [], coverage: Coverage(blocks: 10, frees: 10, freesGuardedAtOnce: 1, pairs: 4, watchedPairs: 3))
         #expect(
             HTMLReport(watched, sources: nil).text.contains(
-                "Coverage: 10 % of the blocks, from 75 % of the allocation stacks"))
+                "Coverage: watched 3 of 4 allocation and free pairs, 10 % of the frees at once"))
     }
 
     @Test func findingsStandByKindAndClass() throws {

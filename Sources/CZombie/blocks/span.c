@@ -282,7 +282,7 @@ static void keep_pages(struct zg_span *from) {
     zg_lock_drop(&span_lock);
 }
 
-void zg_span_retire(struct zg_span *span, bool movable) {
+bool zg_span_retire(struct zg_span *span, bool movable) {
     uint64_t bytes = span->units * ZG_UNIT_BYTES;
     // Set the state before the contents are moved away. Otherwise an observer that stops this thread here would see a
     // live block with overwritten contents.
@@ -293,7 +293,7 @@ void zg_span_retire(struct zg_span *span, bool movable) {
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
         zg_span_release(span);
-        return;
+        return false;
     }
     span->dirty = span->several = 0;
     __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_retired), __ATOMIC_RELEASE);
@@ -309,6 +309,7 @@ void zg_span_retire(struct zg_span *span, bool movable) {
     retired_tail = number;
     reuse_retired();
     zg_lock_drop(&span_lock);
+    return true;
 }
 
 enum zg_span_moved zg_span_move(struct zg_span *from, struct zg_span *to) {

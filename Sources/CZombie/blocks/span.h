@@ -17,8 +17,8 @@ void zg_span_open_reserve(uint32_t each);
 void zg_span_resize(struct zg_span *span, uint64_t size);
 // Makes the addresses inaccessible. Retired spans are reused, oldest first, once there are too many. The memory is
 // released. If it is `movable` (the program cannot have remapped the pages) and small enough, it is moved to another
-// span for the next block instead.
-void zg_span_retire(struct zg_span *span, bool movable);
+// span for the next block instead. False if the kernel refuses: the span is then reused at once.
+bool zg_span_retire(struct zg_span *span, bool movable);
 // Moves the pages of a live block into another block of at least the same size.
 enum zg_span_moved {
     zg_span_moved,

@@ -60,6 +60,12 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
     zg_found_double_free(&view, address, name);
 }
 
+// Records thread and stack, and the pair.
+ZG_INLINE void record_free_and_pair(struct zg_thread *thread, struct zg_block *block, uint32_t stack) {
+    record_free(block, stack, thread);
+    zg_pair_note(&thread->pairs, block->alloc_stack, stack);
+}
+
 // Hands a foreign block to its allocator, or reports an address that no allocator returned.
 static ZG_COLD void free_foreign(uint64_t address, enum zg_deallocator deallocator) {
     int saved = errno;
@@ -104,6 +110,14 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     return all;
 }
 
+// Retires a large block: its pages become inaccessible at once.
+static void free_whole_span(struct zg_thread *thread, struct zg_span *span, bool is_movable) {
+    uint64_t pair = zg_pair(span->block.alloc_stack, span->block.free_stack);
+    if (!zg_span_retire(span, is_movable)) return;
+    zg_pair_note_guarded(pair);
+    thread->guarded++;
+}
+
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
                                   uint64_t size) {
     struct zg_span *span = zg_span_find(address);
@@ -117,17 +131,18 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     while (
         !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
-    record_free(&span->block, capture_free(thread, deallocator), thread);
+    record_free_and_pair(thread, &span->block, capture_free(thread, deallocator));
     thread->frees++;
     thread->freed_bytes += span->size;
-    zg_thread_flush_counters(thread);
+    if (!span->protection) zg_thread_flush_counters(thread);
     if (ZG_UNLIKELY(zg_locked_any())) {
         uint64_t bytes = span->protection ? (span->units - 1) * ZG_PAGE_BYTES : span->units * ZG_UNIT_BYTES;
         zg_locked_died(span->base, span->base + bytes);
     }
     if (span->protection) return zg_isolation_end_private(thread, span, header);
     bool aligned = zg_family_is_aligned(zg_header_family(header));
-    if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST)) return zg_span_retire(span, !aligned);
+    if (span->size >= (aligned ? ZG_PROGRAM_PAGES_LEAST : ZG_RETIRE_LEAST))
+        return free_whole_span(thread, span, !aligned);
     uint64_t filled = zg_fill_bytes(span->size);
     struct zg_freed_class dead = {0, zg_language_unknown};
     zg_thread_begin_access(thread, address, address + filled);
@@ -167,7 +182,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
     uint64_t ticks = zg_page_time_start();
-    record_free(&alias->block, capture_free(thread, deallocator), thread);
+    record_free_and_pair(thread, &alias->block, capture_free(thread, deallocator));
     thread->frees++;
     thread->freed_bytes += bytes;
     if (ZG_UNLIKELY(zg_locked_any())) zg_locked_died(zg_alias_page(alias), zg_alias_page(alias) + ZG_PAGE_BYTES);
@@ -273,13 +288,19 @@ __attribute__((always_inline)) enum zg_free_result zg_free_quickly(struct zg_thr
     if (!stack) stack = zg_capture_cached(thread, call.frame);
     uint32_t header = __atomic_load_n(&pending->block->header, __ATOMIC_ACQUIRE);
     enum zg_alloc_family family = zg_header_family(header);
-    if (ZG_UNLIKELY(!stack || zg_header_state(header) != zg_state_live ||
+    if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live ||
                     zg_mismatch_is_possible(family, call.deallocator, zg_slab_requested(slab, header), call.size)))
+        return zg_free_declined;
+    // A stack that is not known either is in no cached pair.
+    if (ZG_UNLIKELY(!zg_pair_is_cached(&thread->pairs, pending->block->alloc_stack, stack & ~ZG_STACK_ISOLATE)))
         return zg_free_declined;
     if (is_tagged && !zg_tags_match(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
         return zg_free_declined;
     if (ZG_UNLIKELY(!begin_free(thread, address, pending, header, stack))) return zg_free_declined;
-    if (is_tagged) zg_tags_clear(slab, pending->index);
+    if (is_tagged) {
+        zg_tags_clear(slab, pending->index);
+        thread->guarded++;
+    }
     if (ZG_UNLIKELY(slab->filled - 1 >= ZG_FILL_SMALL || zg_class_may_be_freed((const uint64_t *)address, family)))
         return zg_free_claimed;
     zg_fill_small((void *)address, slab->filled, ZG_FILL_WORD);
@@ -366,7 +387,10 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
         zg_free_check_mismatch(thread, address, deallocator, size);
     if (ZG_UNLIKELY(!begin_free(thread, address, &pending, header, stack)))
         return zg_free_report_bad(address, deallocator);
+    zg_pair_note(&thread->pairs, pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE);
     if (zg_tags_are_on()) {
+        zg_pair_note_guarded(zg_pair(pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE));
+        thread->guarded++;
         zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
         zg_tags_clear(pending.slab, pending.index);
         pending.header &= ~ZG_HEADER_CHANGED; // a freed block uses the bit for a write after free

@@ -1,4 +1,5 @@
-// Coverage: how many blocks and allocation stacks were isolated, and why not more. Readers outside use these layouts.
+// Coverage: which pairs of allocation stack and free stack were watched, how soon freed blocks were guarded, and why it
+// was not more. Readers outside use these layouts.
 
 #ifndef ZG_COVERAGE_H
 #define ZG_COVERAGE_H
@@ -58,7 +59,11 @@ struct zg_coverage_reason_note {
 // Counters that a run adds up over all its processes, by their names in the statistics page.
 #define ZG_COVERAGE_SUMS(X)                                                                                            \
     X(allocations)                                                                                                     \
-    X(unguarded_allocations) X(passed_blocks) X(fenced_blocks) X(contexts) X(contexts_fenced) X(tagged_blocks)
+    X(unguarded_allocations)                                                                                           \
+    X(passed_blocks)                                                                                                   \
+    X(fenced_blocks)                                                                                                   \
+    X(contexts)                                                                                                        \
+    X(contexts_fenced) X(tagged_blocks) X(frees) X(pairs) X(pairs_watched) X(guarded_at_once) X(guarded_later)
 
 enum zg_coverage_sum {
 #define ZG_X(name) zg_coverage_sum_##name,
@@ -90,7 +95,9 @@ struct zg_coverage_page {
     struct zg_collector collector;
     // Programs executed under seccomp filters without a description of these filters (zg_filtered.h).
     uint64_t filtered_programs;
-    uint64_t spare[3];
+    // Largest waiting_bytes_peak of a process
+    uint64_t waiting_bytes_peak;
+    uint64_t spare[5];
     struct zg_heartbeats heartbeats; // each in a cache line of its own
 };
 

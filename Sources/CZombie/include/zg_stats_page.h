@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 9u
+#define ZG_STATS_VERSION 10u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -73,7 +73,12 @@
     X(stacks_shortened, counter, "stacks", "stacks of which only the innermost frames were recorded")                  \
     X(passed_blocks, counter, "blocks",                                                                                \
       "blocks that the program's own allocator served because of sample_rate or overhead")                             \
-    X(tagged_blocks, counter, "blocks", "blocks with a memory tag, which each access must match (profile mte)")
+    X(tagged_blocks, counter, "blocks", "blocks with a memory tag, which each access must match (profile mte)")        \
+    X(pairs, gauge, "pairs", "pairs of allocation stack and free stack seen")                                          \
+    X(pairs_watched, counter, "pairs", "pairs of which a freed block was guarded before the program went on")          \
+    X(guarded_at_once, counter, "blocks", "freed blocks that were guarded before the program went on")                 \
+    X(guarded_later, counter, "blocks", "freed isolated blocks that were guarded after others had been freed, too")    \
+    X(waiting_bytes_peak, gauge, "bytes", "largest amount of freed isolated blocks that were not guarded yet")
 
 // Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
@@ -123,6 +128,8 @@
       "fewer bugs are found")                                                                                          \
     X(windows_shared,                                                                                                  \
       "a seccomp filter forbids copying blocks in windows: forked children share them with their parent")              \
+    X(pairs_full,                                                                                                      \
+      "too many pairs of allocation stack and free stack for their table: later ones count as not watched")            \
     X(stacks_shortened,                                                                                                \
       "too many stacks were new, or their memory is used up: only the innermost frames of new ones are recorded")      \
     X(no_count_history,                                                                                                \

@@ -96,13 +96,22 @@ static void report_overrun(uint64_t start, const struct zg_change *change) {
     if (zg_lookup_block(start, &view)) zg_found_overrun(&view, change, "free");
 }
 
+// Counts a freed block that was guarded before the program goes on.
+static void count_guarded(struct zg_thread *thread, uint64_t pair) {
+    thread->guarded++;
+    zg_pair_note_guarded(pair);
+}
+// Read before the block is retired: its record may then be used for another block.
+static uint64_t pair_of(const struct zg_block *block) { return zg_pair(block->alloc_stack, block->free_stack); }
+
 void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, uint32_t header) {
     struct zg_freed_class dead = {0, zg_language_unknown};
     enum zg_alloc_family family = zg_header_family(header);
-    uint64_t ticks = zg_page_time_start();
+    uint64_t ticks = zg_page_time_start(), pair = pair_of(&span->block);
     struct zg_change change;
     if (zg_private_may_be_remapped(span, family)) {
-        zg_private_retire(span, zg_private_unmap);
+        if (zg_private_retire(span, zg_private_unmap)) count_guarded(thread, pair);
+        zg_thread_flush_counters(thread);
         zg_page_time_spent(ticks, span->units);
         return;
     }
@@ -116,7 +125,9 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
     span->death = zg_zombie_death(dead.class_number);
     note_class(thread, &span->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(span->start, &change);
-    zg_private_retire(span, zg_config.on_finding == zg_on_finding_continue ? zg_private_keep : zg_private_drop);
+    enum zg_private_end end = zg_config.on_finding == zg_on_finding_continue ? zg_private_keep : zg_private_drop;
+    if (zg_private_retire(span, end)) count_guarded(thread, pair);
+    zg_thread_flush_counters(thread);
     zg_page_time_spent(ticks, span->units);
 }
 
@@ -130,7 +141,8 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
     alias->death = zg_zombie_death(dead.class_number);
     note_class(thread, &alias->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(start, &change);
-    zg_window_retire(alias);
+    uint64_t pair = pair_of(&alias->block);
+    if (zg_window_retire(alias, zg_pair_is_rare(pair))) count_guarded(thread, pair);
     zg_thread_end_access(thread);
     zg_page_time_spent(since, 1);
 }

@@ -161,7 +161,7 @@ static bool protect(struct zg_span *span, enum zg_private_end end) {
     return true;
 }
 
-void zg_private_retire(struct zg_span *span, enum zg_private_end end) {
+bool zg_private_retire(struct zg_span *span, enum zg_private_end end) {
     zg_private_wait_for_looks();
     bool is_protected = protect(span, end);
     if (!is_protected) {
@@ -181,6 +181,7 @@ void zg_private_retire(struct zg_span *span, enum zg_private_end end) {
     if (is_protected) zg_private_add_retired(span);
     zg_private_keep_within_bounds();
     zg_lock_drop(&zg_private.lock);
+    return is_protected;
 }
 
 void zg_private_lock(void) { zg_lock_take(&zg_private.lock); }

@@ -68,9 +68,9 @@ bool zg_private_red_zone(const struct zg_span *span, int which, uint64_t low, ui
 void zg_private_fill_again(struct zg_red_zone zone);
 
 // Protects the pages of a freed block. drop: releases their memory. keep: keeps their contents if mappings suffice.
-// unmap: replaces whatever the program has mapped there.
+// unmap: replaces whatever the program has mapped there. False if the kernel refuses.
 enum zg_private_end { zg_private_drop, zg_private_keep, zg_private_unmap };
-void zg_private_retire(struct zg_span *span, enum zg_private_end end);
+bool zg_private_retire(struct zg_span *span, enum zg_private_end end);
 
 // Opens the guard page behind a live block (overread.h). Writes to it are then detected when the block is freed.
 void zg_private_open_guard(struct zg_span *span);

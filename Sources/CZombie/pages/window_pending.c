@@ -60,6 +60,7 @@ static void guard_pages(const uint32_t *pages, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) set_retired(&zg_alias_area.aliases[pages[i]]);
     // It is unknown which pages are guarded, so their slots are never reused.
     if (!is_guarded) return zg_window_stop();
+    zg_stats_add(zg_counter_guarded_later, count);
     if (!is_whole) zg_windows_take_lock();
     for (uint32_t i = 0; i < count; i++) zg_chunk_give_slot(&zg_alias_area.aliases[pages[i]]);
     zg_windows_drop_lock();
@@ -118,8 +119,10 @@ static ZG_NOINLINE void add_pending(struct zg_alias *alias) {
         window->is_queued_pending = true;
         zg_queue_add(&zg_windows.pending, pending_links(), number);
     }
-    bool is_over = zg_windows.pending.amount > zg_policy_pending_bytes_least();
+    uint64_t waiting = zg_windows.pending.amount;
+    bool is_over = waiting > zg_policy_pending_bytes_least();
     zg_windows_drop_lock();
+    zg_stats_raise_peak(zg_counter_waiting_bytes_peak, waiting);
     finish_pages(pages, count);
     struct zg_isolation_conditions conditions = zg_conditions_now();
     if (is_over) finish_oldest(zg_policy_pending_bytes_most(&conditions));
@@ -161,14 +164,15 @@ static bool guard_single_page(struct zg_alias *alias) {
     return is_guarded;
 }
 
-void zg_window_retire(struct zg_alias *alias) {
+bool zg_window_retire(struct zg_alias *alias, bool is_rare) {
     uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
-    if (!may_guard_single_page()) {
+    if (!is_rare && !may_guard_single_page()) {
         uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
         if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
         else zg_fill((void *)start, bytes, ZG_FILL_FREED);
         __atomic_store_n(&alias->block.header, zg_header_in_state(header, zg_state_quarantined), __ATOMIC_RELEASE);
-        return add_pending(alias);
+        add_pending(alias);
+        return false;
     }
     // The slot's next block must not look like the freed object.
     if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
@@ -182,8 +186,9 @@ void zg_window_retire(struct zg_alias *alias) {
     set_retired(alias);
     zg_stats_add(zg_counter_retired_blocks, 1);
     zg_stats_add(zg_counter_retired_bytes, ZG_PAGE_BYTES);
-    if (!is_guarded) return;
+    if (!is_guarded) return false;
     zg_windows_take_lock();
     zg_chunk_give_slot(alias);
     zg_windows_drop_lock();
+    return true;
 }

@@ -52,6 +52,10 @@ void zg_coverage_publish_run(void) {
             __atomic_compare_exchange_n(&zg_stats->told[i], &before, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             __atomic_fetch_add(&zg_coverage_run_page->sums[i], now - before, __ATOMIC_RELAXED);
     }
+    uint64_t *most = &zg_coverage_run_page->waiting_bytes_peak, known = zg_load(most);
+    uint64_t own = zg_stats_get(zg_counter_waiting_bytes_peak);
+    while (own > known && !__atomic_compare_exchange_n(most, &known, own, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 void zg_coverage_after_fork_in_child(void) {

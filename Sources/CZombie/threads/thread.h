@@ -6,6 +6,7 @@
 
 #include "blocks/slab.h"
 #include "platform/base.h"
+#include "stacks/pairs.h"
 #include "stacks/stack_cache.h"
 #include "stacks/stack_diff.h"
 #include "stacks/unwind.h"
@@ -83,7 +84,7 @@ struct zg_thread {
     uint32_t bypass_depth; // nesting depth of the bypass
 
     // Counts since the last flush to the statistics page
-    uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed, tagged;
+    uint64_t allocations, frees, allocated_bytes, freed_bytes, shortened, zombies, windowed, tagged, guarded;
     uint64_t slow_captures; // captures that missed the cache's first entry; never reset
     // Time of free for zombies' records (struct zg_death), renewed at every 8th zombie
     uint32_t time;
@@ -112,6 +113,7 @@ struct zg_thread {
     uint32_t deferred_free_count;
     void *deferred_frees[ZG_DEFERRED_FREES]; // frees by signal handlers that interrupted the runtime
 
+    struct zg_pair_cache pairs;
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
     // New stacks (capture.c): number of stacks to record before the next one is timed, and number of stacks that the

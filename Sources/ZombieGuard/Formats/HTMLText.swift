@@ -32,12 +32,3 @@ func sizeText(_ bytes: UInt64) -> String {
     if bytes < 10_000, bytes < 4096 || bytes % 1024 != 0 { return "\(bytes) byte\(bytes == 1 ? "" : "s")" }
     return binarySizeText(bytes)
 }
-
-/// Formats a size of at least 1,024 bytes in binary units, rounded down: "1.5 KiB".
-func binarySizeText(_ bytes: UInt64) -> String {
-    let units: [(String, UInt64)] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("PiB", 50), ("EiB", 60)]
-    let (unit, shift) = units.last { bytes >> $0.1 > 0 } ?? units[0]
-    let whole = bytes >> shift
-    let tenths = bytes >> (shift - 4) & 15
-    return tenths == 0 || whole >= 100 ? "\(whole) \(unit)" : "\(whole).\(tenths * 10 / 16) \(unit)"
-}

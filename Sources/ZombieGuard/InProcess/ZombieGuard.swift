@@ -37,7 +37,7 @@ public enum ZombieGuard {
         GuardRuntime.current?.annotate(name, value?.description)
     }
 
-    /// The coverage of this process so far: how many blocks and allocation stacks were watched, and why not more.
+    /// The coverage of this process so far: which pairs of allocation and free were watched, and why not more.
     ///
     /// - Throws: ``ZombieGuardError/inactive`` if the process is not guarded.
     public static var coverage: Coverage {

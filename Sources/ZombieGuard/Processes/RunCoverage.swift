@@ -54,6 +54,7 @@ package struct RunCoverage {
         let times = withUnsafeBytes(of: page.first_ns) { Array($0.bindMemory(to: UInt64.self)) }
         var coverage = Coverage(
             counter: { name in Self.names.firstIndex(of: name).map { sums[$0] } ?? 0 }, firstTimes: times, start: start)
+        coverage.waitingBytesMost = page.waiting_bytes_peak
         coverage.unguardedPrograms = page.unwatched_programs
         coverage.filteredPrograms = page.filtered_programs
         return coverage

@@ -1,12 +1,15 @@
-// Computes coverage: the share of blocks and allocation stacks that were watched, and why it was not larger.
+// Computes coverage: which pairs of allocation stack and free stack were watched, how soon freed blocks were guarded,
+// and why it was not more.
 
 import CZombie
 
-/// Share of blocks and allocation stacks that were watched, in one process or in all processes of a run.
+/// What was watched, in one process or in all processes of a run.
 ///
 /// An isolated or memory-tagged block is watched: every access beyond its end or after its free is detected at the
-/// instruction. A stack is watched if one of its blocks was. In all other blocks, only bugs in freed blocks are found,
-/// while they are in quarantine, so a run that watched little and found nothing proves little.
+/// instruction. A use after free needs a way in which the block is made and a way in which it is freed, so the unit is
+/// the pair of allocation stack and free stack. A pair is watched if a block that was freed by it was guarded before
+/// the program went on. In all other blocks, only bugs in freed blocks are found, while they are in quarantine, so a
+/// run that watched little and found nothing proves little.
 public struct Coverage: Hashable, Sendable {
     /// Why blocks were not isolated: the coverage reason.
     public struct Reason: Hashable, Sendable {
@@ -36,6 +39,18 @@ public struct Coverage: Hashable, Sendable {
     public var stacks: UInt64 = 0
     /// Allocation stacks with at least one watched block.
     public var watchedStacks: UInt64 = 0
+    /// Frees of blocks that the runtime had made.
+    public var frees: UInt64 = 0
+    /// Frees after which the block was guarded before the program went on.
+    public var freesGuardedAtOnce: UInt64 = 0
+    /// Frees after which an isolated block waited for its guard while others were freed.
+    public var freesGuardedLater: UInt64 = 0
+    /// Largest amount of freed isolated blocks that waited for their guards in a process, in bytes.
+    public var waitingBytesMost: UInt64 = 0
+    /// Distinct pairs of allocation stack and free stack, of blocks that the runtime made.
+    public var pairs: UInt64 = 0
+    /// Pairs of which at least one freed block was guarded before the program went on.
+    public var watchedPairs: UInt64 = 0
     /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
     /// Programs of a run that started under a seccomp filter whose effects zguard did not test. In such a program the
@@ -57,6 +72,30 @@ public struct Coverage: Hashable, Sendable {
         return reason?.name == "sample_rate" ? min(seen, blocksPermille) : seen
     }
 
+    /// Share of pairs that were watched, in thousandths, rounded down, but at least 1 if any pair was watched. Pairs of
+    /// blocks that bypassed the runtime are unknown: as large a share of the pairs counts as not watched as of the
+    /// blocks.
+    public var pairsPermille: Int { amongAll(Self.permille(watchedPairs, of: pairs, isOff: hasNone || frees > 0)) }
+
+    /// Share of frees after which the block was guarded before the program went on, in thousandths, rounded down, but
+    /// at least 1 if there was any. Frees of blocks that bypassed the runtime count as pairs do.
+    public var freesAtOncePermille: Int {
+        amongAll(Self.permille(freesGuardedAtOnce, of: frees, isOff: hasNone || blocks > 0))
+    }
+
+    /// Share of frees after which the block was guarded later than that, counted alike.
+    public var freesLaterPermille: Int { amongAll(Self.permille(freesGuardedLater, of: frees, isOff: true)) }
+
+    // Turns a share of what is known of the runtime's blocks into one of all blocks.
+    private func amongAll(_ permille: Int) -> Int {
+        bypassedBlocks > 0 && permille > 0 ? max(1, permille * guardedPermille / 1000) : permille
+    }
+
+    private var guardedPermille: Int { Self.permille(blocks - bypassedBlocks, of: blocks, isOff: true) }
+
+    // Blocks that another allocator made because of sample_rate, overhead, or short memory.
+    var bypassedBlocks: UInt64 = 0
+
     // The runtime saw no allocation because another allocator served the program.
     private var hasNone: Bool { blocks == 0 && reason?.name == "other_allocator" }
 
@@ -67,19 +106,22 @@ public struct Coverage: Hashable, Sendable {
         return part > 0 ? max(1, share) : 0
     }
 
-    /// Whether this percentage of the stacks was watched. Programs that cannot load the runtime do not count.
+    /// Whether this percentage of the pairs was watched. Programs that cannot load the runtime do not count.
     ///
     /// - Parameter percent: from 0 to 100.
     /// - Returns: false also if processes of the run reported no coverage.
     public func reaches(percent: Double) -> Bool {
-        (unknownProcesses == 0 || percent == 0) && Double(stacksPermille) >= (percent * 10).rounded()
+        (unknownProcesses == 0 || percent == 0) && Double(pairsPermille) >= (percent * 10).rounded()
     }
 
-    /// "14 % of the blocks, from 61 % of the allocation stacks, were isolated (isolated_bytes was used up at 0.8 s)".
+    /// "watched 312 of 4,120 allocation and free pairs, 0.4 % of the frees at once (isolated_bytes was used up at 0.8
+    /// s)".
     public var text: String {
         var text = "no block was allocated"
-        if blocks > 0 {
-            text = "\(Self.percentText(blocksPermille)) of the blocks, from \(stacksText), \(how)"
+        if frees > 0 {
+            text = "\(pairsText), \(freesText)"
+        } else if blocks > 0 {
+            text = "no block was freed; \(Self.percentText(blocksPermille)) of the blocks \(how)"
         } else if hasNone {
             text = "no block was watched"
         }
@@ -99,8 +141,26 @@ public struct Coverage: Hashable, Sendable {
 
     private var how: String { taggedBlocks > 0 ? "were tagged or isolated" : "were isolated" }
 
-    /// "61 % of the allocation stacks".
-    public var stacksText: String { "\(Self.percentText(stacksPermille)) of the allocation stacks" }
+    /// "watched 312 of 4,120 allocation and free pairs".
+    public var pairsText: String {
+        let text =
+            "watched \(groupedText(watchedPairs)) of \(groupedText(pairs)) allocation and free pair\(pairs == 1 ? "" : "s")"
+        if bypassedBlocks == 0 { return text }
+        return text + " of the \(Self.percentText(guardedPermille)) of the blocks that were guarded"
+    }
+
+    /// "7.5 % of the allocation and free pairs were watched".
+    public var requirementText: String {
+        "\(Self.percentText(pairsPermille)) of the allocation and free pairs were watched"
+    }
+
+    // "0.4 % of the frees at once, 98 % within 256 KiB of other frees".
+    private var freesText: String {
+        let text = "\(Self.percentText(freesAtOncePermille)) of the frees at once"
+        if freesGuardedLater == 0 { return text }
+        return text
+            + ", \(Self.percentText(freesLaterPermille)) within \(binarySizeText(max(waitingBytesMost, 1024))) of other frees"
+    }
 
     /// Text for a run without coverage data.
     public static let unknownText = "coverage is unknown"
@@ -113,6 +173,11 @@ public struct Coverage: Hashable, Sendable {
     /// JSON as in `zguard stats --json` and SARIF. `reason` and its details are null if there is no reason.
     public var json: JSONText {
         .object([
+            ("pairs", .natural(pairs)), ("pairs_watched", .natural(watchedPairs)),
+            ("pairs_percent", .permille(pairsPermille)), ("frees", .natural(frees)),
+            ("frees_guarded_at_once_percent", .permille(freesAtOncePermille)),
+            ("frees_guarded_later_percent", .permille(freesLaterPermille)),
+            ("waiting_bytes_most", .natural(waitingBytesMost)),
             ("stacks_percent", .permille(stacksPermille)), ("blocks_percent", .permille(blocksPermille)),
             ("stacks", .natural(stacks)), ("stacks_watched", .natural(watchedStacks)),
             ("blocks", .natural(blocks)), ("blocks_watched", .natural(watchedBlocks)),
@@ -158,11 +223,18 @@ extension Coverage {
         watchedBlocks = min(counter("fenced_blocks") &+ taggedBlocks, blocks)
         stacks = counter("contexts")
         watchedStacks = min(counter("contexts_fenced"), stacks)
+        bypassedBlocks = min(counter("unguarded_allocations") &+ counter("passed_blocks"), blocks)
+        frees = counter("frees")
+        freesGuardedAtOnce = min(counter("guarded_at_once"), frees)
+        freesGuardedLater = min(counter("guarded_later"), frees - freesGuardedAtOnce)
+        waitingBytesMost = counter("waiting_bytes_peak")
+        pairs = counter("pairs")
+        watchedPairs = min(counter("pairs_watched"), pairs)
         unguardedPrograms = counter("children_unguarded")
         // The other allocator may get its memory from the runtime: ignore the reason if blocks were counted.
         let other = Reason.table.firstIndex { $0.name == "other_allocator" }
         let times = firstTimes.enumerated().map { blocks > 0 && $0.offset == other ? 0 : $0.element }
-        if watchedBlocks < blocks || blocks == 0 { reason = .told(times, start: start) }
+        if watchedBlocks < blocks || watchedPairs < pairs || blocks == 0 { reason = .told(times, start: start) }
         if blocks == 0, reason?.name != "other_allocator" { reason = nil }
     }
 }

@@ -1,0 +1,46 @@
+// Pairs: the combinations of allocation stack and free stack that occurred. A use after free needs both a way in which
+// the block was made and a way in which it was freed, so pairs are the unit of coverage, and a free of a rare pair is
+// the one that is worth the cost of a guard at once. Lock-free if the pair is known, otherwise under the depot's lock.
+
+#ifndef ZG_PAIRS_H
+#define ZG_PAIRS_H
+
+#include "platform/base.h"
+
+// A thread's cache of pairs that the table contains, direct-mapped. Frees of these pairs cost a comparison. The cache
+// contains no pair with an unknown free stack.
+enum { ZG_CACHED_PAIRS = 256 };
+struct zg_pair_cache {
+    uint64_t keys[ZG_CACHED_PAIRS]; // pair + 1; 0: empty
+};
+
+// Frees of a pair that are guarded at once whatever that costs: a pair with more frees is not rare.
+enum { ZG_PAIR_RARE_FREES = 8 };
+
+// Both stacks as one word
+ZG_INLINE uint64_t zg_pair(uint32_t alloc_stack, uint32_t free_stack) {
+    return ((uint64_t)alloc_stack << 32) + free_stack;
+}
+
+// Returns the pair's place in a thread's cache. Ids of stacks are dense, so a sum spreads them well.
+ZG_INLINE uint64_t *zg_pair_place(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack) {
+    return &cache->keys[(uint8_t)(alloc_stack + 4 * free_stack)];
+}
+_Static_assert(ZG_CACHED_PAIRS == 256, "a byte is a place");
+// Whether the pair is in the cache, so that it need not be added.
+ZG_INLINE bool zg_pair_is_cached(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack) {
+    return *zg_pair_place(cache, alloc_stack, free_stack) == zg_pair(alloc_stack, free_stack) + 1;
+}
+
+// Adds a pair to the table and to the thread's cache. Returns true if no thread has added it before.
+bool zg_pair_add(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack);
+// Does the same unless the pair is in the cache.
+ZG_INLINE bool zg_pair_note(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack) {
+    return !zg_pair_is_cached(cache, alloc_stack, free_stack) && zg_pair_add(cache, alloc_stack, free_stack);
+}
+// Returns true if fewer than ZG_PAIR_RARE_FREES frees of the pair were noted as guarded at once.
+bool zg_pair_is_rare(uint64_t pair);
+// Notes that a free of the pair was guarded before the program went on. The pair must have been added.
+void zg_pair_note_guarded(uint64_t pair);
+
+#endif
