@@ -6,6 +6,8 @@ import json
 import os
 import re
 import resource
+import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -265,6 +267,27 @@ def programs_without_their_environment(work):
     assert "unguarded" not in out.stderr, out.stderr
 
 
+def programs_with_privileges(work):
+    """The loader preloads nothing into a setuid program that another user starts; where the kernel grants no privileges, it does."""
+    if os.geteuid() != 0:
+        return
+    os.chmod(work.path, 0o755)
+    setuid, capable, plain = (work.path / name for name in ("setuid", "capable", "plain"))
+    for copy in setuid, capable, plain:
+        shutil.copy("/bin/true", copy)
+    os.chmod(setuid, 0o4711)  # not readable for others, as sudo in some systems
+    os.setxattr(capable, "security.capability", struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0))  # cap_net_raw+ep
+    script = f"{setuid}; {capable}; {plain}; /bin/true; exit 0"
+    nobody = lambda: (os.setgroups([]), os.setresgid(65534, 65534, 65534), os.setresuid(65534, 65534, 65534))  # noqa: E731
+    out = work.zguard("run", "sh", "-c", script, limits=nobody)
+    assert out.stderr.endswith(", 2 programs ran unguarded\n"), out.stderr
+    out = work.zguard("run", "setpriv", "--no-new-privs", "sh", "-c", script, limits=nobody)
+    assert "unguarded" not in out.stderr, out.stderr
+    # Root gains nothing by root's setuid program, nor by capabilities.
+    out = work.zguard("run", "sh", "-c", script)
+    assert "unguarded" not in out.stderr, out.stderr
+
+
 def running_processes(work):
     process = subprocess.Popen([work.program, "10", "1000", "wait"], stdin=subprocess.PIPE,
                                env=scrubbed(LD_PRELOAD=str(LIBRARY), ZGUARD_OPTIONS=f"isolated_per_context={ALL_BLOCKS}"))
@@ -341,7 +364,8 @@ def nothing_is_left(work):
 
 def main():
     tests = (shares_are_counted, processes_are_added_up, an_end_by_a_signal_is_said_too, reasons_are_told, findings_say_it_too,
-             required_share, nothing_is_known, programs_without_the_library, programs_without_their_environment, running_processes, reports_have_it,
+             required_share, nothing_is_known, programs_without_the_library, programs_without_their_environment, programs_with_privileges,
+             running_processes, reports_have_it,
              plain_preload_says_nothing, memory_tags_are_not_there, nothing_is_left)
     return run_tests([(test.__name__, test) for test in tests], "zguard-coverage-", workplace=Workplace)
 

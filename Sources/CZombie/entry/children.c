@@ -50,7 +50,8 @@ enum zg_children_change zg_children_look(int directory, const char *path, char *
     if (!path) return zg_children_as_it_is;
     if (!has_us(environment)) return look_without_us(directory, path);
     switch (zg_program_classify(directory, path)) {
-    case zg_program_static: zg_coverage_note_unwatched_child(); return change_for_ours();
+    case zg_program_static:
+    case zg_program_privileged: zg_coverage_note_unwatched_child(); return change_for_ours();
     case zg_program_takes_it: return change_for_ours();
     default: break;
     }

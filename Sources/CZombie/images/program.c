@@ -247,6 +247,10 @@ static ZG_NOINLINE enum zg_program_kind classify_file(int file, const char *path
     return look_at_image(&image, path);
 }
 
+static enum zg_program_kind classify_rights(int directory, const char *path) {
+    return zg_os_gains_privileges(directory, path) ? zg_program_privileged : zg_program_takes_it;
+}
+
 enum zg_program_kind zg_program_classify(int directory, const char *path) {
     char line[FIRST_LINE + 1];
     enum zg_program_kind kind = zg_program_takes_it;
@@ -254,10 +258,11 @@ enum zg_program_kind zg_program_classify(int directory, const char *path) {
         bool is_open = !depth && !*path;
         int file = is_open ? directory : zg_os_open_program(directory, path);
         // Either execve will report the error, or the file is executable without being readable.
-        if (file < 0) return zg_program_takes_it;
+        if (file < 0) return classify_rights(directory, path);
         int64_t got = zg_os_read_at(file, line, FIRST_LINE, 0);
         bool is_script = got > 2 && line[0] == '#' && line[1] == '!';
         if (!is_script) kind = classify_file(file, path);
+        if (!is_script && kind == zg_program_takes_it) kind = classify_rights(directory, path);
         if (!is_open) zg_os_close(file);
         if (!is_script) return kind;
         line[got] = 0;

@@ -14,7 +14,9 @@ enum zg_program_kind {
     // qemu's user mode passes its environment on to the program that it emulates.
     zg_program_emulator,
     // Statically linked: LD_PRELOAD has no effect and does no harm, and its children may take the library.
-    zg_program_static
+    zg_program_static,
+    // Its user or its capabilities change: the loader ignores LD_PRELOAD, and so do its children's loaders.
+    zg_program_privileged
 };
 
 // Inspects `path`, relative to the open directory `directory` (or AT_FDCWD); if `path` is empty, the open file

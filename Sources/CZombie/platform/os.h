@@ -149,6 +149,10 @@ int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
 // Opens the file of a program that is about to be executed, to inspect it: regular files only, without waiting.
 // Negative on failure.
 int zg_os_open_program(int directory, const char *path);
+// Returns true if the process would gain privileges by executing the file (setuid, setgid, file capabilities), so that
+// the loader ignores LD_PRELOAD (AT_SECURE; cap_bprm_creds_from_file in the kernel). `path` may be empty: `directory`
+// is then the open file. A nosuid mount is not looked at.
+bool zg_os_gains_privileges(int directory, const char *path);
 // Returns true if there is a regular file that the process may execute.
 bool zg_os_is_executable(const char *path);
 // Opens a kernel file (/proc, control groups) for reading. Tests put a directory's path into zg_os_root in front of it.

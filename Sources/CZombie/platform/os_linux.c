@@ -746,6 +746,34 @@ int zg_os_open_program(int directory, const char *path) {
     return (int)ZG_CALL(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0, 0, 0);
 }
 
+static bool has_file_capabilities(int directory, const char *path) {
+    char name[32], capabilities[64];
+    struct zg_text text;
+    if (*path && directory != AT_FDCWD) return false; // getxattr takes no directory
+    if (!*path) {
+        zg_text_init(&text, name, sizeof name);
+        zg_text_string(&text, "/proc/self/fd/");
+        zg_text_decimal(&text, (uint64_t)directory);
+        path = name;
+    }
+    return !is_error(ZG_CALL(SYS_getxattr, path, "security.capability", capabilities, sizeof capabilities, 0, 0));
+}
+
+bool zg_os_gains_privileges(int directory, const char *path) {
+    struct stat status;
+    uid_t users[3] = {0};
+    gid_t groups[3] = {0};
+    if (is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, AT_EMPTY_PATH, 0, 0)) ||
+        is_error(ZG_CALL(SYS_getresuid, &users[0], &users[1], &users[2], 0, 0, 0)) ||
+        is_error(ZG_CALL(SYS_getresgid, &groups[0], &groups[1], &groups[2], 0, 0, 0)))
+        return false;
+    enum { EXECUTED_BY_GROUP = S_ISGID | S_IXGRP }; // without S_IXGRP, S_ISGID means something else
+    uid_t user = status.st_mode & S_ISUID ? status.st_uid : users[1];
+    gid_t group = (status.st_mode & EXECUTED_BY_GROUP) == EXECUTED_BY_GROUP ? status.st_gid : groups[1];
+    bool gains = user != users[0] || group != groups[0] || (users[0] && has_file_capabilities(directory, path));
+    return gains && ZG_CALL(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) != 1;
+}
+
 bool zg_os_is_executable(const char *path) {
     return is_regular(AT_FDCWD, path) && !is_error(ZG_CALL(SYS_faccessat, AT_FDCWD, path, 1 /* X_OK */, 0, 0, 0));
 }
