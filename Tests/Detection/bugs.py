@@ -136,8 +136,8 @@ def run(what, command):
     return as_shell(code), out, processors.without_emulator(err)
 
 
-def run_guarded(what, zguard, program, executable):
-    """Runs the executable under `zguard run`; returns exit code, stdout, stderr and the findings."""
+def run_guarded(what, zguard, program, executable, first_options=()):
+    """Runs the executable under `zguard run`; returns exit code, stdout, stderr and the findings. Later options win."""
     if not zguard:
         code, *rest = processors.run_preloaded([executable], program.header.get("options", "").split(":"), TIMEOUT_SECONDS)
         if code is None:
@@ -145,7 +145,7 @@ def run_guarded(what, zguard, program, executable):
         return code, *rest
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         report = Path(directory) / "report.jsonl"
-        command = [zguard, "run", "--quiet", "--report", report, "--format", "json", *program.option_arguments(), "--"]
+        command = [zguard, "run", "--quiet", "--report", report, "--format", "json", *first_options, *program.option_arguments(), "--"]
         code, out, err = run(what, [*command, executable])
         text = report.read_text() if report.exists() else ""
     try:
@@ -290,7 +290,17 @@ def check_clean(zguard, program, directory):
     return problems
 
 
-def check(zguard, program, directory):
+def check_in_fence(zguard, program, directory):
+    """Profile fence must find what the default finds: perhaps earlier, so that kind and access may be more exact."""
+    executable = build(program, directory, fixed=False)
+    *_, findings = run_guarded("profile fence", zguard, program, executable, ("-o", "profile=fence"))
+    if findings:
+        return []
+    *_, findings = run_guarded("default", zguard, program, executable)
+    return ["profile fence: no finding, unlike the default"] if findings else []
+
+
+def check(zguard, program, directory, in_fence):
     """Checks one program; returns the problems as a list of lines, or as a string the reason why it is not run."""
     try:
         program.read_header()
@@ -300,6 +310,8 @@ def check(zguard, program, directory):
             for fixed in {program.is_bug, False}:
                 build(program, directory, fixed)
             return []
+        if in_fence:
+            return check_in_fence(zguard, program, directory) if program.is_bug else "no bug"
         problems = check_bug(zguard, program, directory) if program.is_bug else []
         return problems + check_clean(zguard, program, directory)
     except Failed as failure:
@@ -318,6 +330,7 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the one-bug and the clean programs under zguard.")
     parser.add_argument("--filter", default="", metavar="SUBSTR", help="only programs whose path contains SUBSTR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
+    parser.add_argument("--fence", action="store_true", help="only whether profile fence finds what the default finds")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
     parser.add_argument("--zguard", type=Path, default=None if processors.stage() and not processors.WHOLE else ZGUARD, metavar="PATH",
                         help="with --arch: one for that processor; where there is none the library is preloaded without it")
@@ -346,7 +359,7 @@ def main():
     of_kind = collections.defaultdict(lambda: [0, 0, 0])
     with concurrent.futures.ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         zguard, directory = arguments.zguard and arguments.zguard.resolve(), arguments.build.resolve()
-        for program, problems in zip(programs, pool.map(lambda p: check(zguard, p, directory), programs)):
+        for program, problems in zip(programs, pool.map(lambda p: check(zguard, p, directory, arguments.fence), programs)):
             kind = of_kind["one-bug programs" if program.is_bug else "clean programs"]
             kind[2 if isinstance(problems, str) else 1 if problems else 0] += 1
             if isinstance(problems, str):

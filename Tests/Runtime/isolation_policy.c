@@ -105,18 +105,20 @@ static void check_later_blocks(void) {
 
 static void check_all_blocks(void) {
     for (uint32_t isolated = 0; isolated < 70; isolated++) {
-        bool is_turn =
-            isolated < 4 || isolated == 4 || isolated == 8 || isolated == 16 || isolated == 32 || isolated == 64;
+        bool is_turn = isolated < 16 || isolated == 16 || isolated == 32 || isolated == 48 || isolated == 64;
         struct zg_isolation_request request = {.isolates_all = true, .isolated = isolated, .is_window_eligible = true};
         CHECK(zg_policy_bid(&request).is_wanted && zg_policy_bid(&request).odds == 1, "every block is wanted");
-        CHECK_EQUAL(zg_policy_preference_where_all(&request, false),
+        CHECK_EQUAL(zg_policy_preference_where_all(&request, false, false),
                     is_turn ? zg_preference_by_rest : zg_preference_window,
                     "the first ones are private, if they can be");
-        CHECK_EQUAL(zg_policy_preference_where_all(&request, true), zg_preference_window, "unless windows are forced");
+        CHECK_EQUAL(zg_policy_preference_where_all(&request, false, true), zg_preference_by_rest, "early, all are");
+        CHECK_EQUAL(zg_policy_preference_where_all(&request, true, isolated & 1), zg_preference_window,
+                    "unless windows are forced");
         request.is_limited = true;
         CHECK(zg_policy_bid(&request).is_wanted, "limits of the program's leave windows");
         request.is_window_eligible = false;
-        CHECK_EQUAL(zg_policy_preference_where_all(&request, true), zg_preference_private, "it cannot lie in one");
+        CHECK_EQUAL(zg_policy_preference_where_all(&request, true, false), zg_preference_private,
+                    "it cannot lie in one");
         CHECK_EQUAL(zg_policy_bid(&request).is_wanted, is_turn, "without windows a limited program has fewer");
         request.is_limited = false;
         CHECK(zg_policy_bid(&request).is_wanted, "others have all");

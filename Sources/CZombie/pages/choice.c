@@ -94,7 +94,8 @@ static enum zg_isolation decline(void) {
 }
 
 static enum zg_isolation choose_where_all(const struct zg_isolation_request *request, uint64_t caller) {
-    enum zg_preference preference = zg_policy_preference_where_all(request, zg_window_is_forced());
+    enum zg_preference preference =
+        zg_policy_preference_where_all(request, zg_window_is_forced(), zg_page_time_is_early());
     bool prefers_window = preference == zg_preference_window;
     if (preference == zg_preference_by_rest)
         prefers_window = !zg_private_is_affordable() || !zg_private_has_room(request->size, false);

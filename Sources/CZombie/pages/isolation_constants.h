@@ -11,10 +11,14 @@
     X(BLOCK_BYTES_MOST, 64 << 20, "bytes",                                                                             \
       "Larger blocks are spans, which are retired whole; only overruns of such blocks are missed.",                    \
       "chosen: include/zg_coverage.h, block_size")                                                                     \
-    X(PRIVATE_FIRST, 4, "blocks",                                                                                      \
+    X(PRIVATE_FIRST, 16, "blocks",                                                                                     \
       "If all blocks are isolated, this many first blocks of a context get private pages, with "                       \
-      "guard pages on both sides.",                                                                                    \
-      "chosen: docs/design/007-windows.md")                                                                            \
+      "guard pages on both sides: as many as are first blocks in the default profile.",                                \
+      "measured: docs/design/029-overruns-in-fence.md")                                                                \
+    X(PRIVATE_EVERY, 16, "blocks",                                                                                     \
+      "If all blocks are isolated, one in this many later blocks of a context gets private pages, as "                 \
+      "far as they are affordable.",                                                                                   \
+      "measured: docs/design/029-overruns-in-fence.md")                                                                \
     X(WINDOWED_FIRST_TIMES, 2, "times isolated_per_context",                                                           \
       "A page of a window costs a quarter of a private page, so twice as many blocks count as first "                  \
       "blocks of a context.",                                                                                          \
@@ -63,8 +67,8 @@
       "the processor time divided by this.",                                                                           \
       "chosen: docs/design/009-page-time.md")                                                                          \
     X(EARLY_NS, 20000000, "ns",                                                                                        \
-      "Before a process has run this long, no block lies in a window: the first window of each size "                  \
-      "costs as much as private pages.",                                                                               \
+      "Before a process has run this long, no block that can have private pages lies in a window: "                    \
+      "the first window of each size costs as much as private pages.",                                                 \
       "chosen: docs/design/009-page-time.md")                                                                          \
     X(CHILD_AT_ONCE_NS, 300000, "ns",                                                                                  \
       "Time that a fork's child has at its start. If children inherited the rest of the parent's "                     \

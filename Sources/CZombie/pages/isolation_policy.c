@@ -90,10 +90,10 @@ uint64_t zg_budget_charged_pages(uint64_t pages) { return zg_min(pages - 1, ZG_P
 
 // --- the choice -----------------------------------------------------------------------------------------------------
 
-// If all blocks are isolated, the first blocks of a context get private pages, and later ones ever more rarely: the
-// 5th, 9th, 17th and so on.
+// If all blocks are isolated, the first blocks of a context get private pages, and one in PRIVATE_EVERY of the later
+// ones.
 static bool is_private_turn(uint32_t isolated) {
-    return isolated < ZG_POLICY_PRIVATE_FIRST || !(isolated & (isolated - 1));
+    return isolated < ZG_POLICY_PRIVATE_FIRST || isolated % ZG_POLICY_PRIVATE_EVERY == 0;
 }
 
 uint32_t zg_policy_first_blocks(uint32_t per_context, bool is_window_eligible) {
@@ -124,9 +124,11 @@ struct zg_isolation_bid zg_policy_bid(const struct zg_isolation_request *request
     return bid;
 }
 
-enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_request *request, bool is_forced) {
+enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_request *request, bool is_forced,
+                                                  bool is_early) {
     if (!request->is_window_eligible) return zg_preference_private;
-    return is_forced || !is_private_turn(request->isolated) ? zg_preference_window : zg_preference_by_rest;
+    if (is_forced) return zg_preference_window;
+    return is_early || is_private_turn(request->isolated) ? zg_preference_by_rest : zg_preference_window;
 }
 
 enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced,

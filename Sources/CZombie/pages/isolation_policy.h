@@ -100,7 +100,8 @@ bool zg_policy_is_too_large(uint64_t size);
 // Whether an isolated block should get private pages or a window. `by_rest`: private pages if enough time and memory
 // remain for other blocks; the caller checks that.
 enum zg_preference { zg_preference_private, zg_preference_window, zg_preference_by_rest };
-enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_request *request, bool is_forced);
+enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_request *request, bool is_forced,
+                                                  bool is_early);
 enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced,
                                                    bool is_early);
 

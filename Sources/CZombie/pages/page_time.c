@@ -25,7 +25,11 @@ bool zg_page_time_allows(enum zg_page_use use, bool ample) {
     return zg_budget_allows(&budget, use, ample);
 }
 
-bool zg_page_time_is_early(void) { return zg_budget_is_early(&budget); }
+bool zg_page_time_is_early(void) {
+    if (!zg_budget_is_early(&budget)) return false;
+    refresh(zg_arch_ticks());
+    return zg_budget_is_early(&budget);
+}
 
 void zg_page_time_after_fork_in_child(void) {
     zg_budget_begin_child(&budget, zg_clock_process_ns());
