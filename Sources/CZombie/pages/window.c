@@ -46,7 +46,7 @@ uint64_t zg_window_bytes(void) { return zg_load(&zg_windows.memory_bytes); }
 
 uint64_t zg_window_trim(void) {
     uint64_t given = 0;
-    if (zg_windows.chunk_count <= 1 || !zg_window_is_on()) return 0;
+    if (!zg_windows_has_chunks() || !zg_window_is_on()) return 0;
     zg_windows_take_lock();
     for (uint32_t number = 1; number < zg_windows.chunk_count; number++) {
         struct zg_chunk *chunk = zg_chunk_by_number(number);
@@ -94,7 +94,7 @@ static const char *broken_window(const struct zg_window *window) {
 }
 
 const char *zg_window_broken(void) {
-    if (zg_windows.chunk_count <= 1) return NULL;
+    if (!zg_windows_has_chunks()) return NULL;
     const char *broken = NULL;
     zg_windows_take_lock();
     uint64_t bytes = 0;

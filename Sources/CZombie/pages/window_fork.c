@@ -82,7 +82,7 @@ static bool make_all_private(char *copy) {
 
 void zg_window_leave(void) {
     zg_window_stop();
-    if (zg_windows.chunk_count <= 1 || zg_windows.are_private || !zg_is_single_threaded()) return;
+    if (!zg_windows_has_chunks() || zg_windows.are_private || !zg_is_single_threaded()) return;
     uint64_t signals;
     zg_windows_take_lock();
     char *copy = zg_os_map(ZG_CHUNK_PAGES_MOST * ZG_PAGE_BYTES);
@@ -133,7 +133,7 @@ void zg_window_fork_prepare(void) {
     copied.start = NULL;
     copied.bytes = 0;
     uint32_t count = zg_windows.chunk_count;
-    if (count == 1 || zg_windows.are_private) return;
+    if (!zg_windows_has_chunks() || zg_windows.are_private) return;
     uint64_t bytes = bytes_of_all_chunks();
     char *to = map_for_child(bytes);
     if (!to) {

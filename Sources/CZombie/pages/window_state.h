@@ -118,6 +118,8 @@ extern struct zg_windows zg_windows;
 ZG_INLINE void zg_windows_take_lock(void) { zg_lock_take(&zg_windows.lock); }
 ZG_INLINE void zg_windows_drop_lock(void) { zg_lock_drop(&zg_windows.lock); }
 
+// Whether there is a chunk. False before the tables are reserved, too.
+ZG_INLINE bool zg_windows_has_chunks(void) { return zg_windows.chunk_count > 1; }
 ZG_INLINE struct zg_chunk *zg_chunk_by_number(uint32_t number) { return &zg_windows.chunks[number]; }
 ZG_INLINE uint32_t zg_chunk_number(const struct zg_chunk *chunk) { return (uint32_t)(chunk - zg_windows.chunks); }
 ZG_INLINE uint64_t zg_chunk_bytes(const struct zg_chunk *chunk) { return chunk->pages * ZG_PAGE_BYTES; }
