@@ -126,14 +126,13 @@ static void check_all_blocks(void) {
 }
 
 static void check_preference(void) {
-    for (int i = 0; i < 8; i++) {
-        bool is_forced = i & 1, is_early = i & 2, is_eligible = i & 4;
+    for (int i = 0; i < 4; i++) {
+        bool is_forced = i & 1, is_eligible = i & 2;
         struct zg_isolation_request request = {.is_window_eligible = is_eligible};
         enum zg_preference expected = !is_eligible ? zg_preference_private
                                       : is_forced  ? zg_preference_window
-                                      : is_early   ? zg_preference_private
                                                    : zg_preference_by_rest;
-        CHECK_EQUAL(zg_policy_preference_where_some(&request, is_forced, is_early), expected, "pages or a window");
+        CHECK_EQUAL(zg_policy_preference_where_some(&request, is_forced), expected, "pages or a window");
     }
 }
 
@@ -152,9 +151,9 @@ static uint64_t limit_of(struct zg_page_budget budget, enum zg_page_use use, boo
 
 static void check_budget_limits(void) {
     struct zg_page_budget budget = {0};
-    uint64_t income = 3 * MS / 2, reserve = income / 8;
-    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 4 * MS, "at once: new code");
-    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 3 * MS, "first blocks");
+    uint64_t income = 3 * MS, reserve = income / 8;
+    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 6 * MS, "at once: new code");
+    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 5 * MS, "first blocks");
     CHECK_EQUAL(limit_of(budget, zg_page_new_code, true), income - income / 2, "ample: half of the income");
     CHECK_EQUAL(limit_of(budget, zg_page_first, true), income - income / 2, "first blocks, ample");
     CHECK_EQUAL(limit_of(budget, zg_page_next, false), income - reserve, "next blocks leave a reserve");
@@ -163,25 +162,25 @@ static void check_budget_limits(void) {
     CHECK_EQUAL(limit_of(budget, zg_page_later, true), income - 4 * reserve, "later blocks, ample");
     CHECK_EQUAL(limit_of(budget, zg_page_retire, false), income - 2 * reserve, "retired pages as later blocks");
     budget.ran_ns = 1000 * MS;
-    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 5 * MS, "the whole start after some time: new code");
-    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 4 * MS, "first blocks");
-    CHECK_EQUAL(limit_of(budget, zg_page_next, false), 3 * MS - 3 * MS / 8, "next blocks");
+    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 8 * MS, "the whole start after some time: new code");
+    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 7 * MS, "first blocks");
+    CHECK_EQUAL(limit_of(budget, zg_page_next, false), 5 * MS - 5 * MS / 8, "next blocks");
     budget.earned_ns = 30 * MS;
-    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 95 * MS, "three times the share");
-    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 64 * MS, "twice the share");
+    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 98 * MS, "three times the share");
+    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 67 * MS, "twice the share");
     budget.earned_ns = 1000 * MS;
-    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 1067 * MS, "64 ms in advance at most");
-    CHECK_EQUAL(limit_of(budget, zg_page_first, true), 1003 * MS - 16 * MS, "a reserve of 16 ms at most");
-    CHECK_EQUAL(limit_of(budget, zg_page_later, true), 1003 * MS - 64 * MS, "for each step of urgency");
+    CHECK_EQUAL(limit_of(budget, zg_page_first, false), 1069 * MS, "64 ms in advance at most");
+    CHECK_EQUAL(limit_of(budget, zg_page_first, true), 1005 * MS - 16 * MS, "a reserve of 16 ms at most");
+    CHECK_EQUAL(limit_of(budget, zg_page_later, true), 1005 * MS - 64 * MS, "for each step of urgency");
     budget.forgone_ns = 900 * MS;
-    CHECK_EQUAL(limit_of(budget, zg_page_next, false), 103 * MS - 103 * MS / 8, "what was kept too long is gone");
-    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 3005 * MS, "but not for new code");
+    CHECK_EQUAL(limit_of(budget, zg_page_next, false), 105 * MS - 105 * MS / 8, "what was kept too long is gone");
+    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 3008 * MS, "but not for new code");
     budget.granted_ns = 7 * MS;
-    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 3012 * MS, "what is granted comes besides");
+    CHECK_EQUAL(limit_of(budget, zg_page_new_code, false), 3015 * MS, "what is granted comes besides");
 }
 
 static void check_retired_part(void) {
-    struct zg_page_budget budget = {.ran_ns = 1000 * MS, .earned_ns = 37 * MS};
+    struct zg_page_budget budget = {.ran_ns = 1000 * MS, .earned_ns = 35 * MS};
     budget.retired_ns = 10 * MS - 1;
     CHECK(zg_budget_allows(&budget, zg_page_retire, false), "a quarter of 40 ms");
     budget.retired_ns = 10 * MS;
@@ -200,8 +199,8 @@ static void check_income(void) {
     CHECK_EQUAL(budget.forgone_ns, 0, "all is kept");
     zg_budget_note_ran(&budget, 100000 * MS, 30);
     CHECK_EQUAL(budget.earned_ns, 3000 * MS, "of 100 s");
-    // The start time was computed at the previous reading: 1.5 ms and a sixteenth of 20 ms.
-    CHECK_EQUAL(budget.forgone_ns, 3000 * MS + 1500000 + 20 * MS / 16 - 64 * MS, "64 ms are kept");
+    // The start time was computed at the previous reading: 3 ms and a sixteenth of 20 ms.
+    CHECK_EQUAL(budget.forgone_ns, 3000 * MS + 3 * MS + 20 * MS / 16 - 64 * MS, "64 ms are kept");
     CHECK_EQUAL(zg_budget_permille(30, 0), 30, "isolated_overhead alone");
     CHECK_EQUAL(zg_budget_permille(30, 100), 30, "less than half of overhead");
     CHECK_EQUAL(zg_budget_permille(30, 60), 30, "as much");

@@ -103,8 +103,7 @@ static enum zg_isolation choose_where_all(const struct zg_isolation_request *req
 }
 
 static bool prefers_window_where_some(const struct zg_isolation_request *request, enum zg_page_use use) {
-    enum zg_preference preference =
-        zg_policy_preference_where_some(request, zg_window_is_forced(), zg_page_time_is_early());
+    enum zg_preference preference = zg_policy_preference_where_some(request, zg_window_is_forced());
     if (preference != zg_preference_by_rest) return preference == zg_preference_window;
     return !zg_private_is_affordable() || !zg_page_time_allows(use, true) || !zg_private_has_room(request->size, false);
 }

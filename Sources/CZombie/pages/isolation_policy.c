@@ -131,11 +131,9 @@ enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_requ
     return is_early || is_private_turn(request->isolated) ? zg_preference_by_rest : zg_preference_window;
 }
 
-enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced,
-                                                   bool is_early) {
+enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced) {
     if (!request->is_window_eligible) return zg_preference_private;
-    if (is_forced) return zg_preference_window;
-    return is_early ? zg_preference_private : zg_preference_by_rest;
+    return is_forced ? zg_preference_window : zg_preference_by_rest;
 }
 
 // --- memory of private pages ----------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ struct zg_page_budget {
 // Returns true if this use may spend more time. With `ample`, less urgent uses leave twice their reserve to more urgent
 // ones; first blocks spend nothing in advance and leave half of the income.
 bool zg_budget_allows(const struct zg_page_budget *budget, enum zg_page_use use, bool ample);
-// Returns true if it is too early for windows: the first window of each size costs as much as private pages.
+// Returns true if the process has just started: a run of new code.
 bool zg_budget_is_early(const struct zg_page_budget *budget);
 // Returns the share of the processor time that pages may take, in thousandths: isolated_overhead, but at most half of
 // `overhead` if that is set.
@@ -102,8 +102,7 @@ bool zg_policy_is_too_large(uint64_t size);
 enum zg_preference { zg_preference_private, zg_preference_window, zg_preference_by_rest };
 enum zg_preference zg_policy_preference_where_all(const struct zg_isolation_request *request, bool is_forced,
                                                   bool is_early);
-enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced,
-                                                   bool is_early);
+enum zg_preference zg_policy_preference_where_some(const struct zg_isolation_request *request, bool is_forced);
 
 // --- memory of private pages ----------------------------------------------------------------------------------------
 
