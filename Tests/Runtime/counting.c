@@ -1,4 +1,4 @@
-// Tests the refcount emulator: it computes what compiled functions return, and tells reference count operations apart.
+// Tests the refcount emulator: it computes what compiled functions return, and finds uses of counts and class pointers.
 // link: runtime
 // libs: -O2 -fno-vectorize -fno-slp-vectorize
 
@@ -299,6 +299,68 @@ static void check_counts(void) {
     }
 }
 
+// --- uses of an object's header --------------------------------------------------------------------------------------
+
+// No memory is mapped at these addresses, as at an object on a protected page, and in the trap regions.
+#define DEAD UINT64_C(0x123456780000)
+#define TRAP_CLASS (UINT64_C(0x234567800000) + ZG_TRAP_ISA_OFFSET)
+#define TRAP_SIDE UINT64_C(0x345678900000)
+
+#define HEADER_USE(name, body)                                                                                         \
+    static __attribute__((noinline)) void name(volatile uint64_t *object, uint64_t n) {                                \
+        (void)n;                                                                                                       \
+        body                                                                                                           \
+    }
+
+static __attribute__((noinline)) void use_class(const volatile uint64_t *class) { seen = class[3]; }
+HEADER_USE(call_virtually, ((void (*)(uint64_t))((volatile uint64_t *)object[0])[5])(n);)
+HEADER_USE(read_in_front, seen = ((volatile uint64_t *)object[0])[-2];)
+HEADER_USE(pass_class, seen = n; use_class((volatile uint64_t *)object[0]);)
+HEADER_USE(compare_class, seen = object[0] == n;)
+HEADER_USE(compare_counts, seen = object[1] == n;)
+HEADER_USE(load_and_read, uint64_t class = object[0]; seen = object[2]; seen = *(volatile uint64_t *)class;)
+HEADER_USE(load_and_write, uint64_t class = object[0]; object[2] = n; seen = *(volatile uint64_t *)class;)
+HEADER_USE(load_and_loop, if (object[0]) for (;;) seen++;)
+HEADER_USE(load_and_ask, if (object[0]) call_the_system(0, 0);)
+HEADER_USE(count_up, if (object[1] >> 62 == 3) retain((struct side *)(object[1] << 3 & 0xffffffffffff), (uint32_t)n);)
+HEADER_USE(count_down,
+           if (object[1] >> 62 == 3) release((struct side *)(object[1] << 3 & 0xffffffffffff), (uint32_t)n);)
+HEADER_USE(ask_count, if (object[1] >> 62 == 3) look((struct side *)(object[1] << 3 & 0xffffffffffff), (uint32_t)n);)
+
+static const struct {
+    const char *name;
+    void (*function)(volatile uint64_t *object, uint64_t n);
+    enum zg_trap_part part;
+    int64_t offset;
+    const char *access; // of a count
+} header_uses[] = {{"a call", call_virtually, zg_trap_isa, 40, NULL},
+                   {"a word in front", read_in_front, zg_trap_isa, -16, NULL},
+                   {"a class that is passed on", pass_class, zg_trap_isa, 24, NULL},
+                   {"a class that is compared", compare_class, zg_trap_none, 0, NULL},
+                   {"a count that is compared", compare_counts, zg_trap_none, 0, NULL},
+                   {"contents are read first", load_and_read, zg_trap_none, 0, NULL},
+                   {"contents are written first", load_and_write, zg_trap_none, 0, NULL},
+                   {"an endless loop", load_and_loop, zg_trap_none, 0, NULL},
+                   {"a system call", load_and_ask, zg_trap_none, 0, NULL},
+                   {"a retain", count_up, zg_trap_side, 16, "retain"},
+                   {"a release", count_down, zg_trap_side, 16, "release"},
+                   {"a uniqueness check", ask_count, zg_trap_side, 16, "read"}};
+
+// Without a side table, as in C++ objects, only the class is a header word.
+static void check_header_uses(void) {
+    const struct zg_zombie_pattern swift = {.head = {TRAP_CLASS, ZG_TRAP_SIDE_BITS(TRAP_SIDE)}};
+    const struct zg_zombie_pattern cxx = {.head = {TRAP_CLASS, UINT64_C(0x5555555555555555)}};
+    for (size_t i = 0; i < sizeof header_uses / sizeof *header_uses; i++) {
+        struct zg_registers registers = registers_for((const void *)header_uses[i].function, DEAD, 3, 0);
+        struct zg_header_use use = zg_header_use_find(&registers, DEAD, &swift);
+        CHECK_EQUAL(use.part, header_uses[i].part, header_uses[i].name);
+        CHECK(use.part == zg_trap_none || use.offset == header_uses[i].offset, header_uses[i].name);
+        CHECK(same(use.counting.access, header_uses[i].access), header_uses[i].name);
+        enum zg_trap_part expected = header_uses[i].part == zg_trap_side ? zg_trap_none : header_uses[i].part;
+        CHECK_EQUAL(zg_header_use_find(&registers, DEAD, &cxx).part, expected, header_uses[i].name);
+    }
+}
+
 // For any bytes, the emulator returns a result, and reads memory only through these functions.
 static bool read_nowhere(void *context, uint64_t address, uint64_t *word) {
     uint64_t *code = context;
@@ -324,6 +386,7 @@ static void check_random(void) {
 int main(void) {
     check_functions();
     check_counts();
+    check_header_uses();
     check_random();
     return check_end();
 }

@@ -43,6 +43,7 @@ static bool diagnosis_failed; // the diagnosis itself has faulted: no later faul
 static struct zg_fault fault;
 static struct zg_verdict verdict;
 static struct zg_finding finding;
+static struct zg_header_use header_use; // part zg_trap_none: the fault is no load of a zombie's header
 
 struct work {
     int tid; // tid of the calling thread
@@ -72,6 +73,7 @@ static void strip_all_tags(const struct zg_registers *registers) {
 static void gather_fault_state(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
+    header_use.part = zg_trap_none;
     fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
                               .pointer = work->pointer,
                               .find_by_tag = zg_lookup_by_tag,
@@ -128,7 +130,9 @@ static void complete(struct work *work) {
 
 static void describe_counting(void) {
     uint64_t side = fault.address - (uint64_t)verdict.trap.offset;
-    struct zg_counting counting = zg_refcount_operation_find(&fault.registers, side, verdict.block.start);
+    struct zg_counting counting = header_use.part == zg_trap_side
+                                      ? header_use.counting
+                                      : zg_refcount_operation_find(&fault.registers, side, verdict.block.start);
     if (counting.access) finding.access = counting.access;
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
@@ -206,7 +210,12 @@ static bool resume_tagged_access(const struct work *work, bool is_tagged) {
     if (is_there && zg_header_state(header) == zg_state_quarantined) {
         __atomic_compare_exchange_n(&verdict.block.block->header, &header, header | ZG_HEADER_CHANGED, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-        if (zg_tags_open(work->pointer)) return true;
+        if (zg_tags_open(work->pointer)) {
+            // Otherwise the instruction would load a trap word, whose use would be reported once more.
+            const struct zg_zombie_hit object = {.has_block = true, .block = verdict.block};
+            zg_revive_zombie(&object);
+            return true;
+        }
     }
     zg_arch_leave_unchecked(work->context);
     uint64_t page = (uint64_t)work->info->si_addr & ~(ZG_PAGE_BYTES - 1);
@@ -240,23 +249,33 @@ static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     zg_handled_publish(work->handled, text.truncated ? 0 : text.count);
 }
 
-// Whether the instruction loads the header word of a freed object. The use of that word then faults a second time, and
-// that fault tells the kind of use. A write, a comparison, or a load of a part of the word leads to no second fault:
-// report it at once.
-static bool reads_header(void) {
-    return verdict.has_block && verdict.trap.part == zg_trap_none && !fault.is_non_canonical &&
-           fault.address == verdict.block.start + (uint64_t)verdict.block.offset && fault.access != zg_fault_write &&
-           zg_arch_may_load_pointer(fault.code, fault.code_count);
+// Whether the instruction loads a header word of a freed object, so that only the use of the word tells the kind of
+// access. A write, a comparison, or a load of a part of the word is an access of its own.
+static bool loads_header(void) {
+    return verdict.has_block && verdict.trap.part == zg_trap_none && zg_zombie_is_header(&verdict.block) &&
+           !fault.is_non_canonical && fault.address == verdict.block.start + (uint64_t)verdict.block.offset &&
+           fault.access != zg_fault_write && zg_arch_may_load_pointer(fault.code, fault.code_count);
 }
 
-static bool reveal_header(const struct work *work, bool is_tagged) {
-    return is_tagged ? zg_zombie_is_header(&verdict.block) && zg_tags_open(work->pointer)
-                     : zg_revive_header(&verdict.block);
+// Makes the verdict on a load of a freed object's header more exact: finds the use that follows, and says that this use
+// has faulted. If no use is found, the load itself is what the program did with the object. The program never goes on
+// to the use, because nothing would report an access that was not foreseen.
+static void follow_header(void) {
+    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(verdict.block.start, verdict.block.zombie);
+    header_use = zg_header_use_find(&fault.registers, verdict.block.start, &pattern);
+    if (header_use.part == zg_trap_none) {
+        if (verdict.block.offset == 0) verdict.access = ZG_ACCESS(cast);
+        return;
+    }
+    verdict.trap = (struct zg_zombie_hit){
+        .part = header_use.part, .has_block = true, .block = verdict.block, .offset = header_use.offset};
+    verdict.block.offset = header_use.part == zg_trap_side ? 8 : 0;
+    verdict.address = verdict.block.start + (uint64_t)verdict.block.offset;
 }
 
 // For on_finding=continue: makes the memory accessible, so that the instruction can be executed again.
 static bool resume_access(const struct work *work, bool is_tagged) {
-    if (verdict.trap.part != zg_trap_none) return revive(work);
+    if (verdict.trap.part != zg_trap_none && header_use.part == zg_trap_none) return revive(work);
     if (work->pointer) return resume_tagged_access(work, is_tagged);
     return !fault.is_non_canonical && (zg_revive_isolated_at(fault.address) || zg_revive_page(fault.address));
 }
@@ -278,10 +297,7 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
         return;
     }
     bool is_tagged = verdict.has_block && work->is_tag_fault && verdict.freed_memory && is_current(&verdict.block);
-    if (reads_header() && !faults_repeatedly() && reveal_header(work, is_tagged)) {
-        work->resolved = true;
-        return;
-    }
+    if (loads_header()) follow_header();
     make_finding(work);
     bool is_new = write_finding(work);
     if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun))

@@ -1,4 +1,4 @@
-// Makes retired pages accessible again.
+// Makes retired pages accessible again, for on_finding=continue.
 // Signal context; no lock.
 
 #include "pages/revive.h"
@@ -9,8 +9,6 @@
 #include "pages/private_pages.h"
 #include "pages/protect.h"
 #include "platform/os.h"
-
-// --- headers: trap words instead of a protected page ----------------------------------------------------------------
 
 // Makes the private pages of a retired block accessible. `*kept`: whether their contents were kept.
 static bool open_pages(const struct zg_block_view *view, struct zg_span **span, bool *kept) {
@@ -29,16 +27,6 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span, 
     return true;
 }
 
-static bool open_private_header(const struct zg_block_view *view) {
-    struct zg_span *span;
-    bool kept;
-    if (!open_pages(view, &span, &kept)) return false;
-    // A header word that the program only compares does not fault in the trap region. The program reads the rest of the
-    // block next, so fill that, too.
-    if (!kept) zg_fill((void *)span->base, zg_private_data_bytes(span), ZG_FILL_FREED);
-    return true;
-}
-
 // Prevents that another block is allocated at the page, which will no longer map the window's memory.
 static void keep_from_windows(uint64_t address) {
     struct zg_alias *alias = zg_alias_contains(address) ? zg_alias_find(address) : NULL;
@@ -48,38 +36,6 @@ static void keep_from_windows(uint64_t address) {
     if (alias)
         __atomic_compare_exchange_n(&alias->window, &given, UINT32_MAX, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
-
-// Replaces the window's page by a private page, because other blocks lie in the window's memory.
-static bool open_windowed_header(const struct zg_block_view *view) {
-    if (view->state != zg_state_retired || !zg_alias_contains(view->start)) return false;
-    void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
-    keep_from_windows(view->start);
-    if (!zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
-    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
-    return true;
-}
-
-static bool open_slot_header(const struct zg_block_view *view) {
-    if (view->state != zg_state_retired || !zg_slab_contains(view->start)) return false;
-    void *page = (void *)(view->start & ~(ZG_PAGE_BYTES - 1));
-    // It is unknown which protection the page has, so undo both.
-    if (zg_os_commit(page, ZG_PAGE_BYTES) != 0) return false;
-    zg_os_unguard(page, ZG_PAGE_BYTES);
-    zg_fill(page, ZG_PAGE_BYTES, ZG_FILL_FREED);
-    return true;
-}
-
-bool zg_revive_header(const struct zg_block_view *view) {
-    uint64_t word;
-    if (!zg_zombie_is_header(view)) return false;
-    // If the page is accessible, the fault was elsewhere, and a register only happens to point to this object.
-    if (zg_os_read_memory(&word, view->start, sizeof word) == sizeof word) return false;
-    if (!open_windowed_header(view) && !open_private_header(view) && !open_slot_header(view)) return false;
-    zg_zombie_write_header(view);
-    return true;
-}
-
-// --- on_finding=continue --------------------------------------------------------------------------------------------
 
 bool zg_revive_isolated(const struct zg_block_view *view) {
     struct zg_span *span;
@@ -155,7 +111,7 @@ static void open_trap_windows(const struct zg_block_view *view, const struct zg_
     if (!page) return;
     page[0] = view->start;
     page[2] = ZG_SWIFT_IMMORTAL_BITS;
-    put_pages(page, pattern.head[1] << 3 & ((UINT64_C(1) << 48) - 1), ZG_PAGE_BYTES);
+    put_pages(page, ZG_TRAP_SIDE_PAGE(pattern.head[1]), ZG_PAGE_BYTES);
 }
 
 static bool restore_slot(const struct zg_block_view *view, const struct zg_class *class) {

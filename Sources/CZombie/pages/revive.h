@@ -1,19 +1,11 @@
-// Makes retired pages accessible again, to learn more about an access, or because the program continues after a
-// finding.
-// Signal context; no lock.
+// Makes retired pages accessible again, because the program continues after a finding (on_finding=continue). All
+// functions return false if the pages cannot be made accessible. Signal context; no lock.
 
 #ifndef ZG_REVIVE_H
 #define ZG_REVIVE_H
 
 #include "blocks/lookup.h"
 #include "zombies/zombie.h"
-
-// Makes the protected page of a freed object accessible, with a trap word as header and the fill behind it. A load from
-// the header says little about the access. The instruction can now continue, and the next one faults in the trap
-// region, which reveals the method or the kind of reference counting. False if nothing was changed.
-bool zg_revive_header(const struct zg_block_view *view);
-
-// --- on_finding=continue: these return false if the pages cannot be made accessible ---------------------------------
 
 // Restores the contents of an isolated block, or fills it if they were not kept.
 bool zg_revive_isolated(const struct zg_block_view *view);

@@ -1,5 +1,5 @@
-// The refcount emulator: executes retain or release code on a copy of the registers and on memory that the caller
-// provides, to find out what the code would do to the reference count.
+// The refcount emulator: executes the code behind a fault on a copy of the registers and on memory that the caller
+// provides, to find out what the code would do to an object's reference count, or with its class pointer.
 
 #ifndef ZG_REFCOUNT_EMULATOR_H
 #define ZG_REFCOUNT_EMULATOR_H

@@ -46,6 +46,7 @@ ZG_INLINE uint64_t zg_trap_isa_distance(uint64_t number) { return zg_trap_number
 // Reference count word of a zombie (Swift): bits 62 and 63 are set, the other bits are the address of a side table
 // shifted right by 3. The count is 16 bytes into the side table.
 #define ZG_TRAP_SIDE_BITS(page) ((page) >> 3 | UINT64_C(3) << 62)
+#define ZG_TRAP_SIDE_PAGE(bits) ((bits) << 3 & ((UINT64_C(1) << 48) - 1))
 ZG_INLINE uint64_t zg_trap_side_distance(uint64_t number) { return zg_trap_number(number) << (ZG_TRAP_SIDE_SHIFT - 3); }
 ZG_INLINE uint64_t zg_trap_word_distance(uint64_t byte) {
     return (byte & ((UINT64_C(1) << zg_traps.words_shift) - 1)) >> 3 << ZG_TRAP_WORD_SHIFT;

@@ -97,13 +97,6 @@ bool zg_zombie_is_header(const struct zg_block_view *view) {
     return (uint64_t)view->offset < (view->zombie == ZG_HEADER_SWIFT ? 16 : view->zombie == ZG_HEADER_CXX ? 8 : 0);
 }
 
-void zg_zombie_write_header(const struct zg_block_view *view) {
-    struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
-    uint64_t *words = (uint64_t *)view->start;
-    words[0] = pattern.head[0];
-    if (view->zombie == ZG_HEADER_SWIFT) words[1] = pattern.head[1];
-}
-
 static bool is_zombie(const struct zg_block_view *view) {
     return view->zombie && view->state >= zg_state_quarantined && view->state != zg_state_reusable;
 }

@@ -78,8 +78,6 @@ ZG_INLINE struct zg_death zg_zombie_death(uint32_t class_number) {
 // Whether the view's offset lies in the words that identify the class: two words of a Swift object, one word of a C++
 // object.
 bool zg_zombie_is_header(const struct zg_block_view *view);
-// Writes only the words that identify the class. Their page must be accessible.
-void zg_zombie_write_header(const struct zg_block_view *view);
 
 // Writes the trap words of an object freed in this slot. Returns its header bits. Returns 0 and writes nothing if the
 // slot crosses the end of the trap region. `bytes` is a multiple of 16 and at least 16.

@@ -56,8 +56,8 @@ func addressTaken() {
 // case: The class of the freed object is compared with a known class.
 // class: Shop.Cart
 // access: read
-// on Onone: silent=the class pointer is loaded but not dereferenced (optimized code compares it in memory)
-// on O, aarch64: silent=the class pointer is loaded but not dereferenced (no instruction compares with memory)
+// on Onone: access=cast (the class pointer is loaded; optimized code compares it in memory)
+// on O, aarch64: access=cast (the class pointer is loaded; no instruction compares with memory)
 @inline(never)
 func exactType() {
     let cart = makeCart()
@@ -68,8 +68,8 @@ func exactType() {
 // case: The class of the freed object is compared with a known class, and then a property is read.
 // class: Shop.Basket
 // access: read
-// on Onone: member=payable; confidence=inferred (the class pointer is loaded; optimized code compares it in memory)
-// on O, aarch64: member=payable; confidence=inferred (the class pointer is loaded; no instruction compares with memory)
+// on Onone: access=cast (the class pointer is loaded; optimized code compares it in memory)
+// on O, aarch64: access=cast (the class pointer is loaded; no instruction compares with memory)
 @inline(never)
 func exactTypeThenRead() {
     let basket = makeBasket()
