@@ -65,6 +65,7 @@ PARTS = [
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
     Part("fences", driver("Detection/fences"), 12, slices=4),
     Part("zombies", driver("Detection/zombies"), 60, slices=9),
+    Part("uses", driver("Detection/uses"), 8, slices=60),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
     Part("handlers", driver("Detection/handlers"), 60, slices=6),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
