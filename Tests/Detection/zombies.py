@@ -321,7 +321,8 @@ def check_finding(configuration, finding, expected):
         problems.append(f"access: expected {expected['access']}, got {finding.get('access')}")
     # In a statically linked program the Swift runtime's functions cannot be told from program functions, which might not return;
     # a member found behind such a call is inferred.
-    is_behind = "static" in configuration.name and finding.get("access") == "retain" and block.get("member")
+    is_before = finding.get("access") in ("retain", "cast")  # what follows in the code has the member
+    is_behind = "static" in configuration.name and is_before and block.get("member")
     if is_behind and expected["confidence"] == "exact":
         expected = {**expected, "confidence": "exact|inferred"}
     for key, value in (("confidence", finding.get("confidence")), ("class", block.get("class"))):
@@ -331,9 +332,9 @@ def check_finding(configuration, finding, expected):
         problems.append(f"language: expected {configuration.language}, got {block.get('language')}")
     member = block.get("member")
     if configuration.language == "swift" and expected["member"] != "*" and not is_one_of(member, expected["member"]):
-        # Without symbols a vtable slot has a number but no method name, and the use after a retain cannot be found.
+        # Without symbols a vtable slot has a number but no method name, and what follows in the code cannot be found.
         is_call = finding.get("access") == "call" and "slot" in detail
-        if not (configuration.is_stripped and not member and (is_call or finding.get("access") == "retain")):
+        if not (configuration.is_stripped and not member and (is_call or is_before)):
             problems.append(f"member: expected {expected['member']}, got {member}")
     key, _, value = expected.get("detail", "*").partition("=")
     if key != "*" and not configuration.is_stripped and str(detail.get(key)) != value:

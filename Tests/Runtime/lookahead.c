@@ -2,6 +2,8 @@
 // processor: x86_64
 // link: runtime
 
+enum { ARGUMENT = 5 }; // DWARF number of rdi
+
 #include "lookahead.h"
 
 // At the start of each sequence, rbx, r13 (self) and rax (result of the retain) hold the object; rbp and rsp point to
@@ -14,6 +16,7 @@ __asm__(
     "unknown_value: mov %fs:0, %rax\n ret\n"
     "takes_object: mov 24(%rdi), %rax\n ret\n"
     "code_virtual: mov (%r13), %rax\n call *24(%rax)\n ret\n"
+    "code_load: mov (%rdi), %rax\n mov %rdi, %r13\n call *24(%rax)\n ret\n"
     "code_thunk: call thunk\n ret\n"
     "code_read: mov %rbx, %rcx\n mov 16(%rcx), %rcx\n ret\n"
     "code_write: movq $0, 24(%rbx)\n ret\n"

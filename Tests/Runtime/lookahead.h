@@ -21,6 +21,8 @@ struct row {
 };
 
 extern const char method[]; // the method whose address is in the fourth word of the class
+// Loads the class of the object in the register of an argument, and calls the method with the object as self.
+extern const char code_load[];
 
 // Returns true for the test's own code and data.
 static bool is_of_test(uint64_t from, uint64_t bytes);
@@ -50,14 +52,17 @@ static uint64_t read_known(void *to, uint64_t from, uint64_t bytes) {
     return is_known ? bytes : 0;
 }
 
-static struct zg_lookahead look(const void *code) {
+static struct zg_lookahead look(const void *code, bool is_at_load) {
     struct zg_registers registers = {.pc = (uint64_t)code};
     fill_registers(&registers);
+    registers.value[ARGUMENT] = (uint64_t)object;
+    registers.known |= UINT64_C(1) << ARGUMENT;
     struct zg_lookahead lookahead = {.object = (uint64_t)object,
                                      .bytes = OBJECT_BYTES,
                                      .first_word = (uint64_t) class,
                                      .counts = 3 + 4 * STRONG_ONE,
                                      .count_step = STRONG_ONE,
+                                     .is_at_load = is_at_load,
                                      .read = read_known,
                                      .called_through = called_through};
     zg_lookahead_run(&registers, &lookahead);
@@ -68,7 +73,7 @@ static void check_rows(const struct row *rows, size_t count) {
     class[1] = 40, class[3] = (uint64_t)method;
     for (size_t i = 0; i < count; i++) {
         const struct row *row = &rows[i];
-        struct zg_lookahead lookahead = look(row->code);
+        struct zg_lookahead lookahead = look(row->code, false);
         const struct zg_lookahead_use *uses = lookahead.uses;
         if (row->first == NONE) {
             CHECK_EQUAL(lookahead.use_count, 0, row->name);
@@ -85,13 +90,23 @@ static void check_rows(const struct row *rows, size_t count) {
     }
 }
 
+// Calls do not preserve the register through which this code uses the object, so that the register is known only if the
+// code begins with the load.
+static void check_load(void) {
+    struct zg_lookahead behind_retain = look(code_load, false), at_load = look(code_load, true);
+    CHECK_EQUAL(behind_retain.use_count, 0, "a register that calls change");
+    if (!CHECK(at_load.use_count == 2, "a load of the class")) return;
+    CHECK(at_load.uses[0].is_call && at_load.uses[0].code == (uint64_t)method, "a virtual call");
+    CHECK(!at_load.uses[1].is_call && at_load.uses[1].byte == 32, "a property that the method reads");
+}
+
 // Emulates random bytes: the emulator must end, and must not return more uses than fit.
 static void check_noise(void) {
     uint64_t state = 1;
     for (int i = 0; i < 20000; i++) {
         for (size_t j = 0; j < sizeof random_code; j++) random_code[j] = (uint8_t)work_random(&state);
         reads = 0;
-        struct zg_lookahead lookahead = look(random_code);
+        struct zg_lookahead lookahead = look(random_code, i & 1);
         CHECK(lookahead.use_count >= 0 && lookahead.use_count <= ZG_LOOKAHEAD_USES,
               "as many uses as there is room for");
         CHECK(reads < 200000, "the work is bounded");
@@ -105,6 +120,7 @@ static int check_lookahead(const struct row *rows, size_t count) {
     uint64_t words[64] = {0};
     stack = words;
     check_rows(rows, count);
+    check_load();
     check_noise();
     return check_end();
 }

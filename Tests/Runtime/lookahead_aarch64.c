@@ -2,6 +2,8 @@
 // processor: aarch64
 // link: runtime
 
+enum { ARGUMENT = 1 }; // x1
+
 #include "lookahead.h"
 
 // At the start of each sequence, x19, x20 (self) and x0 (result of the retain) hold the object; x29 and sp point to the
@@ -19,6 +21,7 @@ __asm__(
     "unknown_value: mrs x0, tpidr_el0\n ldr x0, [x0]\n ret\n"
     "takes_object: ldr x0, [x0, #24]\n ret\n"
     "code_virtual: ldr x8, [x20]\n ldr x8, [x8, #24]\n blr x8\n ret\n"
+    "code_load: ldr x8, [x1]\n mov x20, x1\n ldr x8, [x8, #24]\n blr x8\n ret\n"
     "code_thunk: bl thunk\n ret\n"
     "code_read: mov x1, x19\n ldr x1, [x1, #16]\n ret\n"
     "code_write: str xzr, [x19, #24]\n ret\n"

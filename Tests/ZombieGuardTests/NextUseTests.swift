@@ -37,6 +37,18 @@ import Testing
         #expect(finding.evidence == "detected at the retain before this read")
     }
 
+    @Test func readOfTheClassIsForSomething() throws {
+        let call = try finding(access: "cast", next: "[\(add)]")
+        #expect(call.sentence == "method Cart.add(_:) was called on a deallocated Shop.Cart (48 bytes at 0x10)")
+        #expect(call.evidence == "detected at the read of its class before this call")
+        #expect(call.access == .cast && call.detail["next"] == "call")
+        let cast = try finding(access: "cast", next: "[]")
+        #expect(
+            cast.sentence
+                == "the class of a deallocated Shop.Cart (48 bytes at 0x10) was read (a cast or a dynamic call)")
+        #expect(cast.evidence == nil)
+    }
+
     @Test func accessorsReadAndWrite() throws {
         let getter = #"{"access":"call","member_symbol":"$s4Shop4CartC5totalSivg"}"#
         let setter = #"{"access":"call","member_symbol":"$s4Shop4CartC5totalSivs"}"#

@@ -43,7 +43,10 @@ static bool diagnosis_failed; // the diagnosis itself has faulted: no later faul
 static struct zg_fault fault;
 static struct zg_verdict verdict;
 static struct zg_finding finding;
-static struct zg_header_use header_use; // part zg_trap_none: the fault is no load of a zombie's header
+// The use for which the instruction loads a header word of a zombie. Part zg_trap_none: the instruction loads no such
+// word, or no use was found; `is_class_load`: it loads the class pointer, and no use was found.
+static struct zg_header_use header_use;
+static bool is_class_load;
 
 struct work {
     int tid; // tid of the calling thread
@@ -74,6 +77,7 @@ static void gather_fault_state(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
     header_use.part = zg_trap_none;
+    is_class_load = false;
     fault = (struct zg_fault){.address = (uint64_t)work->info->si_addr,
                               .pointer = work->pointer,
                               .find_by_tag = zg_lookup_by_tag,
@@ -158,6 +162,7 @@ static void make_finding(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
     zg_lookahead_find_uses(&finding, &verdict.trap, &registers);
+    if (is_class_load) zg_lookahead_find_uses_of_load(&finding, &verdict.block, &registers);
     bool exact = true;
     // A call through a wild pointer: show the caller's frame, whose return address is on top of the stack.
     // The address that could not be executed may still be readable.
@@ -264,7 +269,8 @@ static void follow_header(void) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(verdict.block.start, verdict.block.zombie);
     header_use = zg_header_use_find(&fault.registers, verdict.block.start, &pattern);
     if (header_use.part == zg_trap_none) {
-        if (verdict.block.offset == 0) verdict.access = ZG_ACCESS(cast);
+        is_class_load = verdict.block.offset == 0;
+        if (is_class_load) verdict.access = ZG_ACCESS(cast);
         return;
     }
     verdict.trap = (struct zg_zombie_hit){

@@ -343,15 +343,26 @@ static enum end emulate(struct run *run, struct zg_lookahead_machine *m) {
     return ends;
 }
 
+static void know_registers(struct zg_lookahead_machine *m, const struct zg_registers *registers) {
+    for (int i = 0; i < ZG_ARCH_ENCODED_REGISTERS; i++) {
+        int number = zg_arch_dwarf_number(i);
+        if (registers->known >> number & 1) m->cpu.registers[i] = zg_known_bits_word(registers->value[number]);
+    }
+}
+
 void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead) {
     struct run run = {.steps = STEPS, .forks = FORKS};
     struct zg_lookahead_machine m = {.found = *lookahead};
     m.cpu.pc = registers->pc;
     m.cpu.thread = lookahead->thread ? zg_known_bits_word(lookahead->thread) : zg_known_bits_none();
     m.cpu.load = zg_lookahead_load, m.cpu.store = zg_lookahead_store;
-    zg_arch_lookahead_start(&m, registers);
-    m.cpu.registers[numbers->result] = zg_known_bits_word(lookahead->object);
-    leave_result(&m);
+    if (lookahead->is_at_load) {
+        know_registers(&m, registers);
+    } else {
+        zg_arch_lookahead_start(&m, registers);
+        m.cpu.registers[numbers->result] = zg_known_bits_word(lookahead->object);
+        leave_result(&m);
+    }
     m.first_sp = m.cpu.registers[numbers->stack].bits;
     m.found.use_count = 0;
     if (!zg_known_bits_is_whole(m.cpu.registers[numbers->stack])) return;

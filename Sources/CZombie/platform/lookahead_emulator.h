@@ -1,4 +1,5 @@
-// The lookahead emulator: executes the code after a retain on known bits, to find out what the object is used for.
+// The lookahead emulator: executes the code after a retain, or from a load of an object's header on, on known bits, to
+// find out what the object is used for.
 // Pure: reads memory through `read`, and writes none.
 
 #ifndef ZG_LOOKAHEAD_EMULATOR_H
@@ -25,6 +26,8 @@ struct zg_lookahead {
     uint64_t first_word, counts;
     uint64_t count_step; // what one strong reference adds to the counts
     uint64_t thread;     // thread pointer; 0 if unknown
+    // The code begins with an instruction that loads a header word of the object, instead of behind a retain.
+    bool is_at_load;
     // Code of the Swift runtime; 0 bytes if it is not a separate image. Its functions write to no object of the
     // program, so skipping one does not make later uses doubtful.
     uint64_t runtime, runtime_bytes;
@@ -40,8 +43,8 @@ struct zg_lookahead {
 };
 
 // Emulates the code at `registers->pc`, to which a call returns that retained and returned the object. Uses only
-// registers that are known and that calls preserve. Ends after a bounded number of instructions, or earlier if an
-// unknown value decides what happens next.
+// registers that are known and that calls preserve; with `is_at_load`, all known registers. Ends after a bounded number
+// of instructions, or earlier if an unknown value decides what happens next.
 void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead);
 
 #endif

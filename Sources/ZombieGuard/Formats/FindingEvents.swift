@@ -67,7 +67,9 @@ extension Finding {
             case .stall: "did not wait for events here"
             default: access.done
             }
-        if let next = nextUse { return "retained\(name), before this \(next.noun)" }
+        if let next = nextUse {
+            return (access == .cast ? "class read" : "retained") + "\(name), before this \(next.noun)"
+        }
         let hasNoAgent = [.stackOverflow, .crash, .stall].contains(kind)
         return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }

@@ -23,15 +23,15 @@ extension Symbolicator {
         return block
     }
 
-    /// Sets the member of an object that was only retained so far: the first of the predicted uses (`next`) that is a
-    /// member of the object's class. Stops without a result at code that has no name, because that code could be such a
-    /// use.
+    /// Sets the member of an object that was only retained so far, or whose class was only read: the first of the
+    /// predicted uses (`next`) that is a member of the object's class. Stops without a result at code that has no name,
+    /// because that code could be such a use.
     func resolvePredictedUse(_ finding: inout Finding) {
         guard let block = finding.block else { return }
         finding.block?.next = []
         finding.block?.bases = []
-        guard finding.access == .retain, finding.detail["operation"] == nil, block.member == nil,
-            let className = block.className
+        guard finding.access == .retain || finding.access == .cast, finding.detail["operation"] == nil,
+            block.member == nil, let className = block.className
         else { return }
         for use in block.next {
             var names: [SymbolName] = []

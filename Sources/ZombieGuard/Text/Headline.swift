@@ -17,7 +17,9 @@ extension Finding {
     /// How the finding was detected and how certain it is, as one clause; nil if the access itself was seen.
     public var evidence: String? {
         var parts: [String] = []
-        if let next = nextUse { parts.append("detected at the retain before this \(next.noun)") }
+        if let next = nextUse {
+            parts.append("detected at the \(access == .cast ? "read of its class" : "retain") before this \(next.noun)")
+        }
         if confidence == .inferred { parts.append("inferred, because the address alone does not determine the block") }
         return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }

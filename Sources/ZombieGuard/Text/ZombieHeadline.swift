@@ -41,10 +41,12 @@ extension Finding {
         }
     }
 
-    /// The access that the program was about to make with an object that it retained; nil unless the code behind the
-    /// retain shows it.
+    /// The access that the program was about to make with an object that it retained, or whose class it read; nil
+    /// unless the code behind that shows it.
     package var nextUse: Access? {
-        guard access == .retain, block?.className != nil, block?.member != nil, detail["operation"] == nil else {
+        guard access == .retain || access == .cast, block?.className != nil, block?.member != nil,
+            detail["operation"] == nil
+        else {
             return nil
         }
         return detail["next"].flatMap(Access.init(rawValue:))

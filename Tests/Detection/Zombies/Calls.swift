@@ -227,6 +227,22 @@ func classProtocolCall() {
     done(listener.changed(1))
 }
 
+// case: A requirement of a class-bound protocol is called on an existential of a final class, whose method reads a property.
+// class: Shop.Alarm
+// access: cast
+// member: changed(_:)
+// frame: count
+@inline(never)
+func finalClassProtocolCall() {
+    let listener: any Listener = makeAlarm()
+    dropReference(addressOfListener(listener))
+    done(count(listener))
+}
+
+@inline(never)
+@_optimize(none)
+func count(_ listener: any Listener) -> Int { listener.changed(1) }
+
 // case: A protocol extension method calls a requirement.
 // class: Shop.Cart
 // access: call

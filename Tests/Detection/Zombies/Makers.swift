@@ -20,6 +20,10 @@ func makeBasket() -> Basket { Basket() }
 
 @inline(never)
 @_optimize(none)
+func makeAlarm() -> Alarm { Alarm() }
+
+@inline(never)
+@_optimize(none)
 func makeBox<Content>(_ content: Content) -> Box<Content> { opaque(false) ? SealedBox(content) : Box(content) }
 
 @inline(never)
