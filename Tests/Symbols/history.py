@@ -304,16 +304,22 @@ def expect_objects(name, origin, at, fenced=False, **more):
                   sentence=f"16 bytes into a freed block of 48 bytes at {ADDRESS}, {dead} \\(property total\\)",
                   free="makeAndDrop", alloc="makeAndDrop", **swift)
     trap = f"a trap word that replaced %s of a deallocated Shop.Stock<Swift.String> \\(48 bytes at {ADDRESS}\\)"
-    # The pages of a freed isolated object become inaccessible. Reading its header restores only the header, so no property has a trap word.
-    words = [("class_trap", "the class pointer"), ("count_trap", "the reference count")]
-    for word, part in words if fenced else [*words, ("property_trap", "property Stock.items")]:
-        expect(f"{name} {word}", origin, at[word], "trap", trap % part, start=hex(at["dead"]), free="makeAndDrop", **swift)
-    expect(f"{name} type of the dead", origin, at["class_trap"] + 8, "trap", ".*class pointer of .* plus an offset that a cast reads",
-           **swift)
+    words = {"class_trap": "the class pointer", "count_trap": "the reference count", "property_trap": "property Stock.items"}
+    check_words(name, at, fenced, words)
+    if not fenced:
+        for word, part in words.items():
+            expect(f"{name} {word}", origin, at[word], "trap", trap % part, start=hex(at["dead"]), free="makeAndDrop", **swift)
+        expect(f"{name} type of the dead", origin, at["class_trap"] + 8, "trap", ".*class pointer of .* plus an offset that a cast reads",
+               **swift)
     return said
 
 
-def expect_shapes(name, origin, at, **more):
+def check_words(name, at, fenced, words):
+    """Checks that the program has read these trap words, or that the page of a freed isolated object is inaccessible."""
+    check(f"{name}: trap words", [word in at for word in words] == [not fenced] * len(words), f"{at}")
+
+
+def expect_shapes(name, origin, at, fenced=False, **more):
     cxx = dict(language="c++", class_="geo::Circle", allocated_with="operator new", **more)
     expect(f"{name} C++ object", origin, at["live"] + 8, "block", "8 bytes into a live block .*, an object of class geo::Circle",
            "live", alloc=r"make\(\)", free="", **cxx)
@@ -323,6 +329,9 @@ def expect_shapes(name, origin, at, **more):
                    allocated_with="operator new[]", **more)
     if plain:
         check(f"{name} array: no class", "class" not in plain["block"])
+    check_words(name, at, fenced, ["class_trap"])
+    if fenced:
+        return
     expect(f"{name} virtual table", origin, at["class_trap"] + 16, "trap",
            r".* class pointer of a deallocated geo::Circle \(24 bytes at 0x[0-9a-f]+\), plus the offset of a call of geo::Circle::area\(\) const",
            start=hex(at["dead"]), **cxx)
@@ -347,13 +356,14 @@ def check_processes(folder):
     with waiting(PROGRAMS / "blocks", WINDOWS) as (process, at):
         expect_blocks("windows", process.pid, at, fenced=True, windows=True)
     for options in ("isolated_per_context=0", "profile=fence:isolated_windows=off", WINDOWS):
+        fenced = options != "isolated_per_context=0"
         with waiting(PROGRAMS / "objects", options) as (process, at):
-            said = expect_objects(options, process.pid, at, fenced=options != "isolated_per_context=0")
+            said = expect_objects(options, process.pid, at, fenced)
             if said:
                 died = said.get("block", {}).get("free_time_ns", 0)
                 check(f"{options}: time of death", abs(time.time() - died / 1e9) < SECONDS, f"{died} at {time.time()}")
         with waiting(PROGRAMS / "shapes", options) as (process, at):
-            expect_shapes(options, process.pid, at)
+            expect_shapes(options, process.pid, at, fenced)
     check_writes(WINDOWS)
     with waiting(PROGRAMS / "objects", "zombies=0:isolated_per_context=0") as (process, at):
         expect("zombies off", process.pid, at["dead"], "block", "the start of a freed block of 48 bytes", "quarantined")

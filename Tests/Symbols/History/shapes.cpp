@@ -1,8 +1,11 @@
-// Makes live and freed C++ objects, prints their addresses, one "NAME 0xADDRESS" a line, then "ready", and waits for
-// the end of standard input. Argument: "abort" aborts.
+// Makes live and freed C++ objects, prints their addresses and the trap word of a freed object on an accessible page,
+// one "NAME 0xADDRESS" a line, then "ready", and waits for the end of standard input. Argument: "abort" aborts.
 
 #include <cstdio>
 #include <cstdlib>
+
+#include <sys/uio.h>
+#include <unistd.h>
 
 namespace geo {
 struct Shape {
@@ -24,7 +27,9 @@ int main(int count, char **) {
     int *plain = new int[10];
     drop(dead);
     std::printf("live %p\ndead %p\nplain %p\n", (void *)live, (void *)dead, (void *)plain);
-    std::printf("class_trap %p\n", *(void **)dead);
+    void *word;
+    iovec to = {&word, sizeof word}, from = {dead, sizeof word};
+    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof word) std::printf("class_trap %p\n", word);
     std::puts("ready");
     std::fflush(stdout);
     if (count > 1) std::abort();
