@@ -276,9 +276,19 @@ static bool is_default(const struct dynamic *dynamic, uint64_t bias, const ElfW(
 
 static bool is_sought(const struct symbol_search *search, const struct dynamic *dynamic, uint64_t bias,
                       const ElfW(Sym) * symbol) {
-    return symbol->st_shndx != SHN_UNDEF &&
-           ELF64_ST_TYPE(symbol->st_info) == (search->of_variable ? STT_OBJECT : STT_FUNC) &&
+    int type = ELF64_ST_TYPE(symbol->st_info);
+    bool is_of_type = search->of_variable ? type == STT_OBJECT : type == STT_FUNC || type == STT_GNU_IFUNC;
+    return symbol->st_shndx != SHN_UNDEF && is_of_type &&
            zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
+}
+
+// Returns the symbol's address. An indirect function is resolved, with the arguments that the loader passes on AArch64
+// (on x86-64 there are none): the processor's features, with a bit that says that there is a second argument.
+static void *address_of(const ElfW(Sym) * symbol, uint64_t bias) {
+    uint64_t address = bias + symbol->st_value;
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return (void *)address;
+    const uint64_t features[3] = {sizeof features, getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+    return ((void *(*)(uint64_t, const uint64_t *))address)(features[1] | UINT64_C(1) << 62, features);
 }
 
 // Searches DT_HASH, the only hash table of executables that Go links itself. Layout: bucket count, chain count,
@@ -292,7 +302,7 @@ static int find_symbol_in_sysv(struct symbol_search *search, const struct dynami
     }
     for (uint32_t at = table[0] ? buckets[hash % table[0]] : 0; at && at < table[1]; at = chains[at]) {
         if (!is_sought(search, dynamic, bias, &dynamic->symbols[at])) continue;
-        search->found = (void *)(bias + dynamic->symbols[at].st_value);
+        search->found = address_of(&dynamic->symbols[at], bias);
         return 1;
     }
     return 0;
@@ -327,7 +337,7 @@ static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context
         uint32_t hash = hashes[at - table[1]];
         const ElfW(Sym) *symbol = &dynamic.symbols[at];
         if ((hash | 1) == (search->hash | 1) && is_sought(search, &dynamic, info->dlpi_addr, symbol)) {
-            search->found = (void *)(info->dlpi_addr + symbol->st_value);
+            search->found = address_of(symbol, info->dlpi_addr);
             return 1;
         }
         if (hash & 1) return 0;
