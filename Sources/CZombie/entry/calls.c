@@ -17,6 +17,7 @@
 #include "settings/config.h"
 
 enum { MOST_VECTORS = 1024 /* UIO_MAXIOV: the kernel takes no more */, BATCH = 16, MOST_JOINED = MOST_VECTORS };
+enum { MOST_REOPENED = 16 /* pages behind a block */ };
 
 static bool is_dead(enum zg_state state) {
     // A quarantined, held, retired or reusable block is freed memory.
@@ -60,18 +61,6 @@ bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, 
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// Details of a buffer for a finding.
-struct discovery {
-    enum zg_finding_kind kind;
-    bool written;                     // true if the kernel writes the memory
-    const struct zg_block_view *view; // NULL: memory whose block records are gone
-    // First byte that the finding is about, and size of the whole buffer.
-    uint64_t address, bytes;
-    uint64_t excess;   // bytes transferred behind the block's end; 0: unknown
-    const char *freed; // when it was freed; NULL: before the call
-    const char *ended; // how the call ended; NULL: it went beyond the block's end
-};
-
 // Returns NULL in a child of vfork and in a thread of a bare clone(): both use the thread-local storage of another
 // thread, whose id it holds.
 static struct zg_thread *enter(const uint64_t *frame) {
@@ -80,10 +69,11 @@ static struct zg_thread *enter(const uint64_t *frame) {
     return zg_thread_enter(frame);
 }
 
-// Marks the block's contents as changed, because this finding already reports the change.
+// Marks the contents of a freed block, or the red zones of a live block, as changed, because this finding already
+// reports the change.
 static void expect_change(struct zg_block *block) {
     uint32_t header = __atomic_load_n(&block->header, __ATOMIC_RELAXED);
-    if (zg_header_state(header) == zg_state_quarantined)
+    if (zg_header_state(header) == zg_state_quarantined || zg_header_state(header) == zg_state_live)
         __atomic_compare_exchange_n(&block->header, &header, header | ZG_HEADER_CHANGED, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
 }
@@ -104,7 +94,21 @@ static void reopen(const struct zg_block_view *block, uint64_t pointer, uint64_t
         if (!zg_os_is_readable(page, page + 1) && !zg_revive_page(page)) return;
 }
 
-static ZG_COLD void found(const struct zg_call *call, const struct discovery *what, const uint64_t *frame) {
+// on_finding=continue: opens the guard pages behind a live block that the call is about to cross. The access would
+// otherwise fault, and become a second finding.
+static void reopen_behind(uint64_t address, uint64_t bytes) {
+    uint64_t end = address + zg_min(bytes, (uint64_t)MOST_REOPENED * ZG_PAGE_BYTES);
+    for (uint64_t page = address & ~(ZG_PAGE_BYTES - 1); page < end; page += ZG_PAGE_BYTES)
+        if (!zg_os_is_readable(page, page + 1) && !zg_revive_isolated_at(page) && !zg_revive_page(page)) return;
+}
+
+static void go_on(const struct zg_call_discovery *what) {
+    uint64_t bytes = what->bytes ? what->bytes : UINT64_MAX;
+    if (what->kind == zg_finding_use_after_free && what->view) return reopen(what->view, what->address, bytes);
+    if (what->is_ahead) reopen_behind(what->address, what->excess ? what->excess : 1);
+}
+
+ZG_COLD void zg_call_found(const struct zg_call *call, const struct zg_call_discovery *what, const uint64_t *frame) {
     int saved = errno;
     struct zg_thread *thread = enter(frame);
     errno = saved;
@@ -119,13 +123,13 @@ static ZG_COLD void found(const struct zg_call *call, const struct discovery *wh
     bool is_freed = what->kind == zg_finding_use_after_free && what->view;
     if (is_freed && what->view->zombie) finding.member_byte = finding.block.offset;
     zg_finding_detail_text(&finding, "call", call->name);
-    zg_finding_detail_number(&finding, "bytes", what->bytes, false);
+    if (what->bytes) zg_finding_detail_number(&finding, "bytes", what->bytes, false);
     if (what->excess) zg_finding_detail_number(&finding, "excess", what->excess, false);
     if (what->freed) zg_finding_detail_text(&finding, "freed", what->freed);
     if (what->ended) zg_finding_detail_text(&finding, "ended", what->ended);
-    if (is_freed && what->written) expect_change(what->view->block);
+    if (what->view && what->written && (is_freed || what->is_ahead)) expect_change(what->view->block);
     zg_found_report(&finding);
-    if (is_freed && zg_config.on_finding == zg_on_finding_continue) reopen(what->view, what->address, what->bytes);
+    if (zg_config.on_finding == zg_on_finding_continue) go_on(what);
     zg_thread_leave(thread);
 }
 
@@ -142,12 +146,13 @@ ZG_INLINE void check(const struct zg_call *call, struct range range, const uint6
     uint64_t address = range.address, bytes = range.bytes;
     const struct zg_block *block = zg_call_fits(address, bytes);
     if (ZG_LIKELY(block && (!call->writes || watch->target))) return;
-    struct discovery dead = {zg_finding_use_after_free, range.written, &view, .address = address, .bytes = bytes};
+    struct zg_call_discovery dead = {zg_finding_use_after_free, range.written, &view, .address = address,
+                                     .bytes = bytes};
     if (ZG_LIKELY(zg_call_look(call, address, bytes, range.before, &view, watch))) {
         if (ZG_LIKELY(!bytes || !zg_retire_is_forgotten(address))) return;
         dead.view = NULL;
     }
-    found(call, &dead, frame);
+    zg_call_found(call, &dead, frame);
 }
 
 // --- before the call -------------------------------------------------------------------------------------------------
@@ -252,21 +257,21 @@ ZG_COLD void zg_call_freed_meanwhile(const struct zg_call *call, const void *buf
                                      const uint64_t *frame) {
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)buffer, &view) || !is_dead(view.state)) return;
-    struct discovery dead = {
+    struct zg_call_discovery dead = {
         zg_finding_use_after_free, true, &view, .address = (uint64_t)buffer, .bytes = (uint64_t)result,
         .freed = "during the call"};
-    found(call, &dead, frame);
+    zg_call_found(call, &dead, frame);
 }
 
 ZG_COLD void zg_call_end_slow(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                               const uint64_t *frame) {
     if (watch->limit != ZG_CALL_ANY && (result < 0 || (uint64_t)result >= watch->limit)) {
-        struct discovery over = {zg_finding_heap_overflow, call->writes, &watch->block, .address = behind(watch),
-                                 .bytes = watch->bytes};
+        struct zg_call_discovery over = {zg_finding_heap_overflow, call->writes, &watch->block,
+                                         .address = behind(watch), .bytes = watch->bytes};
         if (result > 0 && (uint64_t)result > watch->limit)
             over.excess = zg_min((uint64_t)result - watch->limit, watch->bytes - watch->room);
         else over.ended = outcome(call, watch, result);
-        if (over.excess || over.ended) found(call, &over, frame);
+        if (over.excess || over.ended) zg_call_found(call, &over, frame);
     }
     if (call->writes && watch->target && result > 0) zg_call_freed_meanwhile(call, (void *)watch->first, result, frame);
 }

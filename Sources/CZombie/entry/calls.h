@@ -13,6 +13,7 @@
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
 #include "include/zg_block.h"
+#include "include/zg_finding_kinds.h"
 #include "platform/base.h"
 
 struct zg_call {
@@ -54,6 +55,21 @@ ZG_INLINE bool zg_call_is_live(const struct zg_block *block);
 // Reports that another thread freed a buffer while the kernel waited for data, which the kernel then wrote into the
 // freed buffer.
 void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame);
+
+// What a finding says about a buffer.
+struct zg_call_discovery {
+    enum zg_finding_kind kind;
+    bool written;                     // true if the call writes the memory
+    const struct zg_block_view *view; // NULL: memory whose block records are gone
+    uint64_t address;                 // first byte that the finding is about
+    uint64_t bytes;                   // size of the whole buffer; 0: unknown, for a string
+    uint64_t excess;                  // bytes of the buffer behind the block's end that are accessed; 0: unknown
+    const char *freed;                // when it was freed; NULL: before the call
+    const char *ended;                // how the call ended; NULL: it went beyond the block's end
+    bool is_ahead; // the access is yet to come, and the processor makes it: a protected page would fault
+};
+// Reports it. With on_finding=continue, makes the memory accessible in which the call goes on.
+void zg_call_found(const struct zg_call *call, const struct zg_call_discovery *what, const uint64_t *frame);
 
 // Decides for zg_call_begin: returns false if the buffer is freed memory, with its block in `view`. `before`: size of
 // the call's buffers in front of this buffer.
