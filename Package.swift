@@ -26,7 +26,7 @@ let package = Package(
         .target(name: "CZombie", exclude: ["README.md"], cSettings: [versionSetting, .headerSearchPath(".")]),
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
-            cSettings: [versionSetting, .headerSearchPath("../CZombie")]),
+            cSettings: [versionSetting, .define("ZG_IN_BUNDLE"), .headerSearchPath("../CZombie")]),
         // Header-only: there is nothing to install or compile.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),

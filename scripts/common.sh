@@ -64,10 +64,12 @@ library_compile_flags() {
         -ffile-prefix-map="$root=."
 }
 
-# Prints the linker flags, one per line.
+# Prints the linker flags, one per line. --wrap: the library's own calls of functions that it publishes go to libc
+# (Sources/CZombie/platform/plain_calls.c).
 library_link_flags() {
     printf '%s\n' -shared -fuse-ld=lld -static-libgcc -Wl,-soname,libzguard.so -Wl,-z,now -Wl,-z,relro -Wl,-z,noexecstack -Wl,-z,nodelete \
-        -Wl,--build-id -Wl,--no-undefined
+        -Wl,--build-id -Wl,--no-undefined -Wl,--wrap=memcpy -Wl,--wrap=memmove -Wl,--wrap=memset -Wl,--wrap=memcmp \
+        -Wl,--wrap=bcmp -Wl,--wrap=memchr -Wl,--wrap=strlen
 }
 
 # need_cross_compiler ARCH: installs libc and libgcc of another architecture from the packages of Debian's cross

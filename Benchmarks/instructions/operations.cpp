@@ -162,15 +162,46 @@ void other_thread(long count) {
     pthread_join(thread, nullptr);
 }
 
+// -- libc's functions --
+
+// Calls in an operation. How many calls are checked depends on time: among so many, the checks do not count.
+constexpr int calls = 300;
+
+// Each call goes through a pointer that the compiler does not know, so that none is replaced by instructions.
+void string_length(long count) {
+    char *string = static_cast<char *>(std::calloc(1, 9));
+    auto function = opaque(static_cast<std::size_t (*)(const char *)>(std::strlen));
+    for (int i = 0; i < 8; i++) string[i] = 's';
+    for (long i = 0; i < count * calls; i++) function(string);
+    std::free(string);
+}
+
+void short_copy(long count) {
+    void *from = std::calloc(1, 32), *to = std::malloc(32);
+    auto function = opaque(static_cast<void *(*)(void *, const void *, std::size_t)>(std::memcpy));
+    for (long i = 0; i < count * calls; i++) function(to, from, 32);
+    std::free(from);
+    std::free(to);
+}
+
 struct Operation {
     const char *name;
     void (*run)(long count);
 };
 
 const Operation operations[] = {
-    {"pair-64", pair_64},     {"pair-1000", pair_1000},       {"window-10000", window},     {"calloc", zeroed},
-    {"realloc", growing},     {"new-delete", new_delete},     {"known-stack", known_stack}, {"trail", changing_stack},
-    {"new-stack", new_stack}, {"other-thread", other_thread},
+    {"pair-64", pair_64},
+    {"pair-1000", pair_1000},
+    {"window-10000", window},
+    {"calloc", zeroed},
+    {"realloc", growing},
+    {"new-delete", new_delete},
+    {"known-stack", known_stack},
+    {"trail", changing_stack},
+    {"new-stack", new_stack},
+    {"other-thread", other_thread},
+    {"300-strlen-8", string_length},
+    {"300-memcpy-32", short_copy},
 };
 
 } // namespace

@@ -614,6 +614,8 @@ class Part:
     def __init__(self, name, options, share=1, is_clean=False, goes_on=False, isolated_align=16, earlier_most=5,
                  earlier_bytes_most=1 << 30, faults=matrix, arch="x86_64"):
         self.faults, self.arch = faults, arch
+        # The pages are tested. Checks of libc's functions would find the bug before the access.
+        options = options if is_clean else ":".join(filter(None, [options, "witnesses=0"]))
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.isolated_align = isolated_align
         # Maximum numbers of blocks and bytes that the stack may have allocated before, so that the budget still allows an isolated block.

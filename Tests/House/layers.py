@@ -76,8 +76,12 @@ def layer_of(name):
 
 
 def symbols(objects):
-    """Returns the symbols that each object defines, and those that it references, weak or not."""
+    """Returns the symbols that each object defines, and those that it references, weak or not.
+
+    The linker leads a reference to a wrapped symbol (--wrap) to another one.
+    """
     defined, taken = {}, {}
+    wrapped = {flag.removeprefix("-Wl,--wrap=") for flag in builds.library_flags("link") if flag.startswith("-Wl,--wrap=")}
     for name, path in objects.items():
         taken[name] = set()
         for line in subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout.splitlines():
@@ -85,7 +89,7 @@ def symbols(objects):
             if kind in "TDBRVWC":
                 defined[symbol] = name
             elif kind in "Uwv":
-                taken[name].add(symbol)
+                taken[name].add(f"__wrap_{symbol}" if symbol in wrapped else symbol)
     return defined, taken
 
 

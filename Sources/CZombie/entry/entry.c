@@ -8,6 +8,7 @@
 
 #include "blocks/lookup.h"
 #include "blocks/tags.h"
+#include "entry/witness.h"
 #include "findings/found.h"
 #include "heap/allocate.h"
 #include "heap/foreign.h"
@@ -213,6 +214,7 @@ static ZG_NOINLINE void finish_and_leave(struct zg_thread *thread, uint64_t addr
 
 static ZG_NOINLINE void hand_over_and_leave(struct zg_thread *thread) {
     zg_free_flush_pending(thread);
+    zg_witness_renew();
     zg_thread_leave(thread);
 }
 

@@ -5,7 +5,6 @@
 #include "pages/window_switch.h"
 
 #include <gnu/libc-version.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "images/module.h"
@@ -33,11 +32,15 @@ static struct range range_of_module(uint64_t function) {
 // Call at the start: later another thread may hold the loader's lock.
 static void find_libc(void) {
     extern void *__tls_get_addr(void *); // defined by the loader
-    const uint64_t functions[] = {(uint64_t)strdup, (uint64_t)strndup};
-    libc = range_of_module((uint64_t)gnu_get_libc_version);
+    static const char names[][8] = {"strdup", "strndup"};
+    uint64_t in_libc = (uint64_t)gnu_get_libc_version;
+    libc = range_of_module(in_libc);
     loader = range_of_module((uint64_t)__tls_get_addr);
-    for (uint32_t i = 0; i < ZG_ARRAY_COUNT(functions); i++)
-        copying[i] = (struct range){functions[i], ZG_POLICY_COPYING_FUNCTION_BYTES};
+    // Searched by name, because the runtime publishes functions of the same names.
+    for (uint32_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
+        uint64_t function = (uint64_t)zg_module_function_in(in_libc, names[i]);
+        if (function) copying[i] = (struct range){function, ZG_POLICY_COPYING_FUNCTION_BYTES};
+    }
 }
 
 void zg_window_reserve(void) {

@@ -230,6 +230,7 @@ static const struct {
     {zg_profile_sample, zg_option_name_sample_rate, 10000},
     {zg_profile_sample, zg_option_name_isolated_bytes, INT64_C(1) << 20},
     {zg_profile_sample, zg_option_name_overread_ms, 0},
+    {zg_profile_sample, zg_option_name_witnesses, 0},
     {zg_profile_sample, zg_option_name_collect, zg_collect_crashes | zg_collect_stalls},
 };
 

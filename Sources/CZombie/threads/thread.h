@@ -134,6 +134,11 @@ struct zg_thread {
     // Whether a caller's code lies in a library (bit 0)
     uint64_t caller_is_library[ZG_KNOWN_CALLERS];
 
+    // Ticks that further checks of calls of libc's functions may take (entry/witness.h), and when they were last
+    // counted
+    int64_t witness_credit;
+    uint64_t witness_looked;
+
     // With an overhead budget (budget.h), per context: blocks still to be bypassed, and blocks guarded so far. Not in
     // thread-local storage, which would take room on the threads' stacks.
     uint16_t budget_left[1 << ZG_BUDGET_CONTEXT_BITS];

@@ -38,6 +38,14 @@
     X(read) X(__read_chk) X(write) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) X(pwrite) X(pwrite64)           \
     X(readv) X(writev) X(preadv) X(preadv64) X(pwritev) X(pwritev64)                                                   \
     X(send) X(recv) X(__recv_chk) X(sendto) X(recvfrom) X(__recvfrom_chk) X(sendmsg) X(recvmsg)                        \
+    /* libc's memory and string functions: freed blocks, and blocks that end too early, are findings (strings.c) */    \
+    X(memcpy) X(memmove) X(memset) X(memcmp) X(bcmp) X(memchr) X(strlen) X(strcmp) X(strncmp) X(strchr) X(mempcpy)     \
+    X(__memcpy_chk) X(__memmove_chk) X(__mempcpy_chk) X(__memset_chk) X(memrchr) X(strnlen) X(strdup) X(strndup)       \
+    X(strcpy) X(__strcpy_chk) X(stpcpy) X(__stpcpy_chk) X(strcat) X(__strcat_chk) X(strncpy) X(__strncpy_chk)          \
+    X(stpncpy) X(__stpncpy_chk) X(strncat) X(__strncat_chk) X(strcasecmp) X(strncasecmp) X(strrchr) X(strchrnul)       \
+    X(strstr) X(strtol) X(strtoul) X(strtoll) X(strtoull) X(strtod) X(strtof) X(strtold) X(atoi) X(atol) X(atoll)      \
+    X(atof) X(wcslen) X(wcscpy) X(wmemcpy) X(wmemmove) X(wmemset) X(__isoc23_strtol) X(__isoc23_strtoul)               \
+    X(__isoc23_strtoll) X(__isoc23_strtoull)                                                                           \
     /* waits for events: a thread that does not wait for long stalls its event loop (waits.c) */                       \
     X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2)    \
     /* seccomp filters: the runtime makes no system call that they forbid (filters.c) */                               \

@@ -7,7 +7,7 @@
 // stack-alloc: make_record
 // exit: 99
 // detail: found_by="exit"
-// options: isolated_per_context=0
+// options: isolated_per_context=0:witnesses=0
 
 #include "../bug.h"
 

@@ -1,0 +1,69 @@
+// Blocks of 1, 4, 6, 8 and 13 bytes are passed to functions that need one byte more: each of the 15 calls is a finding.
+// finding: heap-overflow
+// access: read|write
+// block: state=live language=unknown
+// stack-access: use_block
+// stack-alloc: make_block
+// options: isolated_per_context=0:on_finding=continue
+// exit: 99
+// confidence: exact
+// detail: call="strlen|strcpy|strtol"
+// count: 15
+
+#include "../bug.h"
+
+static char text[16];
+static size_t total;
+
+FRAME char *make_block(size_t bytes) {
+    char *block = malloc(bytes);
+    KEEP_FRAME();
+    return block;
+}
+
+// One call site for each function and size: equal findings would be counted as one.
+#define SITE(number, call)                                                                                             \
+    case number: call; break;
+FRAME void use_block(int site, char *block) {
+    switch (site) {
+        SITE(0, total += strlen(block))
+        SITE(1, strcpy(block, text))
+        SITE(2, strtol(block, NULL, 10))
+        SITE(3, total += strlen(block))
+        SITE(4, strcpy(block, text))
+        SITE(5, strtol(block, NULL, 10))
+        SITE(6, total += strlen(block))
+        SITE(7, strcpy(block, text))
+        SITE(8, strtol(block, NULL, 10))
+        SITE(9, total += strlen(block))
+        SITE(10, strcpy(block, text))
+        SITE(11, strtol(block, NULL, 10))
+        SITE(12, total += strlen(block))
+        SITE(13, strcpy(block, text))
+        SITE(14, strtol(block, NULL, 10))
+    }
+    KEEP_FRAME();
+}
+
+int main(void) {
+    static const size_t sizes[] = {1, 4, 6, 8, 13};
+    for (int i = 0; i < 5; i++) {
+        size_t bytes = sizes[i];
+        memset(text, '1', sizeof text);
+        text[bytes] = 0;
+        for (int function = 0; function < 3; function++) {
+#ifdef FIXED
+            char *block = make_block(bytes + 1);
+            block[bytes] = 0;
+#else
+            // The terminator lies in the next slot: a function that goes on ends there.
+            char *block = make_block(bytes), *next = make_block(bytes);
+            next[0] = 0;
+#endif
+            memset(block, '1', bytes);
+            use_block(3 * i + function, block);
+        }
+    }
+    puts("done");
+    return 0;
+}
