@@ -105,6 +105,11 @@ struct StableHash {
         add(0) // distinguishes "ab" + "c" from "a" + "bc"
     }
 
+    /// Adds the eight bytes of a number, least significant first.
+    mutating func add(_ number: UInt64) {
+        for shift in stride(from: 0 as UInt64, to: 64, by: 8) { add(UInt8(truncatingIfNeeded: number >> shift)) }
+    }
+
     private mutating func add(_ byte: UInt8) {
         value ^= UInt64(byte)
         value = value &* 0x100_0000_01b3
