@@ -9,7 +9,7 @@ let versionSetting = CSetting.define("ZG_VERSION", to: "\"\(version)\"")
 // test bundle needs only them.
 let lowerFolders = ["System", "Names", "Findings", "Symbols", "Watched", "Text", "InProcess"]
 let upperFolders = [
-    "Compressed", "Processes", "Suppressions", "Groups", "Formats", "Store", "History", "ZombieGuard.docc",
+    "Compressed", "Coverage", "Processes", "Suppressions", "Groups", "Formats", "Store", "History", "ZombieGuard.docc",
 ]
 
 let package = Package(

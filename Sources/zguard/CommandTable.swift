@@ -61,7 +61,8 @@ struct Command: Sendable {
 
     /// Every command, in the order of the help text. Each is defined in its own file.
     static let all: [Command] = [
-        RunCommand.command, StatsCommand.command, ReportCommand.command, CollectCommand.command, ServeCommand.command,
+        RunCommand.command, StatsCommand.command, ReportCommand.command, CoverageCommand.command,
+        CollectCommand.command, ServeCommand.command,
         CheckCommand.command, HistoryCommand.command, TrimCommand.command, OptionsCommand.command,
         DoctorCommand.command, CompletionsCommand.command, version, HelpText.command,
     ]

@@ -24,7 +24,9 @@ struct RunCommand {
         }
         options = try RuntimeOptions(
             inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
-            given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? []) + (arguments.values["-o"] ?? []))
+            given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? [])
+                + (arguments.has("--coverage") ? RunPairs.options : [])
+                + (arguments.values["-o"] ?? []))
     }
 
     /// Parses "90%", "90" or "99.5%": 0 to 100 with at most one decimal.
@@ -49,6 +51,7 @@ struct RunCommand {
     func run() throws -> Int32 {
         // All checks are made before files are created and the program is started.
         let library = try Preload.library()
+        let pairs = try RunPairs(arguments)
         let unnamed = fileThatSwiftCannotName()
         let (path, executed) = try program(unnamed)
         var reporting = try ReportOptions(arguments)
@@ -63,6 +66,7 @@ struct RunCommand {
         // Removed last: if zguard is killed before, all findings are still beside the report.
         defer { if !isKept { kept?.remove() } }
         defer { directory.remove() }
+        try pairs?.tell(directory)
         var raw = try RawFindings(in: directory, report: sink.keptPath)
         kept = raw.kept
         sink.keep(raw.kept)
@@ -125,6 +129,7 @@ struct RunCommand {
         var result = FindingIntake.RunResult(
             end: end, exitStatus: end.status, unwritten: lost, coverage: watching?.coverage)
         result.coverage?.unknownProcesses = untold.count
+        pairs?.add(from: directory)
         if result.coverage == nil { result.unknown = [Self.unknownText] }
         var document = intake.document(title: arguments.operands[0], timeline: timeline.samples, run: result)
         document.findings = recovered.findings + document.findings
@@ -387,6 +392,9 @@ extension RunCommand {
                 text:
                     "exit with 98 if fewer of the allocation and free pairs were watched, such as 90%, and nothing else went wrong"
             ),
+            Flag(
+                name: "--coverage", value: .required("DIR"),
+                text: "add the allocation and free pairs of this run to a directory, for 'zguard coverage'"),
             Flag(
                 name: "--keep-age", value: .required("AGE"),
                 text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),

@@ -102,6 +102,7 @@ PARTS = [
     # Reports: on the command line, as text, in other formats, merged, of huge or damaged files, in a store.
     Part("reports", driver("Reports/reports"), 3),
     Part("coverage", driver("Reports/coverage"), 10),
+    Part("pair-coverage", driver("Reports/pair_coverage"), 6),
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3),

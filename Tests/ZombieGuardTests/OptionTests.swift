@@ -103,7 +103,7 @@ import Testing
         #expect(
             hidden == [
                 "sample_seed", "fill_freed_bytes", "isolated_windows", "overread_ms", "protect", "mappings",
-                "stack_overhead", "find_object", "pressure_thread", "pressure_thread_bytes",
+                "stack_overhead", "find_object", "log_pairs", "pressure_thread", "pressure_thread_bytes",
             ])
         let shown = OptionTable.options.filter(\.isShown)
         let lists = [OptionsCommand.text(shown), OptionsCommand.markdown(shown)]

@@ -109,6 +109,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
       "off: none. certain: leaves out those that replaced operators or known libraries may cause. all: every one.")    \
     X(report_path, path, 0, 0, 0, (), findings, shown, "file for raw findings (%p: process id)",                       \
       "Without it, findings go to standard error as text.")                                                            \
+    X(log_pairs, bool, 0, 0, 1, (), findings, hidden,                                                                  \
+      "log the pairs of allocation and free stack in the run's directory", "'zguard run --coverage' sets it.")         \
     X(witnesses, bool, 1, 0, 1, (), findings, shown,                                                                   \
       "check blocks that are passed to libc's memory and string functions",                                            \
       "The first calls of each call site are checked, later ones within 1 % of the CPU time. Off in profile sample.")  \

@@ -15,6 +15,8 @@
 #define ZG_RUN_FINDINGS "findings" // raw findings: a file, or a link to a file beside the later report
 #define ZG_RUN_FINDINGS_PATTERN "/zguard.XXXXXX/XXXXXXXXXXXXXXXXXXXXXXXX/" ZG_RUN_FINDINGS
 #define ZG_RUN_OWN_FINDINGS "own-"   // prefix of one process's file of raw findings: own-PID-RANDOM
+#define ZG_RUN_PAIR_LOG "pairs-"     // prefix of one process's pair log (stacks/pair_log.h): pairs-PID-RANDOM
+#define ZG_RUN_WATCHED "watched"     // what earlier runs watched (stacks/watched.c)
 #define ZG_RUN_COVERAGE "coverage"   // link to the page of the run (zg_coverage.h)
 #define ZG_RUN_SOCKET "socket"       // zguard's SOCK_SEQPACKET socket, for struct zg_run_message
 #define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: one byte shorter for each

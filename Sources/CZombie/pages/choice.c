@@ -7,20 +7,25 @@
 #include "pages/page_time.h"
 #include "pages/protect.h"
 #include "pages/window.h"
+#include "platform/arch.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/bypass.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "stacks/watched.h"
 
-// The record of a context is a 32-bit word: the number of its blocks that were isolated in an epoch, that epoch, and
-// whether the statistics count the context as seen (SEEN) and as isolated (EVER_ISOLATED). Contexts have dense numbers,
-// so pages of the table without a context have no memory. Contexts beyond ZG_DEPOT_PLACES share records.
-enum { ISOLATED_BITS = 16, EPOCH_BITS = 14 };
+// The record of a context is a 32-bit word: the number of its blocks that were isolated in an epoch, that epoch,
+// whether earlier runs watched a part of its pairs (PARTLY_WATCHED), and whether the statistics count the context as
+// seen (SEEN) and as isolated (EVER_ISOLATED). Contexts have dense numbers, so pages of the table without a context
+// have no memory. Contexts beyond ZG_DEPOT_PLACES share records.
+enum { ISOLATED_BITS = 16, EPOCH_BITS = 13 };
 #define ISOLATED_MOST ((UINT32_C(1) << ISOLATED_BITS) - 1)
 #define EPOCH_MASK (((UINT32_C(1) << EPOCH_BITS) - 1) << ISOLATED_BITS)
+#define PARTLY_WATCHED (UINT32_C(1) << 29)
 #define SEEN (UINT32_C(1) << 30)
+#define FLAGS (PARTLY_WATCHED | SEEN | EVER_ISOLATED)
 #define EVER_ISOLATED (UINT32_C(1) << 31)
 
 static uint32_t *records; // array of ZG_DEPOT_PLACES records
@@ -56,7 +61,7 @@ static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code
 // Returns the record with a count of 0 if its count belongs to an earlier epoch.
 static uint32_t in_this_epoch(uint32_t record) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << ISOLATED_BITS & EPOCH_MASK;
-    return (record & EPOCH_MASK) == now ? record : (record & (SEEN | EVER_ISOLATED)) | now;
+    return (record & EPOCH_MASK) == now ? record : (record & FLAGS) | now;
 }
 static uint32_t record_of(uint32_t context) {
     return in_this_epoch(__atomic_load_n(&records[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED));
@@ -123,13 +128,28 @@ static enum zg_isolation choose_where_some(const struct zg_isolation_request *re
     return decline();
 }
 
+// Counts a context that was not seen before, and looks up what earlier runs watched. If they watched all of its pairs,
+// none of its blocks is a first one; otherwise the first blocks are chosen like later ones, because the pairs that are
+// left belong to others.
+static uint32_t see(uint32_t context, uint64_t caller) {
+    enum zg_watched watched = zg_watched_is_on ? zg_watched_of(context) : zg_watched_unknown;
+    uint32_t first = zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be());
+    bool is_done = watched == zg_watched_all && zg_config.isolated_per_context != ZG_FENCE_ALL;
+    uint32_t flags = SEEN | (watched == zg_watched_partly ? PARTLY_WATCHED : 0);
+    if (!(add_to_record(context, flags, is_done ? first : 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
+    if (is_done) zg_depot_mark_context_done(context);
+    if (flags & PARTLY_WATCHED) random_state ^= zg_arch_ticks(); // chooses other blocks than the runs before
+    return record_of(context);
+}
+
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller) {
     uint32_t record = record_of(context);
-    if (!(record & SEEN) && !(add_to_record(context, SEEN, 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
+    if (!(record & SEEN)) record = see(context, caller);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_isolation_none;
     struct zg_isolation_request request = {
         .size = size,
         .isolated = record & ISOLATED_MOST,
+        .is_partly_watched = record & PARTLY_WATCHED,
         .per_context = zg_config.isolated_per_context,
         .isolates_all = zg_config.isolated_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample,
         .is_later = is_later,
@@ -157,6 +177,7 @@ void zg_choice_note_isolated(uint32_t context, uint64_t caller) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
+    if (record & PARTLY_WATCHED) return;
     if (isolated + 1 == zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be())) {
         zg_depot_mark_context_done(context);
         zg_coverage_declined(zg_coverage_reason_fence_per_context);

@@ -31,6 +31,10 @@
       "Bounds the divisor of the probability that a later block is isolated; the divisor grows with "                  \
       "the pages of the block.",                                                                                       \
       "chosen, not measured")                                                                                          \
+    X(PARTLY_WATCHED_ODDS, 16, "blocks",                                                                               \
+      "If earlier runs watched some pairs of a context, one in this many of its blocks is isolated, at "               \
+      "random: its first blocks belong to the pairs that were watched.",                                               \
+      "measured: docs/design/031-coverage-of-runs.md")                                                                 \
     X(SKIPPED_AFTER_DENIAL, 32, "blocks",                                                                              \
       "After the time budget denied a block, this many blocks are declined without reading the "                       \
       "clock.",                                                                                                        \

@@ -111,11 +111,15 @@ struct zg_isolation_bid zg_policy_bid(const struct zg_isolation_request *request
         return bid;
     }
     bid.is_wanted = request->per_context != 0;
-    if (!request->isolated || !bid.is_wanted) return bid;
+    if (!bid.is_wanted || (!request->isolated && !request->is_partly_watched)) return bid;
     // The probability falls with the block's pages and with the number of the context's blocks after the first ones.
     uint32_t first_blocks = zg_policy_first_blocks(request->per_context, request->is_window_eligible);
     bid.use = zg_page_next;
     bid.odds = zg_min(request->size / ZG_PAGE_BYTES, ZG_POLICY_ODDS_PAGES_MOST) + 1;
+    if (request->is_partly_watched) {
+        bid.odds *= ZG_POLICY_PARTLY_WATCHED_ODDS;
+        return bid;
+    }
     if (request->isolated < first_blocks) return bid;
     uint32_t beyond = request->isolated - first_blocks;
     bid.is_wanted = request->is_later;

@@ -79,6 +79,7 @@ struct zg_isolation_request {
     uint64_t size;
     uint32_t isolated;       // number of the context's blocks that were isolated in this epoch
     uint32_t per_context;    // value of the option isolated_per_context
+    bool is_partly_watched;  // earlier runs watched the first blocks, but not all pairs of the context
     bool isolates_all;       // every block is isolated: in profile fence, or because sample_rate chose this block
     bool is_later;           // considered because a magazine is empty, not because of its context
     bool is_window_eligible; // the block can lie in a window, and windows may be on

@@ -26,6 +26,8 @@
 #include "settings/stats.h"
 #include "threads/single.h"
 #include "stacks/depot.h"
+#include "stacks/pair_log.h"
+#include "stacks/watched.h"
 #include "zombies/zombie.h"
 
 enum { not_started, starting, ready, failed };
@@ -69,6 +71,8 @@ static void initialise(void) {
                 reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
+    zg_watched_init();
+    if (!zg_pair_log_init()) zg_stats_degrade(zg_degradation_no_table_memory);
     if (done) zg_window_reserve();
     if (done) zg_lookup_init();
     if (done) zg_zombie_init(zg_config.zombies, zg_config.on_finding == zg_on_finding_continue);

@@ -53,6 +53,7 @@
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "stacks/pair_log.h"
 #include "threads/heartbeat.h"
 #include "threads/single.h"
 #include "zombies/count_history.h"
@@ -103,6 +104,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_lock();
     zg_span_table_lock();
     zg_depot_lock();
+    zg_pair_log_lock();
     // Take this lock last, after all locks that a faulting thread may hold: that thread waits for this lock. A signal
     // that ends the program becomes a finding, which takes these locks: block this thread's signals until the locks are
     // released.
@@ -147,6 +149,7 @@ static void after_fork(bool child) {
     zg_report_unlock(child);
     zg_fault_fork_done(child);
     if (forking.is_locked) zg_signals_fork_release();
+    zg_pair_log_unlock(child);
     if (child) zg_depot_reset_lock();
     else zg_depot_unlock();
     zg_span_table_unlock(child);

@@ -45,15 +45,32 @@ static int open_directory(void) {
     return zg_os_open_own_directory(bytes);
 }
 
-static int create_own_findings(int directory) {
+// Creates a file whose name begins with `prefix` and is this process's own.
+static int create_own(int directory, const char *prefix) {
     char bytes[64];
     struct zg_text name;
     zg_text_init(&name, bytes, sizeof bytes);
-    zg_text_string(&name, ZG_RUN_OWN_FINDINGS);
+    zg_text_string(&name, prefix);
     zg_text_decimal(&name, (uint64_t)zg_os_pid());
     zg_text_char(&name, '-');
     zg_text_hex(&name, zg_mix(zg_arch_ticks() ^ (uint64_t)(uintptr_t)bytes));
     return zg_os_create_append(directory, bytes);
+}
+
+int zg_run_create_pair_log(void) {
+    int directory = open_directory();
+    if (directory < 0) return directory;
+    int created = create_own(directory, ZG_RUN_PAIR_LOG);
+    zg_os_close(directory);
+    return created;
+}
+
+int zg_run_open_watched(void) {
+    int directory = open_directory();
+    if (directory < 0) return directory;
+    int opened = zg_os_open_program(directory, ZG_RUN_WATCHED);
+    zg_os_close(directory);
+    return opened;
 }
 
 int zg_run_open_findings(bool *is_own) {
@@ -62,7 +79,7 @@ int zg_run_open_findings(bool *is_own) {
     if (directory < 0) return directory;
     int opened = zg_os_open_append_in(directory, ZG_RUN_FINDINGS);
     if (opened == -EACCES || opened == -EPERM || opened == -ENOENT) {
-        opened = create_own_findings(directory);
+        opened = create_own(directory, ZG_RUN_OWN_FINDINGS);
         *is_own = opened >= 0;
     }
     zg_os_close(directory);

@@ -9,6 +9,10 @@
 
 // True if the option report_path points into the directory of a run.
 bool zg_run_is_named(void);
+// Creates a pair log of this process for appending. Negative on failure.
+int zg_run_create_pair_log(void);
+// Opens the file of what earlier runs watched. Negative on failure.
+int zg_run_open_watched(void);
 // Opens the run's file of raw findings for appending. If this process may not open it (it runs as another user than
 // zguard), creates a file of its own and sets `*is_own`. -ENOENT after the run's end.
 int zg_run_open_findings(bool *is_own);

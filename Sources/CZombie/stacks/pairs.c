@@ -6,6 +6,7 @@
 #include "platform/os.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "stacks/pair_log.h"
 
 // An entry: both stack ids, the number of guarded frees up to ZG_PAIR_RARE_FREES, and a bit that is set in each entry.
 enum { ID_BITS = 26, COUNT_BITS = 4, ENTRY_USED = 1 << COUNT_BITS, KEY_SHIFT = 64 - 2 * ID_BITS };
@@ -75,6 +76,7 @@ bool zg_pair_add(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t fre
         zg_depot_unlock();
         if (!is_known) zg_stats_add(zg_counter_pairs, 1);
         if (!is_known && !is_new) zg_stats_degrade(zg_degradation_pairs_full);
+        if (ZG_UNLIKELY(is_new && zg_pair_log_is_on)) zg_pair_log_add(zg_pair_seen, alloc_stack, free_stack);
     }
     if ((is_known || is_new) && free_stack) *zg_pair_place(cache, alloc_stack, free_stack) = pair + 1;
     return is_new;
@@ -93,5 +95,7 @@ void zg_pair_note_guarded(uint64_t pair) {
     if (before && (before & (ENTRY_USED - 1)) < ZG_PAIR_RARE_FREES)
         __atomic_store_n(place, before + 1, __ATOMIC_RELAXED);
     zg_depot_unlock();
-    if (before && !(before & (ENTRY_USED - 1))) zg_stats_add(zg_counter_pairs_watched, 1);
+    if (!before || before & (ENTRY_USED - 1)) return;
+    zg_stats_add(zg_counter_pairs_watched, 1);
+    if (ZG_UNLIKELY(zg_pair_log_is_on)) zg_pair_log_add(zg_pair_watched, (uint32_t)(pair >> 32), (uint32_t)pair);
 }

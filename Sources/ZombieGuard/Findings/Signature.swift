@@ -102,7 +102,7 @@ struct StableHash {
 
     mutating func add(_ text: String) {
         for byte in text.utf8 { add(byte) }
-        add(0) // distinguishes "ab" + "c" from "a" + "bc"
+        add(0 as UInt8) // distinguishes "ab" + "c" from "a" + "bc"
     }
 
     /// Adds the eight bytes of a number, least significant first.

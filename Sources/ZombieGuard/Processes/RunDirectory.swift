@@ -28,6 +28,7 @@ package struct RunDirectory {
     package var page: String { "\(path)/\(ZG_RUN_COVERAGE)" }
     package var socket: String { "\(path)/\(ZG_RUN_SOCKET)" }
     package var unwritten: String { "\(path)/\(ZG_RUN_UNWRITTEN)" }
+    package var watched: String { "\(path)/\(ZG_RUN_WATCHED)" }
     package var untold: String { "\(path)/\(ZG_RUN_UNMAPPED)" }
 
     /// Creates the outer and the inner directory.
@@ -71,14 +72,35 @@ package struct RunDirectory {
         if !Self.servesOtherUsers { return [] }
         var found: [(name: String, file: Descriptor)] = []
         for name in directoryEntries(path) where name.hasPrefix(ZG_RUN_OWN_FINDINGS) && !known.contains(name) {
-            let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
-            guard found.count < most,
-                let file = try? Descriptor(opening: "\(path)/\(name)", flags: flags), let status = file.status,
-                status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1
-            else { continue }
+            guard found.count < most, let file = open(name) else { continue }
             found.append((name, file))
         }
         return found
+    }
+
+    // Opens a file that a process of the run has created.
+    private func open(_ name: String) -> Descriptor? {
+        let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+        guard let file = try? Descriptor(opening: "\(path)/\(name)", flags: flags), let status = file.status,
+            status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1
+        else { return nil }
+        return file
+    }
+
+    /// Longest pair log that is read: other users' processes may write anything.
+    private static let longestPairLog = 64 << 20
+
+    /// The pairs of all processes of the run, from their pair logs. The files are read one after the other.
+    package func readPairs() -> PairCoverage {
+        var all = PairCoverage()
+        for name in directoryEntries(path) where name.hasPrefix(ZG_RUN_PAIR_LOG) {
+            guard let file = open(name), file.status.map({ $0.st_size <= Self.longestPairLog }) ?? false,
+                let bytes = try? file.readWhole(),
+                let pairs = PairCoverage(lines: bytes)
+            else { continue }
+            all.add(pairs)
+        }
+        return all
     }
 
     /// Removes the directory and its contents, including directories that other users' processes created.

@@ -1,0 +1,210 @@
+// Shows the pairs of a build: as text, JSON and HTML.
+
+/// The report of `zguard coverage`.
+public struct CoverageReport {
+    /// A source file, or a module without source files, by the allocation of its pairs.
+    struct Row {
+        var name: String
+        var seen = 0
+        var watched = 0
+    }
+    /// A pair that no run has watched.
+    struct Unwatched {
+        var alloc: String
+        var free: String
+        /// Number of pairs with these two calls, which differ in their callers.
+        var pairs = 0
+        /// Runs that saw them, added up.
+        var runs = 0
+    }
+
+    static let unwatchedShown = 20
+    private let coverage: PairCoverage
+    private let rows: [Row]
+    private let unwatched: [Unwatched]
+
+    /// Names the functions of all pairs.
+    public init(_ coverage: PairCoverage, symbols: SymbolSources = SymbolSources()) {
+        self.coverage = coverage
+        var naming = Naming(coverage, Symbolicator(sources: symbols))
+        var rows: [String: Row] = [:]
+        var unwatched: [[String]: Unwatched] = [:]
+        for (pair, count) in coverage.pairs {
+            let name = naming.place(of: pair.alloc).group
+            rows[name, default: Row(name: name)].seen += 1
+            if count.watched > 0 {
+                rows[name]?.watched += 1
+            } else {
+                let calls = [naming.place(of: pair.alloc).call, naming.place(of: pair.free).call]
+                unwatched[calls, default: Unwatched(alloc: calls[0], free: calls[1])].pairs += 1
+                unwatched[calls]?.runs += count.seen
+            }
+        }
+        self.rows = rows.values.sorted { ($1.seen - $1.watched, $0.name) < ($0.seen - $0.watched, $1.name) }
+        self.unwatched = unwatched.values.sorted { ($1.runs, $0.alloc, $0.free) < ($0.runs, $1.alloc, $1.free) }
+    }
+
+    private var summary: String {
+        let watched = groupedText(UInt64(coverage.watchedCount))
+        let seen = groupedText(UInt64(coverage.seenCount))
+        let runs = coverage.runs.count
+        return "\(runs) run\(runs == 1 ? "" : "s"): watched \(watched) of \(seen) allocation and free pairs"
+    }
+
+    private var forecast: String? {
+        guard coverage.seenCount > coverage.watchedCount else { return nil }
+        return coverage.expectedInTenRuns.map {
+            "10 more runs would watch about \(groupedText(UInt64($0))) more"
+        }
+    }
+
+    /// For a terminal.
+    public var text: String {
+        var text = summary + "\n"
+        if let forecast { text += forecast + "\n" }
+        if !coverage.runs.isEmpty {
+            text += "\nrun      pairs    watched\n"
+            for (number, run) in coverage.runs.enumerated() {
+                text += "\(right(number + 1, 3))  \(right(run.pairs, 9))  \(right(run.watched, 9))\n"
+            }
+        }
+        if !rows.isEmpty {
+            text += "\n    pairs    watched  allocated in\n"
+            for row in rows { text += "\(right(row.seen, 9))  \(right(row.watched, 9))  \(visible(row.name))\n" }
+        }
+        if !unwatched.isEmpty {
+            text += "\nnot watched yet:\n    pairs  allocated in, freed in\n"
+            for pair in unwatched.prefix(Self.unwatchedShown) {
+                text += "\(right(pair.pairs, 9))  \(visible(pair.alloc)), \(visible(pair.free))\n"
+            }
+            let more = unwatched.count - Self.unwatchedShown
+            if more > 0 { text += "  … and \(groupedText(UInt64(more))) more\n" }
+        }
+        return text
+    }
+
+    private func right(_ number: Int, _ width: Int) -> String {
+        let text = groupedText(UInt64(max(0, number)))
+        return String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+
+    /// One JSON object on one line.
+    public var json: String {
+        JSONText.object([
+            ("schema", .string("zguard.coverage/1")), ("runs", .array(coverage.runs.map(json(of:)))),
+            ("pairs", .integer(Int64(coverage.seenCount))), ("pairs_watched", .integer(Int64(coverage.watchedCount))),
+            ("expected_in_10_runs", coverage.expectedInTenRuns.map { .integer(Int64($0)) } ?? .null),
+            (
+                "files",
+                .array(
+                    rows.map {
+                        .object([
+                            ("file", .string($0.name)), ("pairs", .integer(Int64($0.seen))),
+                            ("pairs_watched", .integer(Int64($0.watched))),
+                        ])
+                    })
+            ),
+            (
+                "unwatched",
+                .array(
+                    unwatched.map {
+                        .object([
+                            ("alloc", .string($0.alloc)), ("free", .string($0.free)),
+                            ("pairs", .integer(Int64($0.pairs))),
+                            ("runs", .integer(Int64($0.runs))),
+                        ])
+                    })
+            ),
+        ]).line + "\n"
+    }
+
+    private func json(of run: PairCoverage.Run) -> JSONText {
+        .object([("pairs", .integer(Int64(run.pairs))), ("pairs_watched", .integer(Int64(run.watched)))])
+    }
+
+    /// A web page without scripts.
+    public var html: String {
+        let style =
+            "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color-scheme:light dark}"
+            + "table{border-collapse:collapse;width:100%}td,th{padding:.2em .6em;text-align:left;overflow-wrap:anywhere}"
+            + "td.n,th.n{text-align:right;white-space:nowrap}tr{border-bottom:1px solid #8884}meter{width:8em}"
+        var page = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        page +=
+            "<title>Coverage – zguard</title>\n<style>\(style)</style>\n</head>\n<body>\n<main>\n<h1>Coverage</h1>\n"
+        page += "<p>\(htmlText(summary)).</p>\n"
+        if let forecast { page += "<p>\(htmlText(forecast)).</p>\n" }
+        page += table(
+            "Runs", ["run", "pairs", "watched"],
+            coverage.runs.enumerated().map { number, run in
+                ([number + 1, run.pairs, run.watched].map { "\($0)" }, nil, run.watched, run.pairs)
+            })
+        page += table(
+            "By place of the allocation", ["pairs", "watched", "file or module"],
+            rows.map { row in
+                (["\(row.seen)", "\(row.watched)"], row.name, row.watched, row.seen)
+            })
+        if !unwatched.isEmpty {
+            page += "<h2>Not watched yet</h2>\n<table>\n<tr><th class=\"n\">pairs<th>allocated in<th>freed in\n"
+            for pair in unwatched.prefix(1000) {
+                page += "<tr><td class=\"n\">\(pair.pairs)<td>\(htmlText(pair.alloc))<td>\(htmlText(pair.free))\n"
+            }
+            page += "</table>\n"
+        }
+        return page + "</main>\n</body>\n</html>\n"
+    }
+
+    private typealias TableRow = (numbers: [String], name: String?, part: Int, whole: Int)
+
+    private func table(_ title: String, _ heads: [String], _ rows: [TableRow]) -> String {
+        if rows.isEmpty { return "" }
+        var text = "<h2>\(title)</h2>\n<table>\n<tr>"
+        for head in heads { text += "<th\(head.contains("file") ? "" : " class=\"n\"")>\(head)" }
+        text += "<th>share\n"
+        for row in rows {
+            text += "<tr>" + row.numbers.map { "<td class=\"n\">\($0)" }.joined()
+            if let name = row.name { text += "<td>\(htmlText(name))" }
+            text +=
+                "<td><meter max=\"\(max(row.whole, 1))\" value=\"\(row.part)\">\(row.part) of \(row.whole)</meter>\n"
+        }
+        return text + "</table>\n"
+    }
+}
+
+/// Names the place of a stack: the innermost call in the program's own code.
+private struct Naming {
+    struct Place {
+        /// Source file, or the module's name.
+        var group: String
+        /// "function (file:line)".
+        var call: String
+    }
+
+    private let coverage: PairCoverage
+    private let symbolicator: Symbolicator
+    private var known: [UInt64: Place] = [:]
+
+    init(_ coverage: PairCoverage, _ symbolicator: Symbolicator) {
+        self.coverage = coverage
+        self.symbolicator = symbolicator
+    }
+
+    mutating func place(of identity: UInt64) -> Place {
+        if let place = known[identity] { return place }
+        let frames = (coverage.stacks[identity] ?? []).compactMap { $0 }.map { frame in
+            let module = coverage.modules[frame.module]
+            return Finding.Frame(
+                pc: Address(frame.offset), module: module.path, buildID: module.buildID, offset: Address(frame.offset))
+        }
+        let named = symbolicator.symbolicate(frames)
+        let own = named.origin
+        let module = own?.module.map { String($0.split(separator: "/").last ?? $0[...]) } ?? "?"
+        var call = own?.function ?? "\(module)+\(own?.offset.map { "\($0)" } ?? "?")"
+        if let file = own?.file {
+            call += " (\(file.split(separator: "/").last ?? file[...])\(own?.line.map { ":\($0)" } ?? ""))"
+        }
+        let place = Place(group: own?.file ?? module, call: call)
+        known[identity] = place
+        return place
+    }
+}
