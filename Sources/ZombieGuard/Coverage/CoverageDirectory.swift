@@ -19,8 +19,9 @@ public struct CoverageDirectory: Sendable {
         if access(path, W_OK) != 0 { throw .last }
     }
 
-    /// The pairs of all runs so far; empty before the first run.
+    /// Reads the pairs of all runs so far.
     ///
+    /// - Returns: the pairs; without runs before the first run.
     /// - Throws: the error of the failed system call, EINVAL if the file has another format.
     public func read() throws(SystemError) -> PairCoverage {
         let bytes: [UInt8]

@@ -45,6 +45,7 @@ public struct PairCoverage: Sendable {
     package private(set) var pairs: [Pair: Count] = [:]
     private var moduleIndices: [Module: Int] = [:]
 
+    /// Creates a value without runs.
     public init() {}
 
     /// Number of pairs seen.
@@ -90,6 +91,8 @@ public struct PairCoverage: Sendable {
     }
 
     /// Adds the runs of another machine, in front of which this machine's runs are counted.
+    ///
+    /// - Parameter other: the pairs of the other machine's runs.
     public mutating func add(_ other: PairCoverage) {
         addStacks(of: other)
         for (pair, count) in other.pairs { add(pair, count) }

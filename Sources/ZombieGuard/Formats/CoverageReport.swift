@@ -24,6 +24,10 @@ public struct CoverageReport {
     private let unwatched: [Unwatched]
 
     /// Names the functions of all pairs.
+    ///
+    /// - Parameters:
+    ///   - coverage: the pairs to show.
+    ///   - symbols: where to look for programs, libraries and debug files.
     public init(_ coverage: PairCoverage, symbols: SymbolSources = SymbolSources()) {
         self.coverage = coverage
         var naming = Naming(coverage, Symbolicator(sources: symbols))
