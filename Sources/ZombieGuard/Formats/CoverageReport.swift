@@ -130,8 +130,8 @@ public struct CoverageReport {
     public var html: String {
         let style =
             "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color-scheme:light dark}"
-            + "table{border-collapse:collapse;width:100%}td,th{padding:.2em .6em;text-align:left;overflow-wrap:anywhere}"
-            + "td.n,th.n{text-align:right;white-space:nowrap}tr{border-bottom:1px solid #8884}meter{width:8em}"
+            + "table{border-collapse:collapse;width:100%}td,th{padding:.2em .4em;text-align:left}td{overflow-wrap:anywhere}"
+            + "td.n,th.n{text-align:right;white-space:nowrap}tr{border-bottom:1px solid #8884}meter{width:min(8em,18vw)}"
         var page = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         page +=
