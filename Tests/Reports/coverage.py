@@ -53,6 +53,23 @@ static __attribute__((noinline)) void descend(int way, int depth, int blocks) {
     __asm__("");
 }
 
+static __attribute__((noinline)) void drop(int depth, int number) {
+    if (depth) drop(depth - 1, number);
+    else free(kept[number]);
+    __asm__("");
+}
+// Frees late blocks of a stack at `places` places, then in each child an early block at the first of these places.
+static void inherit(int places, int children) {
+    take(256);
+    for (int i = 0; i < places + children; i++) {
+        pid_t child = i < places ? 0 : fork();
+        if (!child) drop(i < places ? i : 0, i < places ? 255 - i : 0);
+        if (i >= places && !child) _exit(0);
+        if (child) waitpid(child, NULL, 0);
+    }
+    exit(0);
+}
+
 static void end(const char *how, char *self) {
     if (!strcmp(how, "_exit")) _exit(0);
     if (!strcmp(how, "kill")) kill(getpid(), SIGKILL);
@@ -75,6 +92,7 @@ static void end(const char *how, char *self) {
 int main(int count, char **words) {
     int stacks = atoi(words[1]), blocks = atoi(words[2]);
     const char *how = count > 3 ? words[3] : "exit";
+    if (!strcmp(how, "inherit")) inherit(stacks, atoi(words[4]));
     for (int children = count > 4 ? atoi(words[4]) : 0; children > 0; children--) {
         pid_t child = fork();
         if (!child) {
@@ -169,6 +187,9 @@ def processes_are_added_up(work):
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
     assert 0.95 * 40_000 <= found["blocks"] <= 40_000, found
+    # A pair that each child watches does not make up for others that their parent has seen.
+    found = work.coverage(10, 0, "inherit", 20, flags=options(isolated_per_context=1, isolated_windows="off"))
+    assert found["pairs"] == 10 and found["pairs_watched"] <= 1 and found["frees_guarded_at_once_percent"] > 60, found
 
 
 def an_end_by_a_signal_is_said_too(work):

@@ -4,6 +4,8 @@
 #include "stacks/pairs.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "settings/stats.h"
 
@@ -67,8 +69,33 @@ static void check_unknown_stacks(void) {
     CHECK(zg_pair_is_cached(&cache, 0, FIRST) && !zg_pair_is_cached(&cache, 0, FIRST + 1), "other pairs are");
 }
 
+// Watches a pair that the parent has seen, and one that the child sees first. Returns the number of watched pairs.
+static uint64_t watch_in_child(uint64_t inherited) {
+    struct zg_pair_cache cache = {{0}};
+    uint64_t before = counted(zg_counter_pairs_watched), own = zg_pair(STACKS + 4, STACKS + 4);
+    zg_pair_after_fork_in_child(); // the runtime that the program is linked with has not started
+    zg_pair_add(&cache, STACKS + 4, STACKS + 4);
+    zg_pair_note_guarded(inherited);
+    zg_pair_note_guarded(own);
+    return counted(zg_counter_pairs_watched) - before;
+}
+
+static void check_forks(void) {
+    struct zg_pair_cache cache = {{0}};
+    uint64_t inherited = zg_pair(STACKS + 3, STACKS + 3), before = counted(zg_counter_pairs_watched);
+    zg_pair_add(&cache, STACKS + 3, STACKS + 3);
+    int status = 0;
+    pid_t child = fork();
+    if (!child) _exit((int)watch_in_child(inherited));
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status), "a child runs");
+    CHECK_EQUAL(WEXITSTATUS(status), 1, "a pair that the parent counted as seen is not counted as watched in a child");
+    zg_pair_note_guarded(inherited);
+    CHECK_EQUAL(counted(zg_counter_pairs_watched), before + 1, "the parent counts the pair as watched");
+}
+
 int main(void) {
     check_threads();
+    check_forks();
     check_guarded();
     check_unknown_stacks();
     return check_end();

@@ -54,6 +54,7 @@
 #include "settings/stats.h"
 #include "stacks/depot.h"
 #include "stacks/pair_log.h"
+#include "stacks/pairs.h"
 #include "threads/heartbeat.h"
 #include "threads/single.h"
 #include "zombies/count_history.h"
@@ -187,6 +188,7 @@ static void after_fork_in_child(void) {
     zg_os_lift_descriptor_limit();
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
+    zg_pair_after_fork_in_child();
     zg_clock_after_fork_in_child();
     zg_page_time_after_fork_in_child();
     zg_count_history_after_fork_in_child();

@@ -8,8 +8,16 @@
 #include "stacks/depot.h"
 #include "stacks/pair_log.h"
 
-// An entry: both stack ids, the number of guarded frees up to ZG_PAIR_RARE_FREES, and a bit that is set in each entry.
-enum { ID_BITS = 26, COUNT_BITS = 4, ENTRY_USED = 1 << COUNT_BITS, KEY_SHIFT = 64 - 2 * ID_BITS };
+// An entry: both stack ids, the fork depth of the process that added the pair, a bit that is set in each entry, and the
+// number of guarded frees up to ZG_PAIR_RARE_FREES.
+enum {
+    ID_BITS = 26,
+    COUNT_BITS = 4,
+    ENTRY_USED = 1 << COUNT_BITS,
+    DEPTH_SHIFT = COUNT_BITS + 1,
+    KEY_SHIFT = 64 - 2 * ID_BITS,
+    DEPTH_MOST = (1 << (KEY_SHIFT - DEPTH_SHIFT)) - 1
+};
 _Static_assert(ZG_DEPOT_CONTEXT_DONE == 1 << ID_BITS, "ids of stacks have this many bits");
 _Static_assert(ZG_PAIR_RARE_FREES < 1 << COUNT_BITS, "the count fits");
 
@@ -23,6 +31,8 @@ struct table {
 static struct table tables[LAST_TABLE_BITS + 1 - FIRST_TABLE_BITS];
 static struct table *newest; // NULL before the first pair
 static uint64_t pair_count;
+// Number of forks between the program's start and this process; DEPTH_MOST: that many or more.
+static uint64_t fork_depth;
 
 static uint64_t key_of(uint64_t pair) {
     return ((pair >> 32 & (ZG_DEPOT_CONTEXT_DONE - 1)) << ID_BITS | (pair & (ZG_DEPOT_CONTEXT_DONE - 1))) << KEY_SHIFT;
@@ -40,6 +50,12 @@ static uint64_t *entry_of(const struct table *table, uint64_t key) {
 static uint64_t find(uint64_t key) {
     const struct table *table = __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
     return table ? __atomic_load_n(entry_of(table, key), __ATOMIC_RELAXED) : 0;
+}
+
+// Whether this process counted the pair. The run adds up the counts of all processes: if each child of a fork counted a
+// pair as watched that only their parent has counted as seen, a watched pair would make up for others that are not.
+static bool is_own(uint64_t entry) {
+    return fork_depth < DEPTH_MOST && (entry >> DEPTH_SHIFT & DEPTH_MOST) == fork_depth;
 }
 
 // Makes room for one more pair. False if the table has its full size, or if the kernel refuses memory. Under the lock.
@@ -69,7 +85,7 @@ bool zg_pair_add(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t fre
         uint64_t *entry = newest ? entry_of(newest, key) : NULL;
         is_known = entry && *entry;
         if (!is_known && has_room) {
-            __atomic_store_n(entry, key | ENTRY_USED, __ATOMIC_RELAXED);
+            __atomic_store_n(entry, key | fork_depth << DEPTH_SHIFT | ENTRY_USED, __ATOMIC_RELAXED);
             pair_count++;
             is_new = true;
         }
@@ -96,6 +112,10 @@ void zg_pair_note_guarded(uint64_t pair) {
         __atomic_store_n(place, before + 1, __ATOMIC_RELAXED);
     zg_depot_unlock();
     if (!before || before & (ENTRY_USED - 1)) return;
-    zg_stats_add(zg_counter_pairs_watched, 1);
+    if (is_own(before)) zg_stats_add(zg_counter_pairs_watched, 1);
     if (ZG_UNLIKELY(zg_pair_log_is_on)) zg_pair_log_add(zg_pair_watched, (uint32_t)(pair >> 32), (uint32_t)pair);
+}
+
+void zg_pair_after_fork_in_child(void) {
+    if (fork_depth < DEPTH_MOST) fork_depth++;
 }

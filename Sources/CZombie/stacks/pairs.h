@@ -42,5 +42,7 @@ ZG_INLINE bool zg_pair_note(struct zg_pair_cache *cache, uint32_t alloc_stack, u
 bool zg_pair_is_rare(uint64_t pair);
 // Notes that a free of the pair was guarded before the program went on. The pair must have been added.
 void zg_pair_note_guarded(uint64_t pair);
+// Call in the child of a fork: the pairs that its parent has seen do not become watched pairs in the child's counts.
+void zg_pair_after_fork_in_child(void);
 
 #endif
