@@ -79,7 +79,7 @@ ZG_NOINLINE void zg_witness_search_string(struct zg_witness *witness, const char
 // Reads two strings up to the first difference, or `most` bytes. `folds`: upper and lower case may be equal.
 ZG_NOINLINE void zg_witness_compare_strings(struct zg_witness *witness, const char *a, const char *b, uint64_t most,
                                             bool folds);
-ZG_NOINLINE void zg_witness_find_string(struct zg_witness *witness, const char *string, const char *wanted);
+ZG_NOINLINE void zg_witness_find_string(struct zg_witness *witness, const char *start, const char *wanted);
 // Reads a number in this base, up to the first byte that cannot belong to it.
 ZG_NOINLINE void zg_witness_number(struct zg_witness *witness, const char *string, int base);
 // Copies a string of up to `most` bytes and its terminator to `to`; `appends`: behind the string that is there.
