@@ -216,6 +216,9 @@ def reasons_are_told(work):
     assert 95_000 <= found["blocks"] <= 100_000 and 0 < found["blocks_watched"] < 5000 and found["stacks_percent"] < 5, found
     assert found["pairs_percent"] < 5 and found["frees_guarded_at_once_percent"] < 5, found
     assert 0.9 * 4e6 <= work.coverage(200, 20_000, flags=options(overhead="0.1%"))["blocks"] <= 1.1 * 4e6
+    # Blocks were freed, but none that the runtime guarded.
+    out = work.run(1, 300, flags=options(sample_rate=1_000_000))
+    assert out.stderr.startswith("==zguard== no findings; no guarded block was freed; "), out.stderr
 
 
 def findings_say_it_too(work):

@@ -54,7 +54,7 @@ def normalise(text, directory):
     text = re.sub(r"(?m)^((?:\x1b\[[0-9;]*m|\s)*)#\d+ ", r"\1#N ", text)
     # coverage.py tests the percentages and their reason.
     text = re.sub(r"(?m); (watched [\d,]+ of [\d,]+ allocation and free pairs?, [\d.]+ % of the frees at once"
-                  r"(, [\d.]+ % within \S+ \S+ of other frees)?|no block was freed; [\d.]+ % of the blocks were isolated)"
+                  r"(, [\d.]+ % within \S+ \S+ of other frees)?|no (?:guarded )?block was freed; [\d.]+ % of the blocks were isolated)"
                   r"( \([^)]*\))?(?=$|; )", "; {watched}", text)
     text = re.sub(r"\((\S+)\+0x[0-9a-f]+\)", r"(\1+0xOFFSET)", text)
     return text

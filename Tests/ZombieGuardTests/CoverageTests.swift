@@ -50,6 +50,10 @@ import Testing
         ),
         // Nothing is known of blocks that bypassed the runtime: their frees count as not guarded.
         (
+            ["allocations": 1, "passed_blocks": 999, "fenced_blocks": 1],
+            "no guarded block was freed; 0.1 % of the blocks were isolated"
+        ),
+        (
             [
                 "allocations": 10, "unguarded_allocations": 40, "passed_blocks": 50, "frees": 10,
                 "guarded_at_once": 10, "pairs": 3, "pairs_watched": 3,

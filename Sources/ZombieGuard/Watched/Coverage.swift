@@ -121,7 +121,9 @@ public struct Coverage: Hashable, Sendable {
         if frees > 0 {
             text = "\(pairsText), \(freesText)"
         } else if blocks > 0 {
-            text = "no block was freed; \(Self.percentText(blocksPermille)) of the blocks \(how)"
+            // Nothing is known of the frees of blocks that bypassed the runtime.
+            let guarded = bypassedBlocks > 0 ? "guarded " : ""
+            text = "no \(guarded)block was freed; \(Self.percentText(blocksPermille)) of the blocks \(how)"
         } else if hasNone {
             text = "no block was watched"
         }
