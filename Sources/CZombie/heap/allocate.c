@@ -44,7 +44,7 @@ static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, struct zg_i
     enum zg_isolation way = zg_isolation_want(thread, order);
     void *block = way != zg_isolation_none ? zg_isolation_make(thread, order, &way) : NULL;
     if (!block) {
-        if (!order->is_later) zg_capture_clear_isolation(thread);
+        if (!order->is_later && order->focus == zg_focus_none) zg_capture_clear_isolation(thread);
         return NULL;
     }
     thread->allocations++;
@@ -126,7 +126,7 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     if (tagged) stack = note_tagged(thread, stack);
     if (ZG_UNLIKELY(stack & ZG_STACK_ISOLATE)) {
         stack &= ~ZG_STACK_ISOLATE;
-        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0, zg_focus_none};
         void *isolated = allocate_isolated(thread, &order);
         if (isolated) return isolated;
     }
@@ -136,7 +136,7 @@ void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, 
     }
     if (ZG_UNLIKELY(!magazine->count)) {
         if (zg_config.isolated_per_context && !tagged) {
-            struct zg_isolation_order order = {size, alignment, stack, family, zero, true, 0};
+            struct zg_isolation_order order = {size, alignment, stack, family, zero, true, 0, zg_focus_none};
             void *isolated = allocate_isolated(thread, &order);
             if (isolated) return isolated;
         }
@@ -157,7 +157,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     uint32_t stack = zg_capture(thread, true);
     if (stack & ZG_STACK_ISOLATE) {
         stack &= ~ZG_STACK_ISOLATE;
-        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0, zg_focus_none};
         void *isolated = allocate_isolated(thread, &order);
         if (isolated) return isolated;
     }
@@ -191,7 +191,7 @@ static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
 void *zg_allocate(struct zg_thread *thread, uint64_t size, uint64_t alignment, enum zg_alloc_family family, bool zero) {
     if (zg_config.isolated_per_context == ZG_FENCE_ALL || zg_bypass_mode == zg_bypass_sample) {
         uint32_t stack = zg_capture(thread, true) & ~ZG_STACK_ISOLATE;
-        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0};
+        struct zg_isolation_order order = {size, alignment, stack, family, zero, false, 0, zg_focus_none};
         void *block = allocate_isolated(thread, &order);
         if (block || (zg_bypass_mode == zg_bypass_sample && !zg_bypass_may_fail)) return block;
     }

@@ -63,7 +63,9 @@ struct zg_coverage_reason_note {
     X(passed_blocks)                                                                                                   \
     X(fenced_blocks)                                                                                                   \
     X(contexts)                                                                                                        \
-    X(contexts_fenced) X(tagged_blocks) X(frees) X(pairs) X(pairs_watched) X(guarded_at_once) X(guarded_later)
+    X(contexts_fenced)                                                                                                 \
+    X(tagged_blocks)                                                                                                   \
+    X(frees) X(pairs) X(pairs_watched) X(guarded_at_once) X(guarded_later) X(focused_blocks) X(focused_isolated)
 
 enum zg_coverage_sum {
 #define ZG_X(name) zg_coverage_sum_##name,
@@ -97,7 +99,7 @@ struct zg_coverage_page {
     uint64_t filtered_programs;
     // Largest waiting_bytes_peak of a process
     uint64_t waiting_bytes_peak;
-    uint64_t spare[5];
+    uint64_t spare[3];
     struct zg_heartbeats heartbeats; // each in a cache line of its own
 };
 

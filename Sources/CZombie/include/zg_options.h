@@ -91,6 +91,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(protect, choice, 0, 0, 2, (auto, guard, mprotect), isolated, hidden,                                             \
       "how freed pages are protected: MADV_GUARD_INSTALL or mprotect",                                                 \
       "MADV_GUARD_INSTALL needs Linux 6.13. mprotect uses up mappings.")                                               \
+    X(focus, path, 0, 0, 0, (), isolated, hidden, "file of allocation stacks of which every block is isolated",        \
+      "'zguard run --focus' writes it and sets this option.")                                                          \
     X(mappings, number, 16000, 64, 1000000000, (), isolated, hidden, "mappings that protected pages may use up",       \
       "The kernel limits the mappings of a process (vm.max_map_count).")                                               \
     X(stack_depth, number, 32, 0, 128, (), stacks, shown,                                                              \

@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 10u
+#define ZG_STATS_VERSION 11u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -78,7 +78,9 @@
     X(pairs_watched, counter, "pairs", "pairs of which a freed block was guarded before the program went on")          \
     X(guarded_at_once, counter, "blocks", "freed blocks that were guarded before the program went on")                 \
     X(guarded_later, counter, "blocks", "freed isolated blocks that were guarded after others had been freed, too")    \
-    X(waiting_bytes_peak, gauge, "bytes", "largest amount of freed isolated blocks that were not guarded yet")
+    X(waiting_bytes_peak, gauge, "bytes", "largest amount of freed isolated blocks that were not guarded yet")         \
+    X(focused_blocks, counter, "blocks", "blocks of focused allocation stacks")                                        \
+    X(focused_isolated, counter, "blocks", "isolated blocks of focused allocation stacks")
 
 // Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
 #define ZG_DEGRADATIONS(X)                                                                                             \
@@ -137,7 +139,9 @@
       "delayed")                                                                                                       \
     X(no_memory_tags, "no memory tagging on this processor or kernel: profile mte works as profile guard")             \
     X(tags_lost,                                                                                                       \
-      "the program uses pointers without their memory tags: from then on the accesses of such threads are not checked")
+      "the program uses pointers without their memory tags: from then on the accesses of such threads are not "        \
+      "checked")                                                                                                       \
+    X(no_focus, "the file of focused stacks cannot be read: no stack is watched in full")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

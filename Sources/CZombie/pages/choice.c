@@ -16,16 +16,17 @@
 #include "stacks/depot.h"
 #include "stacks/watched.h"
 
-// The record of a context is a 32-bit word: the number of its blocks that were isolated in an epoch, that epoch,
-// whether earlier runs watched a part of its pairs (PARTLY_WATCHED), and whether the statistics count the context as
-// seen (SEEN) and as isolated (EVER_ISOLATED). Contexts have dense numbers, so pages of the table without a context
-// have no memory. Contexts beyond ZG_DEPOT_PLACES share records.
-enum { ISOLATED_BITS = 16, EPOCH_BITS = 13 };
+// The record of a context is a 32-bit word: the number of its blocks that were isolated in an epoch, that epoch, its
+// enum zg_focus (FOCUS), whether earlier runs watched a part of its pairs (PARTLY_WATCHED), and whether the statistics
+// count the context as seen (SEEN) and as isolated (EVER_ISOLATED). Contexts have dense numbers, so pages of the table
+// without a context have no memory. Contexts beyond ZG_DEPOT_PLACES share records.
+enum { ISOLATED_BITS = 16, EPOCH_BITS = 11, FOCUS_SHIFT = ISOLATED_BITS + EPOCH_BITS };
 #define ISOLATED_MOST ((UINT32_C(1) << ISOLATED_BITS) - 1)
 #define EPOCH_MASK (((UINT32_C(1) << EPOCH_BITS) - 1) << ISOLATED_BITS)
+#define FOCUS (UINT32_C(3) << FOCUS_SHIFT)
 #define PARTLY_WATCHED (UINT32_C(1) << 29)
 #define SEEN (UINT32_C(1) << 30)
-#define FLAGS (PARTLY_WATCHED | SEEN | EVER_ISOLATED)
+#define FLAGS (FOCUS | PARTLY_WATCHED | SEEN | EVER_ISOLATED)
 #define EVER_ISOLATED (UINT32_C(1) << 31)
 
 static uint32_t *records; // array of ZG_DEPOT_PLACES records
@@ -128,24 +129,33 @@ static enum zg_isolation choose_where_some(const struct zg_isolation_request *re
     return decline();
 }
 
-// Counts a context that was not seen before, and looks up what earlier runs watched. If they watched all of its pairs,
-// none of its blocks is a first one; otherwise the first blocks are chosen like later ones, because the pairs that are
-// left belong to others.
+// Counts a context that was not seen before, and looks it up among the focused ones and in what earlier runs watched. If
+// they watched all of its pairs, none of its blocks is a first one; otherwise the first blocks are chosen like later
+// ones, because the pairs that are left belong to others.
 static uint32_t see(uint32_t context, uint64_t caller) {
     enum zg_watched watched = zg_watched_is_on ? zg_watched_of(context) : zg_watched_unknown;
     uint32_t first = zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be());
-    bool is_done = watched == zg_watched_all && zg_config.isolated_per_context != ZG_FENCE_ALL;
-    uint32_t flags = SEEN | (watched == zg_watched_partly ? PARTLY_WATCHED : 0);
+    uint32_t flags = SEEN | (zg_focus_is_on ? (uint32_t)zg_focus_of(context) << FOCUS_SHIFT : 0);
+    bool is_done =
+        watched == zg_watched_all && !(flags & FOCUS) && zg_config.isolated_per_context != ZG_FENCE_ALL;
+    if (watched == zg_watched_partly) flags |= PARTLY_WATCHED;
     if (!(add_to_record(context, flags, is_done ? first : 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (is_done) zg_depot_mark_context_done(context);
     if (flags & PARTLY_WATCHED) random_state ^= zg_arch_ticks(); // chooses other blocks than the runs before
     return record_of(context);
 }
 
+enum zg_focus zg_choice_focus(uint32_t context) {
+    return zg_focus_is_on ? (enum zg_focus)((record_of(context) & FOCUS) >> FOCUS_SHIFT) : zg_focus_none;
+}
+
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller) {
     uint32_t record = record_of(context);
     if (!(record & SEEN)) record = see(context, caller);
+    if (record & FOCUS) zg_stats_add(zg_counter_focused_blocks, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_isolation_none;
+    // Focused contexts do not depend on odds and budgets. Overruns of a window's slot do not fault.
+    if (record & FOCUS) return zg_isolation_private;
     struct zg_isolation_request request = {
         .size = size,
         .isolated = record & ISOLATED_MOST,
@@ -157,6 +167,8 @@ enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_late
         .is_limited = zg_bypass_may_fail,
     };
     struct zg_isolation_bid bid = zg_policy_bid(&request);
+    // Without isolated_per_context, contexts are asked about only once, to find the focused ones.
+    if (!bid.is_wanted && !zg_config.isolated_per_context) zg_depot_mark_context_done(context);
     if (!bid.is_wanted) return zg_isolation_none;
     if (request.isolates_all) return choose_where_all(&request, caller);
     return choose_where_some(&request, bid, context, caller);
@@ -177,6 +189,7 @@ void zg_choice_note_isolated(uint32_t context, uint64_t caller) {
         set_bit(first_bit(code));
         set_bit(second_bit(code));
     }
+    if (record & FOCUS) return zg_stats_add(zg_counter_focused_isolated, 1);
     if (record & PARTLY_WATCHED) return;
     if (isolated + 1 == zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be())) {
         zg_depot_mark_context_done(context);

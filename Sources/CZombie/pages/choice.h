@@ -7,6 +7,7 @@
 #define ZG_CHOICE_H
 
 #include "pages/isolation_policy.h"
+#include "stacks/focus.h"
 
 // Maps the table of contexts. False if the kernel refuses. Called at the start.
 bool zg_choice_init(void);
@@ -17,6 +18,9 @@ bool zg_choice_init(void);
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller);
 // Begins an epoch: resets the counts of all contexts to 0. Each test of a bundle is an epoch.
 void zg_choice_begin_epoch(void);
+// Returns whether and how every block of the context is isolated (focus.h). Costs a test of one variable if no stack is
+// focused.
+enum zg_focus zg_choice_focus(uint32_t context);
 // Counts an isolated block of the context.
 void zg_choice_note_isolated(uint32_t context, uint64_t caller);
 // Counts the context of a block with a memory tag as isolated in the statistics: the tag also detects bad accesses.

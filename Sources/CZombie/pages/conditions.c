@@ -25,15 +25,27 @@ struct zg_isolation_conditions zg_conditions_now(void) {
     };
 }
 
+static bool memory_is_short(void) { return zg_stats_get(zg_counter_pressure_level) != 0; }
+
+static uint64_t machine_most(void) {
+    static uint64_t most;
+    if (ZG_UNLIKELY(!zg_load(&most))) zg_store(&most, zg_policy_machine_most(zg_os_physical_memory()));
+    return zg_load(&most);
+}
+
+uint64_t zg_conditions_focus_most(enum zg_coverage_reason *reason) {
+    bool is_short = memory_is_short();
+    *reason = is_short ? zg_coverage_reason_pressure : zg_coverage_reason_memory;
+    return is_short ? 0 : machine_most();
+}
+
 uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason) {
-    static uint64_t machine_most;
-    if (ZG_UNLIKELY(!zg_load(&machine_most))) zg_store(&machine_most, zg_policy_machine_most(zg_os_physical_memory()));
     struct zg_isolation_conditions conditions = zg_conditions_now();
     struct zg_private_limits limits = {
         .isolated_bytes = zg_config.isolated_bytes,
         .is_given = zg_config.isolated_bytes != (uint64_t)zg_option_table[zg_option_name_isolated_bytes].initial,
-        .is_short = zg_stats_get(zg_counter_pressure_level) != 0,
-        .machine_most = zg_load(&machine_most),
+        .is_short = memory_is_short(),
+        .machine_most = machine_most(),
     };
     return zg_policy_private_most(&conditions, &limits, first, reason);
 }

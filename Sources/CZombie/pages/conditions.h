@@ -15,5 +15,7 @@ bool zg_conditions_has_few_in_windows(void);
 struct zg_isolation_conditions zg_conditions_now(void);
 // Returns zg_policy_private_most for this process and its options.
 uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason);
+// The same for blocks of focused stacks, which only the machine's memory limits.
+uint64_t zg_conditions_focus_most(enum zg_coverage_reason *reason);
 
 #endif

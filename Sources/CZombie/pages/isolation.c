@@ -31,7 +31,10 @@ enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolatio
     order->since = zg_page_time_start();
     if (zg_policy_is_too_large(order->size))
         return zg_coverage_declined(zg_coverage_reason_block_size), zg_isolation_none;
-    return zg_choice_decide(order->context, order->size, order->is_later, window_caller(thread, order));
+    enum zg_isolation way =
+        zg_choice_decide(order->context, order->size, order->is_later, window_caller(thread, order));
+    order->focus = zg_choice_focus(order->context);
+    return way;
 }
 
 // Makes the block live. Other threads may read the record meanwhile (lookup.h).
@@ -59,7 +62,8 @@ static void *make_in_window(struct zg_thread *thread, const struct zg_isolation_
 }
 
 static void *make_private(struct zg_thread *thread, const struct zg_isolation_order *order) {
-    struct zg_span *span = zg_private_allocate(order->size, order->alignment, order->family, order->context);
+    struct zg_span *span =
+        zg_private_allocate(order->size, order->alignment, order->family, order->context, order->focus);
     if (!span) {
         zg_stats_add(zg_counter_fence_declined, 1);
         if (zg_config.isolated_per_context == ZG_FENCE_ALL) zg_stats_degrade(zg_degradation_fence_exhausted);
@@ -67,8 +71,10 @@ static void *make_private(struct zg_thread *thread, const struct zg_isolation_or
     }
     zg_choice_note_isolated(order->context, window_caller(thread, order));
     publish(thread, order, &span->block, 0);
-    zg_overread_note(span);
     fill_new(order, (void *)span->start);
+    // The guard page behind a block of a focused context stays closed, and such blocks use up no time of others.
+    if (order->focus != zg_focus_none) return (void *)span->start;
+    zg_overread_note(span);
     zg_page_time_spent(order->since, span->units);
     zg_page_time_charge(zg_budget_charged_pages(span->units - UINT64_C(1)));
     return (void *)span->start;
@@ -80,7 +86,11 @@ void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_orde
         if (block || zg_config.isolated_per_context != ZG_FENCE_ALL) return block;
         *way = zg_isolation_private;
     }
-    return make_private(thread, order);
+    void *block = make_private(thread, order);
+    uint64_t caller = window_caller(thread, order);
+    if (block || order->focus == zg_focus_none || !caller || !zg_window_is_for(caller)) return block;
+    *way = zg_isolation_window;
+    return make_in_window(thread, order);
 }
 
 // --- freeing --------------------------------------------------------------------------------------------------------
@@ -108,6 +118,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
     struct zg_freed_class dead = {0, zg_language_unknown};
     enum zg_alloc_family family = zg_header_family(header);
     uint64_t ticks = zg_page_time_start(), pair = pair_of(&span->block);
+    bool is_focused = zg_choice_focus(span->block.alloc_stack) != zg_focus_none;
     struct zg_change change;
     if (zg_private_may_be_remapped(span, family)) {
         if (zg_private_retire(span, zg_private_unmap)) count_guarded(thread, pair);
@@ -128,7 +139,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
     enum zg_private_end end = zg_config.on_finding == zg_on_finding_continue ? zg_private_keep : zg_private_drop;
     if (zg_private_retire(span, end)) count_guarded(thread, pair);
     zg_thread_flush_counters(thread);
-    zg_page_time_spent(ticks, span->units);
+    if (!is_focused) zg_page_time_spent(ticks, span->units);
 }
 
 void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias, uint32_t header, uint64_t since) {
@@ -142,7 +153,8 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
     note_class(thread, &alias->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(start, &change);
     uint64_t pair = pair_of(&alias->block);
-    if (zg_window_retire(alias, zg_pair_is_rare(pair))) count_guarded(thread, pair);
+    bool at_once = zg_pair_is_rare(pair) || zg_choice_focus(alias->block.alloc_stack) != zg_focus_none;
+    if (zg_window_retire(alias, at_once)) count_guarded(thread, pair);
     zg_thread_end_access(thread);
     zg_page_time_spent(since, 1);
 }

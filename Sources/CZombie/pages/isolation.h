@@ -10,6 +10,7 @@
 #include "include/zg_block.h"
 #include "pages/isolation_policy.h"
 #include "platform/base.h"
+#include "stacks/focus.h"
 #include "threads/thread.h"
 
 // An allocation that the program asks for.
@@ -17,16 +18,17 @@ struct zg_isolation_order {
     uint64_t size, alignment;
     uint32_t context; // allocation stack
     enum zg_alloc_family family;
-    bool zero;      // the contents must be zero
-    bool is_later;  // considered because a magazine is empty, not because of its context
-    uint64_t since; // start of the work in ticks, set by zg_isolation_want
+    bool zero;           // the contents must be zero
+    bool is_later;       // considered because a magazine is empty, not because of its context
+    uint64_t since;      // start of the work in ticks, set by zg_isolation_want
+    enum zg_focus focus; // set by zg_isolation_want
 };
 
-// Decides whether and how to isolate the block.
+// Decides whether and how to isolate the block. Sets `since` and `focus`.
 enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolation_order *order);
 // Makes the block, live, and counts it for its context. NULL if memory, mappings or address space do not suffice. If
-// all blocks are isolated and no window is available, the block gets private pages instead; `*way` tells how it was
-// made.
+// all blocks are isolated and no window is available, the block gets private pages instead; if the context is focused
+// and no private pages are available, it gets a page of a window. `*way` tells how it was made.
 void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_order *order, enum zg_isolation *way);
 
 // Retires a block with private pages, which is in state freeing. `header`: its header before the state changed.

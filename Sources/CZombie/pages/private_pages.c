@@ -42,22 +42,27 @@ static bool decline(enum zg_coverage_reason reason) {
     return false;
 }
 
-// Returns the alignment of the block's end: isolated_align, unless the program asked for an alignment.
-static uint64_t end_alignment(uint64_t alignment, enum zg_alloc_family family) {
+// Returns the alignment of the block's end: isolated_align, unless the program asked for an alignment. With
+// zg_focus_exact_end, the largest power of two that divides the size: an object's alignment divides its size.
+static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_family family, enum zg_focus focus) {
     static const uint8_t bytes[] = {[zg_isolated_align_16] = 16, [zg_isolated_align_8] = 8, [zg_isolated_align_1] = 1};
-    return alignment > 16 || zg_family_is_aligned(family) ? alignment : bytes[zg_config.isolated_align];
+    if (alignment > 16 || zg_family_is_aligned(family)) return alignment;
+    uint64_t most = bytes[zg_config.isolated_align];
+    return focus == zg_focus_exact_end && size ? zg_min(size & -size, most) : most;
 }
 
-static bool is_start_due(uint32_t context) {
+static bool is_start_due(uint32_t context, enum zg_focus focus) {
+    if (focus != zg_focus_none) return focus == zg_focus_start;
     uint8_t turn = __atomic_fetch_add(&zg_private.turns[context % ZG_DEPOT_PLACES], 1, __ATOMIC_RELAXED);
     return zg_policy_stands_at_start(turn);
 }
 
 // Takes a range for the block, and the mappings that it needs. False if there is none; the reason is counted.
-static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t alignment) {
+static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t alignment, bool is_focused) {
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1;
     enum zg_coverage_reason reason;
-    if (zg_load(&zg_private.live_bytes) + bytes > zg_conditions_memory_most(true, &reason)) return decline(reason);
+    uint64_t most = is_focused ? zg_conditions_focus_most(&reason) : zg_conditions_memory_most(true, &reason);
+    if (zg_load(&zg_private.live_bytes) + bytes > most) return decline(reason);
     range->by_mapping = size && (zg_private_keeps_contents() || zg_protection_now() == zg_protection_mprotect);
     if (range->by_mapping && !zg_private_take_mappings()) return decline(zg_coverage_reason_mappings);
     zg_lock_take(&zg_private.lock);
@@ -78,12 +83,13 @@ static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t a
 
 // Places the block at the end or the start of its pages, and fills the red zones.
 static void place_block(struct zg_span *span, uint64_t size, uint64_t alignment, enum zg_alloc_family family,
-                        uint32_t context) {
+                        uint32_t context, enum zg_focus focus) {
     zg_store(&span->size, size);
     span->dirty = 0;
     span->guard_is_open = 0;
-    uint64_t end = zg_private_data_end(span), start = end - zg_round_up(size, end_alignment(alignment, family));
-    if (alignment > ZG_PAGE_BYTES || (is_start_due(context) && !zg_private_may_use_pages(size, family)))
+    uint64_t end = zg_private_data_end(span),
+             start = end - zg_round_up(size, end_alignment(size, alignment, family, focus));
+    if (alignment > ZG_PAGE_BYTES || (is_start_due(context, focus) && !zg_private_may_use_pages(size, family)))
         start = span->base;
     zg_store(&span->start, start);
     uint64_t lead = zg_private_lead_bytes(span);
@@ -91,11 +97,12 @@ static void place_block(struct zg_span *span, uint64_t size, uint64_t alignment,
     __builtin_memset((char *)start + size, ZG_FILL_GAP, end - start - size);
 }
 
-struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context) {
+struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
+                                    enum zg_focus focus) {
     uint64_t area_quarter = zg_isolated_map.units * ZG_PAGE_BYTES / 4;
     if (size > area_quarter || alignment > area_quarter) return decline(zg_coverage_reason_address_space), NULL;
     struct zg_private_range range = {.span = NULL};
-    if (!take_range(&range, size, alignment)) return NULL;
+    if (!take_range(&range, size, alignment, focus != zg_focus_none)) return NULL;
     struct zg_span *span = range.span;
     if (!zg_private_open_range(&range)) {
         if (range.by_mapping) zg_mappings_give(2);
@@ -105,7 +112,7 @@ struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_a
         return decline(zg_coverage_reason_refused), NULL;
     }
     zg_pressure_note_taken(zg_private_data_bytes(span));
-    place_block(span, size, alignment, family, context);
+    place_block(span, size, alignment, family, context, focus);
     zg_stats_add(zg_counter_fenced_blocks, 1);
     zg_stats_set(zg_counter_fenced_live_bytes, zg_load(&zg_private.live_bytes));
     return span;

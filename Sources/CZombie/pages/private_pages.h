@@ -28,6 +28,7 @@
 #include "include/zg_block.h"
 #include "include/zg_coverage.h"
 #include "platform/base.h"
+#include "stacks/focus.h"
 #include "threads/thread.h"
 
 // Longer ranges are not reused after their block is freed. The area is aligned to this many pages, so that a chunk of 2
@@ -46,9 +47,10 @@ bool zg_private_has_room(uint64_t size, bool first);
 // Returns true if blocks that could lie in windows may still get private pages, by their share of the live bytes.
 bool zg_private_is_affordable(void);
 // Allocates a block for the context, with zeroed memory and filled red zones. NULL if memory, mappings or address space
-// do not suffice. `alignment`: a power of two, at least 16; isolated_align may reduce it for a family without
-// alignment.
-struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context);
+// do not suffice. `alignment`: a power of two, at least 16; isolated_align and zg_focus_exact_end may reduce it for a
+// family without alignment. `focus`: how to place the block; zg_focus_none: by turns, and within isolated_bytes.
+struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
+                                    enum zg_focus focus);
 // Finds the first and the last changed byte of the red zones. False if there is none.
 bool zg_private_is_overrun(const struct zg_span *span, struct zg_change *change);
 // Verifies the red zones of all live blocks and reports each change once (ZG_HEADER_CHANGED marks the block). Other

@@ -164,9 +164,9 @@ static bool guard_single_page(struct zg_alias *alias) {
     return is_guarded;
 }
 
-bool zg_window_retire(struct zg_alias *alias, bool is_rare) {
+bool zg_window_retire(struct zg_alias *alias, bool at_once) {
     uint64_t start = zg_alias_start(alias), bytes = zg_round_up(zg_alias_size(alias), 16);
-    if (!is_rare && !may_guard_single_page()) {
+    if (!at_once && !may_guard_single_page()) {
         uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_RELAXED);
         if (zg_header_zombie(header)) zg_zombie_write((void *)start, bytes, zg_zombie_pattern_at(start, header));
         else zg_fill((void *)start, bytes, ZG_FILL_FREED);

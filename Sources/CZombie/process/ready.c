@@ -26,6 +26,7 @@
 #include "settings/stats.h"
 #include "threads/single.h"
 #include "stacks/depot.h"
+#include "stacks/focus.h"
 #include "stacks/pair_log.h"
 #include "stacks/watched.h"
 #include "zombies/zombie.h"
@@ -58,6 +59,7 @@ static void initialise(void) {
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);
+    zg_focus_init();
     zg_single_init();
     zg_foreign_find_libc();
     zg_foreign_init();

@@ -6,6 +6,7 @@
 #include "settings/config.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
+#include "stacks/focus.h"
 #include "stacks/stack_time.h"
 
 enum {
@@ -25,9 +26,8 @@ static bool asks_again;
 static uint32_t mark(uint32_t found) {
     bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
     found &= ~ZG_DEPOT_CONTEXT_DONE;
-    if (!found || settled) return found;
-    return zg_config.isolated_per_context && zg_config.isolated_per_context != ZG_FENCE_ALL ? found | ZG_STACK_ISOLATE
-                                                                                            : found;
+    if (!found || settled || zg_config.isolated_per_context == ZG_FENCE_ALL) return found;
+    return zg_config.isolated_per_context || zg_focus_is_on ? found | ZG_STACK_ISOLATE : found;
 }
 
 // While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture

@@ -1,0 +1,91 @@
+// Reads the file of focused stacks, and searches it.
+
+#include "stacks/focus.h"
+
+#include "platform/os.h"
+#include "settings/config.h"
+#include "settings/stats.h"
+#include "stacks/identity.h"
+
+bool zg_focus_is_on;
+
+// Sorted by identity. Untouched without the option, so it takes no memory then.
+static uint64_t identities[ZG_FOCUS_MOST];
+static uint8_t placements[ZG_FOCUS_MOST];
+static uint32_t count;
+
+// Returns the index of the first identity that is not smaller.
+static uint32_t place_of(uint64_t identity) {
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (identities[middle] < identity) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void add(uint64_t identity, enum zg_focus placement) {
+    uint32_t place = place_of(identity);
+    bool is_known = place < count && identities[place] == identity;
+    if (!is_known && count == ZG_FOCUS_MOST) return;
+    for (uint32_t i = count; !is_known && i > place; i--) {
+        identities[i] = identities[i - 1];
+        placements[i] = placements[i - 1];
+    }
+    count += !is_known;
+    identities[place] = identity;
+    placements[place] = (uint8_t)placement;
+}
+
+static int digit_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+
+static enum zg_focus placement_of(char c) {
+    static const char letters[] = ZG_FOCUS_LETTERS;
+    for (int i = 1; letters[i]; i++)
+        if (letters[i] == c) return (enum zg_focus)i;
+    return zg_focus_none;
+}
+
+// State of the reader: digits of the current line, and their value
+struct line {
+    uint64_t identity;
+    int digits;
+};
+
+// Lines of any other form are skipped.
+static void read_char(struct line *line, char c) {
+    enum { DIGITS = 16 };
+    int digit = digit_of(c);
+    if (line->digits < DIGITS && digit >= 0) {
+        line->identity = line->identity << 4 | (uint64_t)digit;
+        line->digits++;
+        return;
+    }
+    enum zg_focus placement = placement_of(c);
+    if (line->digits == DIGITS && placement != zg_focus_none) add(line->identity, placement);
+    // After any other character the rest of the line is skipped.
+    *line = (struct line){0, c == '\n' ? 0 : DIGITS + 1};
+}
+
+void zg_focus_init(void) {
+    if (!zg_config.focus[0]) return;
+    int file = zg_os_open_read(zg_config.focus), got = -1;
+    char bytes[512];
+    struct line line = {0};
+    while (file >= 0 && (got = zg_os_read(file, bytes, sizeof bytes)) > 0)
+        for (int i = 0; i < got; i++) read_char(&line, bytes[i]);
+    if (file >= 0) zg_os_close(file);
+    if (got < 0) zg_stats_degrade(zg_degradation_no_focus);
+    zg_focus_is_on = count != 0;
+    if (zg_focus_is_on) zg_config.stack_overhead = ZG_NO_LIMIT_PERCENT;
+}
+
+enum zg_focus zg_focus_of(uint32_t stack) {
+    uint64_t parts[ZG_IDENTITY_FRAMES];
+    for (int i = zg_stack_identities(stack, parts); i > 0; i--) {
+        uint32_t place = place_of(parts[i - 1]);
+        if (place < count && identities[place] == parts[i - 1]) return (enum zg_focus)placements[place];
+    }
+    return zg_focus_none;
+}
