@@ -24,24 +24,35 @@ struct ChildProcess {
     // The terminal sends these to the program as well, so they are forwarded only if sent by another process.
     private static let shared = [SIGINT, SIGQUIT]
 
+    // Signals by which a user or a supervisor asks a program to end.
+    private static let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT]
+
     // Blocked, so that writing a report to a closed pipe or beyond RLIMIT_FSIZE fails with an error that is reported.
     private static let survived = [SIGPIPE, SIGXFSZ]
+
+    // Signal mask and action of SIGCHLD with which zguard was started, read before the first program is started.
+    private static let inherited: (mask: sigset_t, childAction: sigaction) = {
+        var mask = sigset_t()
+        var action = sigaction()
+        sigprocmask(SIG_BLOCK, nil, &mask)
+        sigaction(SIGCHLD, nil, &action)
+        return (mask, action)
+    }()
 
     /// Starts `path`. `arguments` includes argv[0].
     init(path: UnsafePointer<CChar>, arguments: [UnsafeMutablePointer<CChar>?], environment: ChildEnvironment)
         throws(SystemError)
     {
         var blocked = sigset_t()
-        var original = sigset_t()
+        var (original, childAction) = Self.inherited
         sigemptyset(&blocked)
         for signal in Self.forwarded + Self.shared + [SIGCHLD] + Self.survived { sigaddset(&blocked, signal) }
-        sigprocmask(SIG_BLOCK, &blocked, &original)
+        sigprocmask(SIG_BLOCK, &blocked, nil)
 
         // If SIGCHLD is ignored, the kernel discards the program's exit status.
-        var childAction = sigaction()
         var defaultAction = sigaction()
         defaultAction.__sigaction_handler.sa_handler = SIG_DFL
-        sigaction(SIGCHLD, &defaultAction, &childAction)
+        sigaction(SIGCHLD, &defaultAction, nil)
 
         for signal in Self.survived { sigdelset(&blocked, signal) }
         let descriptor = zg_system_signal_descriptor(&blocked)
@@ -61,17 +72,22 @@ struct ChildProcess {
     func wait(every milliseconds: @autoclosure () -> Int32, or descriptor: Int32, tick: () throws -> Void) rethrows
         -> ProgramEnd
     {
+        var wasAskedToEnd = false
         while true {
             var ready = [signals.number, descriptor].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             poll(&ready, 2, milliseconds())
-            if let end = handleSignals() { return end }
+            if var end = handleSignals(&wasAskedToEnd) {
+                end.wasAskedToEnd = wasAskedToEnd
+                return end
+            }
             try tick()
         }
     }
 
-    private func handleSignals() -> ProgramEnd? {
+    private func handleSignals(_ wasAskedToEnd: inout Bool) -> ProgramEnd? {
         while true {
             let signal = zg_system_next_signal(signals.number)
+            if Self.ending.contains(signal.number) { wasAskedToEnd = true }
             switch signal.number {
             case 0: return nil
             case SIGCHLD:

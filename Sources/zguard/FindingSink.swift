@@ -14,6 +14,8 @@ struct FindingSink {
         /// truncated.
         case stream(Descriptor, path: String)
         case store(ReportStore, ReportWriter)
+        /// Nothing is written: another sink gets the findings later.
+        case none
 
         /// Descriptor that determines colors and width of the text; -1 if the report is no text.
         var descriptor: Int32 {
@@ -22,7 +24,7 @@ struct FindingSink {
             case .file(let writer): writer.descriptor
             case .pipe(let pipe): pipe.descriptor
             case .stream(let file, _): file.number
-            case .store: -1
+            case .store, .none: -1
             }
         }
     }
@@ -94,6 +96,16 @@ struct FindingSink {
         renderer = options.renderer(for: destination.descriptor)
     }
 
+    /// A sink that writes nothing.
+    init(withoutDestinationFor options: ReportOptions) {
+        self.options = options
+        destination = .none
+        format = .json
+        renderer = options.renderer(for: -1)
+        compresses = false
+        sampling = nil
+    }
+
     private static func open(_ path: String) throws -> Destination {
         let access: ReportFileAccess
         do {
@@ -140,7 +152,7 @@ struct FindingSink {
         switch destination {
         case .file(let writer): writer.resolvedPath
         case .store(_, let writer): writer.path
-        case .standardError, .pipe, .stream: nil
+        case .standardError, .pipe, .stream, .none: nil
         }
     }
 
@@ -207,8 +219,23 @@ struct FindingSink {
             try pipe.append(text(of: finding))
         case .stream(let file, _): try file.write(onNewLine(text(of: finding)))
         case .store(_, let writer): try writer.append(finding.jsonLine)
+        case .none: break
         }
     }
+
+    /// Writes a report whose findings are all known. A report file is replaced, so that this function may be called
+    /// again with a later report; for any other destination it must be called once.
+    mutating func write(_ document: ReportDocument, of process: pid_t) {
+        if isFile {
+            hasRepeats = true // rewrites the file
+        } else {
+            for finding in document.findings { add(finding) }
+        }
+        finish(document, of: process)
+    }
+
+    /// Whether the destination is a regular file.
+    var isFile: Bool { if case .file = destination { true } else { false } }
 
     /// Completes the report, with the number of occurrences of each finding.
     mutating func finish(_ document: ReportDocument, of process: pid_t) {
@@ -224,7 +251,7 @@ struct FindingSink {
         case .file(let writer): stored = (try? writer.checkPresence()) == nil ? 0 : writer.findings
         case .pipe(let pipe): stored = pipe.findings
         case .store(_, let writer): stored = writer.lines
-        case .standardError, .stream: break
+        case .standardError, .stream, .none: break
         }
         // If neither the report nor the raw file contains the findings, prints them, unless all were printed when they
         // were added.
@@ -249,7 +276,7 @@ struct FindingSink {
             try pipe.finish()
         case .stream(let file, _): try file.write(run.jsonLine + "\n")
         case .standardError: Output.error(run.jsonLine + "\n")
-        case .store: break
+        case .store, .none: break
         }
     }
 
@@ -287,6 +314,7 @@ struct FindingSink {
             return false
         case .store(let store, let writer):
             return try finish(writer, of: store, document)
+        case .none: return false
         }
     }
 
@@ -334,7 +362,7 @@ struct FindingSink {
         case .file(let writer): "cannot write report '\(visible(writer.path))': \(error)"
         case .pipe(let pipe): "cannot write report '\(visible(pipe.path))': \(pipe.describe(error))"
         case .stream(_, let path): "cannot write report '\(visible(path))': \(error)"
-        case .standardError, .store: "\(error)"
+        case .standardError, .store, .none: "\(error)"
         }
     }
 }

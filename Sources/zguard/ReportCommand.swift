@@ -51,8 +51,7 @@ struct ReportCommand {
             }
         }
         if contents.readable == 0 { return status }
-        var intake = contents.intake
-        intake.keep { [filter] in filter.isNew($0) && (filter.signature == nil || $0.signature == filter.signature) }
+        let intake = selected(contents.intake)
         for note in intake.notes { Output.warn(note) }
         if suggests {
             for (number, finding) in intake.groups.findings.enumerated() {
@@ -72,6 +71,19 @@ struct ReportCommand {
         }
         if let unused = intake.unusedSuppressions { Output.warn(unused) }
         return status
+    }
+
+    /// Reads all paths and returns their findings, one for each group of equal findings.
+    func findings() throws(Failure) -> [Finding] {
+        var contents = Contents(options)
+        for path in paths { try read(path, into: &contents) }
+        return selected(contents.intake).groups.findings
+    }
+
+    private func selected(_ intake: FindingIntake) -> FindingIntake {
+        var intake = intake
+        intake.keep { [filter] in filter.isNew($0) && (filter.signature == nil || $0.signature == filter.signature) }
+        return intake
     }
 
     // MARK: Reading

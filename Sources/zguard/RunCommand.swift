@@ -11,13 +11,20 @@ struct RunCommand {
     /// Required percentage of watched pairs; nil if not given.
     private let requiredCoverage: Double?
     private let options: RuntimeOptions
+    /// Allocation stacks that are watched in full.
+    private let focus: Focus
+    /// Takes the outcome if this run is one of several; nil for a single run, which writes its own report.
+    private let series: RunSeries?
 
     private static let pollMilliseconds: Int32 = 200
     /// Open files of zguard during a run: twelve, plus the modules that findings mention.
     private static let leastDescriptors: UInt64 = 16, wantedDescriptors: UInt64 = 256
 
-    init(_ arguments: Arguments) throws(Failure) {
+    /// A run of the program, by itself or as one of several with the same arguments.
+    init(_ arguments: Arguments, focus: Focus, in series: RunSeries? = nil) throws(Failure) {
         self.arguments = arguments
+        self.focus = focus
+        self.series = series
         exitStatus = try Self.exitStatus(arguments.value("--exit-code"))
         requiredCoverage = try arguments.value("--require-coverage").map { text throws(Failure) in
             try Self.percentage(text)
@@ -58,7 +65,7 @@ struct RunCommand {
         reporting.symbols.program = SymbolSources.resolved(path)
         let most = zg_system_raise_descriptors(Self.wantedDescriptors)
         if most < Self.leastDescriptors { throw execWithoutZGuard(executed, library, limit: most) }
-        var sink = try FindingSink(arguments, reporting)
+        var sink = try series?.sink(arguments, reporting) ?? FindingSink(arguments, reporting)
 
         let directory = try Self.createDirectory()
         var kept: RunFindings?
@@ -74,7 +81,8 @@ struct RunCommand {
         let environment = ChildEnvironment.guarding(
             library: library,
             options: options.text(
-                reportPath: directory.findings, maySuppress: arguments.values["--suppressions"] != nil),
+                reportPath: directory.findings, focusPath: try focus.write(in: directory),
+                maySuppress: arguments.values["--suppressions"] != nil),
             filters: filters)
         let unwritten = try count(directory.unwritten)
         let untold = try count(directory.untold)
@@ -131,17 +139,24 @@ struct RunCommand {
         result.coverage?.unknownProcesses = untold.count
         pairs?.add(from: directory)
         if result.coverage == nil { result.unknown = [Self.unknownText] }
-        var document = intake.document(title: arguments.operands[0], timeline: timeline.samples, run: result)
+        let outcome = RunOutcome(
+            processID: child.processID, result: result, intake: intake, timeline: timeline.samples, filters: filters)
+        var document = outcome.document(title: arguments.operands[0])
         document.findings = recovered.findings + document.findings
         sink.finish(document, of: child.processID)
         isKept = sink.failure != nil
         if !isKept { recovered.remove() }
+        series?.outcome = outcome
         let place = isKept && raw.kept?.hasAll ?? false ? raw.kept?.path : nil
+        return series == nil ? conclude(outcome, sink, rawFindings: place) : status(of: outcome)
+    }
+
+    /// Prints warnings and the closing line of a run whose report is written. Returns zguard's exit status.
+    func conclude(_ outcome: RunOutcome, _ sink: FindingSink, rawFindings: String? = nil) -> Int32 {
         if let failure = sink.failure { Output.warn(failure) }
-        if !arguments.has("--quiet") {
-            printClosing(result, closing(child, intake, sink, lost, place), intake, filters)
-        }
-        return status(of: result, intake)
+        if let lack = outcome.result.coverage.flatMap(focus.lack) { Output.warn(lack) }
+        if !arguments.has("--quiet") { printClosing(outcome, closing(outcome, sink, rawFindings)) }
+        return status(of: outcome)
     }
 
     // The program's path, and the name by which it is executed. Throws if the program cannot be guarded.
@@ -178,15 +193,14 @@ struct RunCommand {
     }
 
     // Prints warnings, then the closing line.
-    private func printClosing(
-        _ result: FindingIntake.RunResult, _ closing: String, _ intake: FindingIntake, _ filters: SystemCallFilters?
-    ) {
-        if let unused = intake.unusedSuppressions { Output.warn(unused) }
+    private func printClosing(_ outcome: RunOutcome, _ closing: String) {
+        let result = outcome.result
+        if let unused = outcome.intake.unusedSuppressions { Output.warn(unused) }
         var watched = result.coverage?.text ?? Self.unknownText
         if result.coverage == nil, result.end?.isFiltered ?? false {
             watched += ", because the program ran under a seccomp filter"
         }
-        if let forbidden = filters?.forbidden, !forbidden.isEmpty {
+        if let forbidden = outcome.filters?.forbidden, !forbidden.isEmpty {
             Output.warn(
                 "a seccomp filter from before the start forbids \(forbidden.joined(separator: ", ")): fewer bugs are found; "
                     + "a service of systemd allows them with SystemCallFilter=\(forbidden.joined(separator: " "))")
@@ -196,9 +210,10 @@ struct RunCommand {
     }
 
     // The exit status of zguard.
-    private func status(of result: FindingIntake.RunResult, _ intake: FindingIntake) -> Int32 {
+    private func status(of outcome: RunOutcome) -> Int32 {
+        let result = outcome.result
         if let status = result.exitStatus, status != 0 { return status }
-        if intake.groups.findings.contains(where: isCounted) || result.unwritten > 0 { return exitStatus }
+        if outcome.intake.groups.findings.contains(where: isCounted) || result.unwritten > 0 { return exitStatus }
         return statusOfCoverage(result.coverage)
     }
 
@@ -235,12 +250,12 @@ struct RunCommand {
 
     /// The closing line: "no findings", or "2 findings (…) in prog [7], written to 'x'". Counts only findings that are
     /// in the report as written.
-    private func closing(
-        _ child: ChildProcess, _ intake: FindingIntake, _ sink: FindingSink, _ unwritten: Int, _ kept: String?
-    ) -> String {
+    private func closing(_ outcome: RunOutcome, _ sink: FindingSink, _ kept: String?) -> String {
+        let intake = outcome.intake
+        let unwritten = outcome.result.unwritten
         let isEmpty = intake.groups.findings.isEmpty
         if isEmpty, unwritten == 0 { return intake.groups.summary }
-        let program = "\(visible(arguments.operands[0])) [\(child.processID)]"
+        let program = "\(visible(arguments.operands[0])) [\(outcome.processID)]"
         if isEmpty { return "\(counted(unwritten, "finding")) in \(program) that could not be written" }
         var text = "\(intake.groups.summary) in \(program)"
         if let stored = sink.stored {
@@ -406,6 +421,23 @@ extension RunCommand {
                 text: "keep at most SIZE of reports, such as 1g; none: no limit (default 256m)"),
             .keepShare,
             Flag(name: "--compress", text: "compress the report in the directory when the program exits"),
+            Flag(
+                name: "--pinpoint",
+                text:
+                    "after findings without the instruction of the access, such as late writes, run the program again with the same words, environment and directory, and watch all blocks of their allocation stacks; a regular file as standard input is read again from the same place, what was read from a pipe or terminal is gone"
+            ),
+            Flag(
+                name: "--runs", value: .required("N"),
+                text: "with --pinpoint: run the program at most N times (default 3)"),
+            Flag(
+                name: "--focus", value: .required("FINDING|SIGNATURE|STORE"), repeats: true,
+                text:
+                    "watch all blocks of the allocation stacks of these findings: a report, PATH#SIGNATURE for one finding in it, a directory of reports or database, or the signature of a finding in the report that --report names"
+            ),
             Flag(name: "--quiet", text: "do not print the closing line"),
-        ], run: { try RunCommand($0).run() })
+        ],
+        run: { arguments in
+            if arguments.has("--pinpoint") { return try Pinpoint(arguments).run() }
+            return try RunCommand(arguments, focus: Focus(arguments)).run()
+        })
 }

@@ -52,7 +52,7 @@ static void write_list(int file) {
         uint64_t parts[ZG_IDENTITY_FRAMES];
         CHECK(zg_lookup_block((uint64_t)makers[kind](SIZE), &view), "the runtime has the block");
         CHECK(zg_stack_identities(view.alloc_stack, parts) > 2, "and its stack");
-        int count = snprintf(line, sizeof line, "%016jx%c\n", (uintmax_t)parts[0], ZG_FOCUS_LETTERS[kind]);
+        int count = snprintf(line, sizeof line, "%016jx%c\n", (uintmax_t)parts[0], ZG_RUN_FOCUS_LETTERS[kind]);
         CHECK_EQUAL(write(file, line, (size_t)count), count, "a line is written");
     }
     static const char other[] = "what is this\n0123456789abcdef\n\n0123456789abcdefQ\n12E\n";

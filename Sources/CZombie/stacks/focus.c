@@ -10,8 +10,8 @@
 bool zg_focus_is_on;
 
 // Sorted by identity. Untouched without the option, so it takes no memory then.
-static uint64_t identities[ZG_FOCUS_MOST];
-static uint8_t placements[ZG_FOCUS_MOST];
+static uint64_t identities[ZG_RUN_FOCUS_MOST];
+static uint8_t placements[ZG_RUN_FOCUS_MOST];
 static uint32_t count;
 
 // Returns the index of the first identity that is not smaller.
@@ -28,7 +28,7 @@ static uint32_t place_of(uint64_t identity) {
 static void add(uint64_t identity, enum zg_focus placement) {
     uint32_t place = place_of(identity);
     bool is_known = place < count && identities[place] == identity;
-    if (!is_known && count == ZG_FOCUS_MOST) return;
+    if (!is_known && count == ZG_RUN_FOCUS_MOST) return;
     for (uint32_t i = count; !is_known && i > place; i--) {
         identities[i] = identities[i - 1];
         placements[i] = placements[i - 1];
@@ -41,7 +41,7 @@ static void add(uint64_t identity, enum zg_focus placement) {
 static int digit_of(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 static enum zg_focus placement_of(char c) {
-    static const char letters[] = ZG_FOCUS_LETTERS;
+    static const char letters[] = ZG_RUN_FOCUS_LETTERS;
     for (int i = 1; letters[i]; i++)
         if (letters[i] == c) return (enum zg_focus)i;
     return zg_focus_none;

@@ -5,19 +5,16 @@
 #ifndef ZG_FOCUS_H
 #define ZG_FOCUS_H
 
-#include "include/zg_options.h"
+#include "include/zg_run_directory.h"
 #include "platform/base.h"
 
-// How blocks of a focused stack are placed in their pages. The letters of the file are in ZG_FOCUS_LETTERS.
+// How blocks of a focused stack are placed in their pages. ZG_RUN_FOCUS_LETTERS has a letter for each.
 enum zg_focus {
     zg_focus_none,
     zg_focus_end,       // in front of the guard page, aligned as malloc promises
     zg_focus_exact_end, // in front of the guard page, aligned only as their size is: a write right behind them faults
     zg_focus_start,     // behind the guard page in front of them: a write in front of them faults
 };
-#define ZG_FOCUS_LETTERS "?ExS"
-// Stacks that are focused at most
-enum { ZG_FOCUS_MOST = 1024 };
 
 // Whether there is a focused stack. Call zg_focus_of only then: it computes the stack's identity.
 extern bool zg_focus_is_on;

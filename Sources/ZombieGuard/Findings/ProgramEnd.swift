@@ -42,6 +42,8 @@ public struct ProgramEnd: Hashable, Sendable {
     public var isExplained: Bool
     /// Whether the program was under a seccomp filter when it ended.
     public var isFiltered = false
+    /// Whether zguard received a signal that asks the program to end, such as SIGTERM.
+    package var wasAskedToEnd = false
 
     /// Creates an end. Each parameter sets the property of the same name.
     public init(

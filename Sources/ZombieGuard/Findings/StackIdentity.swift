@@ -1,6 +1,12 @@
 // Identifies a stack by what stays the same in another run of the same binaries.
 
 extension Finding.Stacks {
+    /// An identity in sixteen hexadecimal digits.
+    package static func digits(ofIdentity identity: UInt64) -> String {
+        let digits = String(identity, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
     /// Number of frames that a stack's identity covers, innermost first.
     package static let framesInIdentity = 32
 

@@ -16,6 +16,11 @@ package struct RunDirectory {
     /// Mode of the socket and of the counter files.
     package static var fileMode: mode_t { servesOtherUsers ? 0o622 : 0o600 }
 
+    /// Mode of the file of focused stacks, which processes only read.
+    package static var focusMode: mode_t { servesOtherUsers ? 0o644 : 0o600 }
+    /// Number of stacks in the file of focused stacks at most.
+    package static let focusedStacksMost = Int(ZG_RUN_FOCUS_MOST)
+
     private static let prefix = "/zguard."
     private static let secretLength = 24
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
@@ -30,6 +35,7 @@ package struct RunDirectory {
     package var unwritten: String { "\(path)/\(ZG_RUN_UNWRITTEN)" }
     package var watched: String { "\(path)/\(ZG_RUN_WATCHED)" }
     package var untold: String { "\(path)/\(ZG_RUN_UNMAPPED)" }
+    package var focus: String { "\(path)/\(ZG_RUN_FOCUS)" }
 
     /// Creates the outer and the inner directory.
     package init(creatingIn parent: String) throws(SystemError) {

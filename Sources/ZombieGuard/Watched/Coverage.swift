@@ -51,6 +51,10 @@ public struct Coverage: Hashable, Sendable {
     public var pairs: UInt64 = 0
     /// Pairs of which at least one freed block was guarded before the program went on.
     public var watchedPairs: UInt64 = 0
+    /// Blocks of focused allocation stacks (`zguard run --focus`).
+    public var focusedBlocks: UInt64 = 0
+    /// Blocks of focused allocation stacks that were isolated.
+    public var focusedIsolated: UInt64 = 0
     /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
     /// Programs of a run that started under a seccomp filter whose effects zguard did not test. In such a program the
@@ -232,6 +236,8 @@ extension Coverage {
         waitingBytesMost = counter("waiting_bytes_peak")
         pairs = counter("pairs")
         watchedPairs = min(counter("pairs_watched"), pairs)
+        focusedBlocks = counter("focused_blocks")
+        focusedIsolated = min(counter("focused_isolated"), focusedBlocks)
         unguardedPrograms = counter("children_unguarded")
         // The other allocator may get its memory from the runtime: ignore the reason if blocks were counted.
         let other = Reason.table.firstIndex { $0.name == "other_allocator" }
