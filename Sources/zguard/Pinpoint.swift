@@ -3,8 +3,8 @@
 import Glibc
 import ZombieGuard
 
-/// Runs a program several times. After a run with findings that lack the instruction of the access, the next run watches
-/// every block of their allocation stacks.
+/// Runs a program several times. After a run with findings that lack the instruction of the access, the next run
+/// watches every block of their allocation stacks.
 struct Pinpoint {
     private let arguments: Arguments
     private let most: Int
@@ -85,7 +85,8 @@ private struct Search {
     private var late: [Finding] = []
     private var others: [Finding] = []
     private var pinpointed: (finding: Finding, run: Int)?
-    /// Number of later runs with a late finding of a stack that was late before.
+    /// Number of later runs with late findings. Their stacks may be others: the write may hit a block that has taken
+    /// the place of the one meant.
     private var lateAgain = 0
 
     init(focus: Focus) {
@@ -102,7 +103,7 @@ private struct Search {
         let isFirst = best == nil
         if let found { pinpointed = (found, runs) }
         let new = outcome.findings.filter { $0.lacksInstruction && !$0.stacks.alloc.isEmpty }
-        if !isFirst, new.contains(where: { one in late.contains { $0.isOfSameStack(as: one) } }) { lateAgain += 1 }
+        if !isFirst, !late.isEmpty, !new.isEmpty { lateAgain += 1 }
         if found != nil || isFirst || (late.isEmpty && !new.isEmpty) {
             others += best?.findings ?? []
             best = outcome
@@ -141,7 +142,7 @@ private struct Search {
         if late.isEmpty { return nil }
         let runs = counted(runs, "run")
         if lateAgain == 0 { return "not reproduced in \(runs)" }
-        return "not pinpointed in \(runs): found again in \(lateAgain) of them, but not at the instruction"
+        return "not pinpointed in \(runs): found late again in \(lateAgain) of them; more runs may help (--runs)"
     }
 }
 

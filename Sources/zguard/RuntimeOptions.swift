@@ -45,13 +45,12 @@ struct RuntimeOptions {
     /// names.
     private static let ours = "swift_backtrace=skip"
 
-    /// The variable's value with the paths of the raw findings file and of the file of focused stacks, if any. If findings may be suppressed, Swift's backtrace
-    /// stays on, so that a suppressed crash is not silent.
+    /// The variable's value with the paths of the raw findings file and of the file of focused stacks, if any. If
+    /// findings may be suppressed, Swift's backtrace stays on, so that a suppressed crash is not silent.
     func text(reportPath: String, focusPath: String? = nil, maySuppress: Bool = false) -> String {
         let focus = focusPath.map { "focus=\($0)" } ?? ""
-        return [maySuppress ? "" : Self.ours, inherited, "report_path=\(reportPath)", given, focus].filter {
-            !$0.isEmpty
-        }.joined(separator: ":")
+        let parts = [maySuppress ? "" : Self.ours, inherited, "report_path=\(reportPath)", given, focus]
+        return parts.filter { !$0.isEmpty }.joined(separator: ":")
     }
 
     /// The variable's value for a program that prints its findings itself.

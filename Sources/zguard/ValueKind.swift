@@ -20,7 +20,8 @@ enum ValueKind: Hashable, Sendable {
     private static let placeholders: [String: ValueKind] = [
         "PATH": .file, "FILE": .file, "CORE": .file, "DIR": .directory, "PROGRAM": .program, "PID": .process,
         "COMMAND": .command, "KEY=VALUE": .setting, "ARG": .file, "N": .text, "SECONDS": .text, "AGE": .text,
-        "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file,
+        "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file, "FINDING": .file,
+        "SIGNATURE": .text,
         "ADDRESS": .text, "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
     ]
 

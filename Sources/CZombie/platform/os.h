@@ -146,8 +146,8 @@ int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // Reads from the beginning of the file; the descriptor's position does not change.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
 int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
-// Opens the file of a program that is about to be executed, to inspect it: regular files only, without waiting.
-// Negative on failure.
+// Opens the file of a program that is about to be executed, to inspect it, or another file that the program's user
+// names: regular files only, without waiting. Negative on failure.
 int zg_os_open_program(int directory, const char *path);
 // Returns true if the process would gain privileges by executing the file (setuid, setgid, file capabilities), so that
 // the loader ignores LD_PRELOAD (AT_SECURE; cap_bprm_creds_from_file in the kernel). `path` may be empty: `directory`

@@ -1,6 +1,9 @@
 // Reads the file of focused stacks, and searches it.
 
+#define _GNU_SOURCE
 #include "stacks/focus.h"
+
+#include <fcntl.h>
 
 #include "platform/os.h"
 #include "settings/config.h"
@@ -70,10 +73,13 @@ static void read_char(struct line *line, char c) {
 
 void zg_focus_init(void) {
     if (!zg_config.focus[0]) return;
-    int file = zg_os_open_read(zg_config.focus), got = -1;
+    // The directory of a run may be gone and replaced by another user's, if this process was started by a daemon that
+    // outlives the run: do not wait for a FIFO, and do not read without end.
+    enum { LINE_BYTES = 18, BYTES_MOST = ZG_RUN_FOCUS_MOST * LINE_BYTES };
+    int file = zg_os_open_program(AT_FDCWD, zg_config.focus), got = -1;
     char bytes[512];
     struct line line = {0};
-    while (file >= 0 && (got = zg_os_read(file, bytes, sizeof bytes)) > 0)
+    for (int left = BYTES_MOST; file >= 0 && left > 0 && (got = zg_os_read(file, bytes, sizeof bytes)) > 0; left -= got)
         for (int i = 0; i < got; i++) read_char(&line, bytes[i]);
     if (file >= 0) zg_os_close(file);
     if (got < 0) zg_stats_degrade(zg_degradation_no_focus);

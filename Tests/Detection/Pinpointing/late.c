@@ -1,0 +1,85 @@
+// A program with a bug that is found late: one block of a busy allocation stack is written to after it was freed, or
+// beside its bounds.
+// usage: late BUG NUMBER [WHERE] [MARK]
+//   BUG      freed (write after free, found at eviction), freed-exit (found at exit), behind (one byte behind a block),
+//            far-behind (17 bytes behind), front (in front of a block), none
+//   NUMBER   which block of the busy stack
+//   WHERE    main, thread, child (a forked process), program (an executed program)
+//   MARK     a file: the bug is there only while the file does not exist, and then makes it
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 60000, HELD = 64, SIZE = 45, AFTER = 200 };
+
+static const char *bug;
+static long number;
+static int is_planted = 1;
+
+__attribute__((noinline)) static char *make_record(long i) {
+    char *record = malloc(SIZE);
+    memset(record, (int)i, SIZE);
+    return record;
+}
+
+__attribute__((noinline)) static void plant(volatile char *place) { *place = 7; }
+
+static int is_bug(const char *name) { return is_planted && strcmp(bug, name) == 0; }
+
+static void *work(void *unused) {
+    char *held[HELD] = {NULL}, *target = NULL;
+    for (long i = 0; i < BLOCKS; i++) {
+        char *record = make_record(i);
+        if (i == number) {
+            target = record;
+            if (is_bug("behind")) plant(record + SIZE);
+            if (is_bug("far-behind")) plant(record + SIZE + 17);
+            if (is_bug("front")) plant(record - 1);
+        }
+        free(held[i % HELD]);
+        held[i % HELD] = record;
+        if (target && i == number + AFTER && is_bug("freed")) plant(target + 8);
+    }
+    for (int i = 0; i < HELD; i++) free(held[i]);
+    if (target && is_bug("freed-exit")) plant(target + 8);
+    return unused;
+}
+
+int main(int count, char **words) {
+    if (count < 3) return 2;
+    bug = words[1];
+    number = atol(words[2]);
+    const char *where = count > 3 ? words[3] : "main";
+    if (count > 4) {
+        int mark = open(words[4], O_CREAT | O_EXCL | O_WRONLY, 0600);
+        is_planted = mark >= 0;
+    }
+    pthread_t thread;
+    pid_t child;
+    int status = 0;
+    if (strcmp(where, "main") == 0) work(NULL);
+    if (strcmp(where, "thread") == 0) {
+        if (pthread_create(&thread, NULL, work, NULL)) return 3;
+        pthread_join(thread, NULL);
+    }
+    if (strcmp(where, "child") == 0 || strcmp(where, "program") == 0) {
+        child = fork();
+        if (child == 0 && strcmp(where, "program") == 0) {
+            execl("/proc/self/exe", words[0], words[1], words[2], (char *)NULL);
+            _exit(4);
+        }
+        if (child == 0) {
+            work(NULL);
+            exit(0);
+        }
+        waitpid(child, &status, 0);
+    }
+    char line[64];
+    if (fgets(line, sizeof line, stdin)) printf("read %s", line);
+    puts("end");
+    return 0;
+}
