@@ -131,7 +131,7 @@ private struct Search {
 
     var lateText: String {
         let kinds = Set(late.map(\.kind.rawValue)).sorted().joined(separator: ", ")
-        return "\(counted(late.count, "finding")) (\(kinds)) without the instruction of the access"
+        return "instruction or block of \(counted(late.count, "finding")) (\(kinds)) is not known for certain"
     }
 
     /// The line that says how many runs it took; nil if there was nothing to pinpoint.
@@ -140,6 +140,7 @@ private struct Search {
             return "pinpointed in run \(pinpointed.run): \(pinpointed.finding.sentence)"
         }
         if late.isEmpty { return nil }
+        if runs == 1 { return "not pinpointed: the program was run only once" }
         let runs = counted(runs, "run")
         if lateAgain == 0 { return "not reproduced in \(runs)" }
         return "not pinpointed in \(runs): found late again in \(lateAgain) of them; more runs may help (--runs)"

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -138,6 +139,42 @@ def problems_of_input(runs):
     return problems
 
 
+def problems_of_destinations(runs):
+    """One report in every format, on standard error, in a file, a pipe and a store."""
+    problems = []
+    for form in ("text", "json", "sarif", "html", "junit", "github"):
+        path = runs.work / f"report.{form}"
+        command = [ZGUARD, "run", "--pinpoint", "--format", form]
+        for where in ([], ["--report", path]):
+            status, _, err = run_within(TIMEOUT_SECONDS, [*command, *where, "--", PROGRAM, "freed", "20000"], cwd=runs.work, env=scrubbed())
+            text = path.read_text() if where else err
+            found = text.replace("use-after-free", "").count("plant") + text.count("use-after-free")
+            late = [line for line in text.splitlines() if "write-after-free" in line and not line.startswith("==zguard== run 1: ") and form != "sarif"]
+            if status != SEGV or not found or late:
+                problems.append(f"{form}, {where}: status {status}, {late} in {text[:300]}")
+    store = runs.work / "reports"
+    run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--pinpoint", "--report", f"{store}/", "--", PROGRAM, "freed", "20000"], cwd=runs.work, env=scrubbed())
+    kinds = [finding["kind"] for path in store.iterdir() for finding in findings_of(path)]
+    return problems + ([] if kinds == ["use-after-free"] else [f"store: {kinds}"])
+
+
+def problems_of_end(runs):
+    """A program that was asked to end is not run again, and its finding is reported."""
+    started = runs.work / "started"
+    started.unlink(missing_ok=True)
+    script = f"{PROGRAM} freed 20000 </dev/null; trap 'exit 0' TERM; touch {started}; while :; do sleep 0.1; done"
+    runs.report.unlink(missing_ok=True)
+    with subprocess.Popen([ZGUARD, "run", "--pinpoint", "--report", runs.report, "--", "sh", "-c", script], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, env=scrubbed()) as run:
+        while not started.exists() and run.poll() is None:
+            time.sleep(0.05)
+        run.terminate()
+        _, err = run.communicate()
+    kinds = [finding["kind"] for finding in findings_of(runs.report)]
+    good = run.returncode == 99 and kinds == ["write-after-free"] and "was run only once" in err and "again" not in err
+    return [] if good else [f"status {run.returncode}, {kinds}, {err}"]
+
+
 def problems_of_focus(runs):
     """One run with --focus, by every way to name the finding, in every profile that isolates."""
     saved, store = runs.work / "saved.jsonl", runs.work / "store"
@@ -201,6 +238,8 @@ OTHERS = {
     "a bug that does not come back": lambda runs: problems_of_vanished(runs, 3),
     "a bug that does not come back in two runs": lambda runs: problems_of_vanished(runs, 2),
     "standard input": problems_of_input,
+    "destinations": problems_of_destinations,
+    "a program that is asked to end": problems_of_end,
     "--focus": problems_of_focus,
     "--focus on another program's finding": problems_of_other_program,
     "wrong words": problems_of_wrong_words,
