@@ -210,6 +210,18 @@ def problems_of_other_program(runs):
     return [] if good else [f"status {status}, {out!r}, {err}"]
 
 
+def problems_of_lack(runs):
+    """Where address space is short, the program runs to its end, and a warning says how many blocks were not watched."""
+    saved = runs.work / "lack.jsonl"
+    runs.run("freed", "20000")
+    saved.write_bytes(runs.report.read_bytes())
+    command = [ZGUARD, "run", "--focus", saved, "--", "sh", "-c", f"ulimit -v 1000000; exec {PROGRAM} held 0"]
+    status, out, err = run_within(TIMEOUT_SECONDS, command, cwd=runs.work, env=scrubbed())
+    said = re.search(r"(\d+) of (\d+) blocks of focused allocation stacks got no pages of their own", err)
+    good = status == 0 and out == "end\n" and said and 0 < int(said[1]) < int(said[2]) <= 60000
+    return [] if good else [f"status {status}, {out!r}, {err}"]
+
+
 def problems_of_wrong_words(runs):
     empty, wild = runs.work / "empty.jsonl", runs.work / "wild.jsonl"
     empty.write_text("")
@@ -242,6 +254,7 @@ OTHERS = {
     "a program that is asked to end": problems_of_end,
     "--focus": problems_of_focus,
     "--focus on another program's finding": problems_of_other_program,
+    "too many blocks": problems_of_lack,
     "wrong words": problems_of_wrong_words,
 }
 

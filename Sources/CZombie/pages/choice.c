@@ -152,7 +152,8 @@ enum zg_focus zg_choice_focus(uint32_t context) {
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller) {
     uint32_t record = record_of(context);
     if (!(record & SEEN)) record = see(context, caller);
-    if (record & FOCUS) zg_stats_add(zg_counter_focused_blocks, 1);
+    // A block that was declined may be asked about again when its magazine is empty.
+    if (record & FOCUS && !is_later) zg_stats_add(zg_counter_focused_blocks, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_isolation_none;
     // Focused contexts do not depend on odds and budgets. Overruns of a window's slot do not fault.
     if (record & FOCUS) return zg_isolation_private;

@@ -2,7 +2,7 @@
 // beside its bounds.
 // usage: late BUG NUMBER [WHERE] [MARK]
 //   BUG      freed (write after free, found at eviction), freed-exit (found at exit), behind (one byte behind a block),
-//            far-behind (17 bytes behind), front (in front of a block), none
+//            far-behind (17 bytes behind), front (in front of a block), none, held (none; all blocks are live at once)
 //   NUMBER   which block of the busy stack
 //   WHERE    main, thread, child (a forked process), program (an executed program)
 //   MARK     a file: the bug is there only while the file does not exist, and then makes it
@@ -31,7 +31,9 @@ __attribute__((noinline)) static void plant(volatile char *place) { *place = 7; 
 static int is_bug(const char *name) { return is_planted && strcmp(bug, name) == 0; }
 
 static void *work(void *unused) {
-    char *held[HELD] = {NULL}, *target = NULL;
+    static char *held[BLOCKS];
+    char *target = NULL;
+    const long count = strcmp(bug, "held") ? HELD : BLOCKS;
     for (long i = 0; i < BLOCKS; i++) {
         char *record = make_record(i);
         if (i == number) {
@@ -40,11 +42,11 @@ static void *work(void *unused) {
             if (is_bug("far-behind")) plant(record + SIZE + 17);
             if (is_bug("front")) plant(record - 1);
         }
-        free(held[i % HELD]);
-        held[i % HELD] = record;
+        free(held[i % count]);
+        held[i % count] = record;
         if (target && i == number + AFTER && is_bug("freed")) plant(target + 8);
     }
-    for (int i = 0; i < HELD; i++) free(held[i]);
+    for (long i = 0; i < count; i++) free(held[i]);
     if (target && is_bug("freed-exit")) plant(target + 8);
     return unused;
 }
