@@ -108,7 +108,10 @@ struct PluginArguments {
             isForwarded: true),
         Option(
             name: "--require-coverage", value: "PERCENT",
-            text: "fail if a smaller share of the allocation stacks was watched",
+            text: "fail if a smaller share of the allocation and free pairs was watched",
+            isForwarded: true),
+        Option(
+            name: "--coverage", value: "DIR", text: "add the pairs of this run to a directory, for 'zguard coverage'",
             isForwarded: true),
         Option(
             name: "--collect", value: "crashes|stalls",
@@ -122,6 +125,13 @@ struct PluginArguments {
             name: "--keep-share", value: "PERCENT", text: "keep the stacks of this percentage of equal findings",
             isForwarded: true),
         Option(name: "--compress", text: "compress the report in the directory", isForwarded: true),
+        Option(
+            name: "--pinpoint", text: "run again after findings without the instruction of the access",
+            isForwarded: true),
+        Option(name: "--runs", value: "N", text: "with --pinpoint: run at most N times (default 3)", isForwarded: true),
+        Option(
+            name: "--focus", value: "FINDING|SIGNATURE|STORE",
+            text: "watch all blocks of the allocation stacks of these findings", isForwarded: true),
         Option(name: "--quiet", text: "do not print the closing line", isForwarded: true),
     ]
 

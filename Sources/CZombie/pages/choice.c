@@ -129,15 +129,14 @@ static enum zg_isolation choose_where_some(const struct zg_isolation_request *re
     return decline();
 }
 
-// Counts a context that was not seen before, and looks it up among the focused ones and in what earlier runs watched. If
-// they watched all of its pairs, none of its blocks is a first one; otherwise the first blocks are chosen like later
+// Counts a context that was not seen before, and looks it up among the focused ones and in what earlier runs watched.
+// If they watched all of its pairs, none of its blocks is a first one; otherwise the first blocks are chosen like later
 // ones, because the pairs that are left belong to others.
 static uint32_t see(uint32_t context, uint64_t caller) {
     enum zg_watched watched = zg_watched_is_on ? zg_watched_of(context) : zg_watched_unknown;
     uint32_t first = zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be());
     uint32_t flags = SEEN | (zg_focus_is_on ? (uint32_t)zg_focus_of(context) << FOCUS_SHIFT : 0);
-    bool is_done =
-        watched == zg_watched_all && !(flags & FOCUS) && zg_config.isolated_per_context != ZG_FENCE_ALL;
+    bool is_done = watched == zg_watched_all && !(flags & FOCUS) && zg_config.isolated_per_context != ZG_FENCE_ALL;
     if (watched == zg_watched_partly) flags |= PARTLY_WATCHED;
     if (!(add_to_record(context, flags, is_done ? first : 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (is_done) zg_depot_mark_context_done(context);
