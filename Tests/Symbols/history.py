@@ -595,7 +595,7 @@ def check_debugger(folder, debugger, core, at):
     says("bad ZGUARD", debugger.ask([program, core], ["zguard 16"], ZGUARD="/nonexistent"), "cannot be run")
     with builds.system_wide():
         nowhere = debugger.ask([program, core], ["zguard 16"], ZGUARD="", PATH="/usr/bin:/bin")
-    says("no zguard", nowhere, "was not found|has no memory there")
+    says("no zguard", nowhere, "was not found|is not mapped")
     unguarded = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     unguarded.stdout.readline()
     says("not guarded", debugger.ask(unguarded.pid, ["zguard 16"]), r"process \d+ is not guarded")

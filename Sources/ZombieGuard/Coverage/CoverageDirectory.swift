@@ -8,9 +8,14 @@ public struct CoverageDirectory: Sendable {
     public let path: String
     private var file: String { "\(path)/pairs" }
 
+    /// Names a directory, which need not exist.
+    ///
+    /// - Parameter path: its path.
     public init(_ path: String) { self.path = path }
 
-    /// Creates the directory if there is none. Throws the error of the failed system call.
+    /// Creates the directory if there is none.
+    ///
+    /// - Throws: the error of the failed system call.
     public func create() throws(SystemError) {
         if mkdir(path, 0o777) != 0 && errno != EEXIST { throw .last }
         var status = stat()
