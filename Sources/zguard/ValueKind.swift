@@ -25,14 +25,20 @@ enum ValueKind: Hashable, Sendable {
         "ADDRESS": .text, "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
     ]
 
-    /// The kinds of a placeholder such as "PATH", "PID-or-CORE", or a choice of words "bash|zsh"; nil if unknown.
+    /// The kinds of a placeholder such as "PATH", "PID-or-CORE", or a choice of words "bash|zsh", each once; nil if
+    /// unknown. Beside other kinds, `text` is left out: it adds no completions.
     static func kinds(of placeholder: String) -> [ValueKind]? {
         let parts = placeholder.replacing("-or-", with: "|").split(separator: "|").map(String.init)
         if !parts.isEmpty, parts.allSatisfy({ $0.allSatisfy { $0.isLowercase || $0.isNumber || $0 == "-" } }) {
             return [.choice(parts)]
         }
-        let kinds = parts.compactMap { placeholders[$0] }
-        return kinds.count == parts.count && !kinds.isEmpty ? kinds : nil
+        var kinds: [ValueKind] = []
+        for part in parts {
+            guard let kind = placeholders[part] else { return nil }
+            if !kinds.contains(kind) { kinds.append(kind) }
+        }
+        if kinds.count > 1 { kinds.removeAll { $0 == .text } }
+        return kinds.isEmpty ? nil : kinds
     }
 }
 

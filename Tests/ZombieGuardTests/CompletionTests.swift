@@ -22,7 +22,7 @@ import Testing
     static let placeholders: [(text: String, kinds: [ValueKind]?)] = [
         ("PATH", [.file]), ("PID", [.process]), ("PID-or-CORE", [.process, .file]), ("PID|CORE", [.process, .file]),
         ("bash|zsh", [.choice(["bash", "zsh"])]), ("KEY=VALUE", [.setting]), ("N", [.text]), ("", nil), ("NOBODY", nil),
-        ("PID|nobody", nil),
+        ("PID|nobody", nil), ("FINDING|SIGNATURE|STORE", [.file]), ("N|TEXT", [.text]),
     ]
 
     @Test(arguments: placeholders) func placeholder(row: (text: String, kinds: [ValueKind]?)) {
