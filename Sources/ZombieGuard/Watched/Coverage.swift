@@ -1,5 +1,5 @@
 // Computes coverage: which pairs of allocation stack and free stack were watched, how soon freed blocks were guarded,
-// and why it was not more.
+// and why not more was watched.
 
 import CZombie
 

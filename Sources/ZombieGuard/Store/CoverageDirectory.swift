@@ -6,7 +6,9 @@ import Glibc
 public struct CoverageDirectory: Sendable {
     /// Path of the directory.
     public let path: String
-    private var file: String { "\(path)/pairs" }
+    private static let file = "pairs", temporary = ".pairs.tmp"
+    /// Longest wait for a run that is being added.
+    private static let secondsToWait = 60.0
 
     /// Names a directory, which need not exist.
     ///
@@ -29,35 +31,37 @@ public struct CoverageDirectory: Sendable {
     /// - Returns: the pairs; without runs before the first run.
     /// - Throws: the error of the failed system call, EINVAL if the file has another format.
     public func read() throws(SystemError) -> PairCoverage {
-        let bytes: [UInt8]
         do throws(SystemError) {
-            bytes = try readFile(file)
+            return try Self.read(StoreDirectory(at: path))
         } catch {
             if error.number == ENOENT { return PairCoverage() }
             throw error
         }
+    }
+
+    private static func read(_ directory: StoreDirectory) throws(SystemError) -> PairCoverage {
+        let bytes = try directory.open(file).readWhole()
         guard let coverage = PairCoverage(lines: bytes) else {
             throw SystemError(number: EINVAL)
         }
         return coverage
     }
 
-    /// Adds a run. Another process that adds a run meanwhile waits.
+    /// Adds a run. Waits while another process adds one.
     ///
     /// - Returns: the pairs of all runs, with this one.
     @discardableResult
     package func add(run: PairCoverage) throws(SystemError) -> PairCoverage {
-        let lock = try Descriptor(opening: "\(path)/lock", flags: O_RDWR | O_CREAT | O_NOFOLLOW, mode: 0o666)
-        while flock(lock.number, LOCK_EX) != 0 { if errno != EINTR { throw .last } }
+        let directory = try StoreDirectory(at: path)
+        guard let lock = try directory.lock(seconds: Self.secondsToWait) else { throw SystemError(number: ETIMEDOUT) }
+        defer { withExtendedLifetime(lock) {} }
         var all = try read()
         all.add(run: run)
-        let temporary = "\(file).\(getpid())"
         do throws(SystemError) {
-            let new = try Descriptor(opening: temporary, flags: O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, mode: 0o666)
-            try new.write(all.lines)
-            if rename(temporary, file) != 0 { throw .last }
+            try directory.create(Self.temporary).write(all.lines)
+            try directory.rename(Self.temporary, to: Self.file)
         } catch {
-            unlink(temporary)
+            directory.remove(Self.temporary)
             throw error
         }
         return all
