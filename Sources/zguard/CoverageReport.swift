@@ -1,7 +1,9 @@
 // Shows the pairs of a build: as text, JSON and HTML.
 
+import ZombieGuard
+
 /// The report of `zguard coverage`.
-public struct CoverageReport {
+struct CoverageReport {
     /// A source file, or a module without source files, by the allocation of its pairs.
     struct Row {
         var name: String
@@ -28,7 +30,7 @@ public struct CoverageReport {
     /// - Parameters:
     ///   - coverage: the pairs to show.
     ///   - symbols: where to look for programs, libraries and debug files.
-    public init(_ coverage: PairCoverage, symbols: SymbolSources = SymbolSources()) {
+    init(_ coverage: PairCoverage, symbols: SymbolSources = SymbolSources()) {
         self.coverage = coverage
         var naming = Naming(coverage, Symbolicator(sources: symbols))
         var rows: [String: Row] = [:]
@@ -49,51 +51,48 @@ public struct CoverageReport {
     }
 
     private var summary: String {
-        let watched = groupedText(UInt64(coverage.watchedCount))
-        let seen = groupedText(UInt64(coverage.seenCount))
-        let runs = coverage.runs.count
-        return "\(runs) run\(runs == 1 ? "" : "s"): watched \(watched) of \(seen) allocation and free pairs"
+        let watched = grouped(coverage.watchedCount)
+        let seen = grouped(coverage.seenCount)
+        return "\(counted(coverage.runs.count, "run")): watched \(watched) of \(seen) allocation and free pairs"
     }
 
     private var forecast: String? {
         guard coverage.seenCount > coverage.watchedCount else { return nil }
         return coverage.expectedInTenRuns.map {
-            "10 more runs would watch about \(groupedText(UInt64($0))) more"
+            "10 more runs would watch about \(grouped($0)) more"
         }
     }
 
     /// For a terminal.
-    public var text: String {
+    var text: String {
         var text = summary + "\n"
         if let forecast { text += forecast + "\n" }
         if !coverage.runs.isEmpty {
-            text += "\nrun      pairs    watched\n"
-            for (number, run) in coverage.runs.enumerated() {
-                text += "\(right(number + 1, 3))  \(right(run.pairs, 9))  \(right(run.watched, 9))\n"
+            let lines = coverage.runs.enumerated().map { number, run in
+                [number + 1, run.pairs, run.watched].map(grouped)
             }
+            text += "\n" + table([["run", "    pairs", "  watched"]] + lines, rightAligned: [0, 1, 2])
         }
         if !rows.isEmpty {
-            text += "\n    pairs    watched  allocated in\n"
-            for row in rows { text += "\(right(row.seen, 9))  \(right(row.watched, 9))  \(visible(row.name))\n" }
+            let lines = rows.map { [grouped($0.seen), grouped($0.watched), visible($0.name)] }
+            text += "\n" + table([["    pairs", "  watched", "allocated in"]] + lines, rightAligned: [0, 1])
         }
         if !unwatched.isEmpty {
-            text += "\nnot watched yet:\n    pairs  allocated in, freed in\n"
-            for pair in unwatched.prefix(Self.unwatchedShown) {
-                text += "\(right(pair.pairs, 9))  \(visible(pair.alloc)), \(visible(pair.free))\n"
+            let lines = unwatched.prefix(Self.unwatchedShown).map {
+                [grouped($0.pairs), "\(visible($0.alloc)), \(visible($0.free))"]
             }
+            text += "\nnot watched yet:\n"
+            text += table([["    pairs", "allocated in, freed in"]] + lines, rightAligned: [0])
             let more = unwatched.count - Self.unwatchedShown
-            if more > 0 { text += "  … and \(groupedText(UInt64(more))) more\n" }
+            if more > 0 { text += "  … and \(grouped(more)) more\n" }
         }
         return text
     }
 
-    private func right(_ number: Int, _ width: Int) -> String {
-        let text = groupedText(UInt64(max(0, number)))
-        return String(repeating: " ", count: max(0, width - text.count)) + text
-    }
+    private func grouped(_ number: Int) -> String { groupedText(UInt64(max(0, number))) }
 
     /// One JSON object on one line.
-    public var json: String {
+    var json: String {
         JSONText.object([
             ("schema", .string("zguard.coverage/1")), ("runs", .array(coverage.runs.map(json(of:)))),
             ("pairs", .integer(Int64(coverage.seenCount))), ("pairs_watched", .integer(Int64(coverage.watchedCount))),
@@ -127,7 +126,7 @@ public struct CoverageReport {
     }
 
     /// A web page without scripts.
-    public var html: String {
+    var html: String {
         let style =
             "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:60em;padding:0 1em;color-scheme:light dark}"
             + "table{border-collapse:collapse;width:100%}td,th{padding:.2em .4em;text-align:left}td{overflow-wrap:anywhere}"
@@ -138,12 +137,12 @@ public struct CoverageReport {
             "<title>Coverage – zguard</title>\n<style>\(style)</style>\n</head>\n<body>\n<main>\n<h1>Coverage</h1>\n"
         page += "<p>\(htmlText(summary)).</p>\n"
         if let forecast { page += "<p>\(htmlText(forecast)).</p>\n" }
-        page += table(
+        page += htmlTable(
             "Runs", ["run", "pairs", "watched"],
             coverage.runs.enumerated().map { number, run in
                 ([number + 1, run.pairs, run.watched].map { "\($0)" }, nil, run.watched, run.pairs)
             })
-        page += table(
+        page += htmlTable(
             "By place of the allocation", ["pairs", "watched", "file or module"],
             rows.map { row in
                 (["\(row.seen)", "\(row.watched)"], row.name, row.watched, row.seen)
@@ -160,7 +159,7 @@ public struct CoverageReport {
 
     private typealias TableRow = (numbers: [String], name: String?, part: Int, whole: Int)
 
-    private func table(_ title: String, _ heads: [String], _ rows: [TableRow]) -> String {
+    private func htmlTable(_ title: String, _ heads: [String], _ rows: [TableRow]) -> String {
         if rows.isEmpty { return "" }
         var text = "<h2>\(title)</h2>\n<table>\n<tr>"
         for head in heads { text += "<th\(head.contains("file") ? "" : " class=\"n\"")>\(head)" }
