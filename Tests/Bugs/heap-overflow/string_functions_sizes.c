@@ -22,25 +22,17 @@ FRAME char *make_block(size_t bytes) {
 }
 
 // One call site for each function and size: equal findings would be counted as one.
-#define SITE(number, call)                                                                                             \
-    case number: call; break;
+#define SITES(first)                                                                                                   \
+    case first: total += strlen(block); break;                                                                         \
+    case first + 1: strcpy(block, text); break;                                                                        \
+    case first + 2: strtol(block, NULL, 10); break;
 FRAME void use_block(int site, char *block) {
     switch (site) {
-        SITE(0, total += strlen(block))
-        SITE(1, strcpy(block, text))
-        SITE(2, strtol(block, NULL, 10))
-        SITE(3, total += strlen(block))
-        SITE(4, strcpy(block, text))
-        SITE(5, strtol(block, NULL, 10))
-        SITE(6, total += strlen(block))
-        SITE(7, strcpy(block, text))
-        SITE(8, strtol(block, NULL, 10))
-        SITE(9, total += strlen(block))
-        SITE(10, strcpy(block, text))
-        SITE(11, strtol(block, NULL, 10))
-        SITE(12, total += strlen(block))
-        SITE(13, strcpy(block, text))
-        SITE(14, strtol(block, NULL, 10))
+        SITES(0)
+        SITES(3)
+        SITES(6)
+        SITES(9)
+        SITES(12)
     }
     KEEP_FRAME();
 }
