@@ -30,8 +30,8 @@ struct zg_finding {
     int64_t member_byte;   // byte offset of the property in the object; negative if none
     uint32_t member_field; // index of the property in `member_class`; valid if `member_class` is not 0
     uint64_t member_class;
-    // Uses of the object that the lookahead emulator found after the retain. The first use that is a member of the
-    // class is reported as the member.
+    // Uses of the object that the lookahead emulator found after the retain, or after the load of the class. The first
+    // use that is a member of the class is reported as the member.
     int next_count;
     struct zg_lookahead_use next[ZG_LOOKAHEAD_USES];
     // Return address in an earlier access that is still in progress and conflicts with this one; 0 if unknown

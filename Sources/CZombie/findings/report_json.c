@@ -64,10 +64,7 @@ static void put_frame(struct zg_text *text, uint64_t frame, bool is_past) {
     if (zg_report_find_image(pc, is_past, &module)) {
         put_string(text, "module", module.path);
         zg_text_string(text, ",\"build_id\":\"");
-        for (uint32_t i = 0; i < module.build_id_bytes && i < 32; i++) {
-            zg_text_char(text, "0123456789abcdef"[module.build_id[i] >> 4]);
-            zg_text_char(text, "0123456789abcdef"[module.build_id[i] & 15]);
-        }
+        zg_text_hex_bytes(text, module.build_id, zg_min(module.build_id_bytes, 32));
         zg_text_char(text, '"');
         put_hex(text, "offset", pc - module.bias);
     }

@@ -113,9 +113,7 @@ static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
 // Retires a large block: its pages become inaccessible at once.
 static void free_whole_span(struct zg_thread *thread, struct zg_span *span, bool is_movable) {
     uint64_t pair = zg_pair(span->block.alloc_stack, span->block.free_stack);
-    if (!zg_span_retire(span, is_movable)) return;
-    zg_pair_note_guarded(pair);
-    thread->guarded++;
+    if (zg_span_retire(span, is_movable)) zg_thread_note_guarded(thread, pair);
 }
 
 static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator,
@@ -389,8 +387,7 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
         return zg_free_report_bad(address, deallocator);
     zg_pair_note(&thread->pairs, pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE);
     if (zg_tags_are_on()) {
-        zg_pair_note_guarded(zg_pair(pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE));
-        thread->guarded++;
+        zg_thread_note_guarded(thread, zg_pair(pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE));
         zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
         zg_tags_clear(pending.slab, pending.index);
         pending.header &= ~ZG_HEADER_CHANGED; // a freed block uses the bit for a write after free

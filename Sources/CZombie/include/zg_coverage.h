@@ -1,5 +1,5 @@
-// Coverage: which pairs of allocation stack and free stack were watched, how soon freed blocks were guarded, and why it
-// was not more. Readers outside use these layouts.
+// Coverage: which pairs of allocation stack and free stack were watched, how soon freed blocks were guarded, and why
+// not more was watched. Readers outside use these layouts.
 
 #ifndef ZG_COVERAGE_H
 #define ZG_COVERAGE_H

@@ -26,8 +26,8 @@ enum { ISOLATED_BITS = 16, EPOCH_BITS = 11, FOCUS_SHIFT = ISOLATED_BITS + EPOCH_
 #define FOCUS (UINT32_C(3) << FOCUS_SHIFT)
 #define PARTLY_WATCHED (UINT32_C(1) << 29)
 #define SEEN (UINT32_C(1) << 30)
-#define FLAGS (FOCUS | PARTLY_WATCHED | SEEN | EVER_ISOLATED)
 #define EVER_ISOLATED (UINT32_C(1) << 31)
+#define FLAGS (FOCUS | PARTLY_WATCHED | SEEN | EVER_ISOLATED)
 
 static uint32_t *records; // array of ZG_DEPOT_PLACES records
 static uint32_t epoch;

@@ -106,12 +106,7 @@ static void report_overrun(uint64_t start, const struct zg_change *change) {
     if (zg_lookup_block(start, &view)) zg_found_overrun(&view, change, "free");
 }
 
-// Counts a freed block that was guarded before the program goes on.
-static void count_guarded(struct zg_thread *thread, uint64_t pair) {
-    thread->guarded++;
-    zg_pair_note_guarded(pair);
-}
-// Read before the block is retired: its record may then be used for another block.
+// Call before the block is retired: its record may then be used for another block.
 static uint64_t pair_of(const struct zg_block *block) { return zg_pair(block->alloc_stack, block->free_stack); }
 
 void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, uint32_t header) {
@@ -121,7 +116,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
     bool is_focused = zg_choice_focus(span->block.alloc_stack) != zg_focus_none;
     struct zg_change change;
     if (zg_private_may_be_remapped(span, family)) {
-        if (zg_private_retire(span, zg_private_unmap)) count_guarded(thread, pair);
+        if (zg_private_retire(span, zg_private_unmap)) zg_thread_note_guarded(thread, pair);
         zg_thread_flush_counters(thread);
         zg_page_time_spent(ticks, span->units);
         return;
@@ -137,7 +132,7 @@ void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, ui
     note_class(thread, &span->block, dead);
     if (ZG_UNLIKELY(is_overrun)) report_overrun(span->start, &change);
     enum zg_private_end end = zg_config.on_finding == zg_on_finding_continue ? zg_private_keep : zg_private_drop;
-    if (zg_private_retire(span, end)) count_guarded(thread, pair);
+    if (zg_private_retire(span, end)) zg_thread_note_guarded(thread, pair);
     zg_thread_flush_counters(thread);
     if (!is_focused) zg_page_time_spent(ticks, span->units);
 }
@@ -154,7 +149,7 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
     if (ZG_UNLIKELY(is_overrun)) report_overrun(start, &change);
     uint64_t pair = pair_of(&alias->block);
     bool at_once = zg_pair_is_rare(pair) || zg_choice_focus(alias->block.alloc_stack) != zg_focus_none;
-    if (zg_window_retire(alias, at_once)) count_guarded(thread, pair);
+    if (zg_window_retire(alias, at_once)) zg_thread_note_guarded(thread, pair);
     zg_thread_end_access(thread);
     zg_page_time_spent(since, 1);
 }

@@ -36,11 +36,24 @@ void zg_text_signed(struct zg_text *text, int64_t value) {
     zg_text_decimal(text, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
-void zg_text_hex(struct zg_text *text, uint64_t value) {
+static void put_digit(struct zg_text *text, uint64_t value) { zg_text_char(text, "0123456789abcdef"[value & 15]); }
+
+void zg_text_hex_digits(struct zg_text *text, uint64_t value) {
     int shift = 60;
     while (shift > 0 && !(value >> shift & 15)) shift -= 4;
+    for (; shift >= 0; shift -= 4) put_digit(text, value >> shift);
+}
+
+void zg_text_hex(struct zg_text *text, uint64_t value) {
     zg_text_string(text, "0x");
-    for (; shift >= 0; shift -= 4) zg_text_char(text, "0123456789abcdef"[value >> shift & 15]);
+    zg_text_hex_digits(text, value);
+}
+
+void zg_text_hex_bytes(struct zg_text *text, const uint8_t *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        put_digit(text, bytes[i] >> 4);
+        put_digit(text, bytes[i]);
+    }
 }
 
 void zg_text_json_string(struct zg_text *text, const char *string) {
@@ -52,8 +65,7 @@ void zg_text_json_string(struct zg_text *text, const char *string) {
             zg_text_char(text, (char)c);
         } else if (c < 0x20 || c == 0x7f) {
             zg_text_string(text, "\\u00");
-            zg_text_char(text, "0123456789abcdef"[c >> 4]);
-            zg_text_char(text, "0123456789abcdef"[c & 15]);
+            zg_text_hex_bytes(text, &c, 1);
         } else {
             zg_text_char(text, (char)c);
         }

@@ -19,7 +19,10 @@ void zg_text_string(struct zg_text *text, const char *string);
 void zg_text_decimal(struct zg_text *text, uint64_t value);
 void zg_text_signed(struct zg_text *text, int64_t value);
 void zg_text_padded(struct zg_text *text, uint64_t value, int digits);
-void zg_text_hex(struct zg_text *text, uint64_t value); // "0x1f"
+void zg_text_hex(struct zg_text *text, uint64_t value);        // "0x1f"
+void zg_text_hex_digits(struct zg_text *text, uint64_t value); // "1f"
+// Appends two hexadecimal digits for each byte.
+void zg_text_hex_bytes(struct zg_text *text, const uint8_t *bytes, uint64_t count);
 // Appends a quoted JSON string: escapes control characters and quotes, and keeps bytes over 0x7f.
 void zg_text_json_string(struct zg_text *text, const char *string);
 // Appends a string on one line: replaces control characters by blanks.

@@ -57,21 +57,16 @@ static int create_own(int directory, const char *prefix) {
     return zg_os_create_append(directory, bytes);
 }
 
-int zg_run_create_pair_log(void) {
+static int open_by(int (*open)(int directory, const char *name), const char *name) {
     int directory = open_directory();
     if (directory < 0) return directory;
-    int created = create_own(directory, ZG_RUN_PAIR_LOG);
-    zg_os_close(directory);
-    return created;
-}
-
-int zg_run_open_watched(void) {
-    int directory = open_directory();
-    if (directory < 0) return directory;
-    int opened = zg_os_open_program(directory, ZG_RUN_WATCHED);
+    int opened = open(directory, name);
     zg_os_close(directory);
     return opened;
 }
+
+int zg_run_create_pair_log(void) { return open_by(create_own, ZG_RUN_PAIR_LOG); }
+int zg_run_open_watched(void) { return open_by(zg_os_open_program, ZG_RUN_WATCHED); }
 
 int zg_run_open_findings(bool *is_own) {
     *is_own = false;

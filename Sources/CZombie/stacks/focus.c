@@ -17,16 +17,7 @@ static uint64_t identities[ZG_RUN_FOCUS_MOST];
 static uint8_t placements[ZG_RUN_FOCUS_MOST];
 static uint32_t count;
 
-// Returns the index of the first identity that is not smaller.
-static uint32_t place_of(uint64_t identity) {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (identities[middle] < identity) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
+static uint32_t place_of(uint64_t identity) { return (uint32_t)zg_identity_place(identities, count, identity); }
 
 static void add(uint64_t identity, enum zg_focus placement) {
     uint32_t place = place_of(identity);

@@ -17,17 +17,20 @@ uint64_t zg_identity_add(uint64_t identity, const char *path, uint64_t offset) {
     return identity;
 }
 
+bool zg_identity_find_module(uint64_t pc, struct zg_module *module) {
+    if (!zg_module_find_unwind(pc, module) && !zg_unloaded_find(pc, module)) return false;
+    // The dynamic linker has no name for the program.
+    if (!module->path || !*module->path) module->path = zg_module_program_path();
+    return true;
+}
+
 static uint64_t add_frame(uint64_t identity, uint64_t frame) {
     static const char none[] = "";
     // The depot holds return addresses. A call at the end of a function returns to an address behind the function.
     uint64_t pc = frame - 1;
     struct zg_module module;
-    // Does not search for the build-id, which reads memory through the kernel.
-    if (!zg_module_find_unwind(pc, &module) && !zg_unloaded_find(pc, &module))
-        return zg_identity_add(identity, none, 0);
-    // The dynamic linker has no name for the program.
-    const char *path = module.path && *module.path ? module.path : zg_module_program_path();
-    return zg_identity_add(identity, path, pc - module.bias);
+    if (!zg_identity_find_module(pc, &module)) return zg_identity_add(identity, none, 0);
+    return zg_identity_add(identity, module.path, pc - module.bias);
 }
 
 int zg_stack_identities(uint32_t stack, uint64_t *identities) {
@@ -41,4 +44,14 @@ uint64_t zg_stack_identity(uint32_t stack) {
     uint64_t identities[ZG_IDENTITY_FRAMES];
     int count = zg_stack_identities(stack, identities);
     return count ? identities[count - 1] : ZG_IDENTITY_START;
+}
+
+uint64_t zg_identity_place(const uint64_t *sorted, uint64_t count, uint64_t identity) {
+    uint64_t low = 0, high = count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < identity) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }

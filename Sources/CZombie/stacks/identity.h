@@ -7,7 +7,7 @@
 #ifndef ZG_IDENTITY_H
 #define ZG_IDENTITY_H
 
-#include "platform/base.h"
+#include "images/module.h"
 
 // Frames that an identity covers, innermost first. Frames further out are not hashed: recursion would give one bug many
 // identities.
@@ -20,6 +20,10 @@ enum { ZG_IDENTITY_FRAMES = 32 };
 // no module has the path "" and the offset 0.
 uint64_t zg_identity_add(uint64_t identity, const char *path, uint64_t offset);
 
+// Finds the module of a call, loaded or unloaded, without its build-id, which would be read through the kernel. Sets
+// the program's path where the loader has no name. False for code in no module.
+bool zg_identity_find_module(uint64_t pc, struct zg_module *module);
+
 // Returns the identity of a stack of the depot: of its ZG_IDENTITY_FRAMES innermost frames. ZG_IDENTITY_START if the
 // depot does not know the stack.
 uint64_t zg_stack_identity(uint32_t stack);
@@ -27,5 +31,8 @@ uint64_t zg_stack_identity(uint32_t stack);
 // ZG_IDENTITY_FRAMES; the last one is zg_stack_identity. A shortened stack has the identity of an inner part of the
 // whole stack.
 int zg_stack_identities(uint32_t stack, uint64_t *identities);
+
+// Returns the index of the first of the sorted words that is not smaller than the identity; `count` if all are smaller.
+uint64_t zg_identity_place(const uint64_t *sorted, uint64_t count, uint64_t identity);
 
 #endif

@@ -54,11 +54,6 @@ static struct zg_text begin_line(char kind) {
     zg_text_char(&text, kind);
     return text;
 }
-static void put_number(struct zg_text *text, uint64_t number) {
-    int digits = 1;
-    while (digits < 16 && number >> 4 * digits) digits++;
-    while (digits--) zg_text_char(text, "0123456789abcdef"[number >> 4 * digits & 15]);
-}
 static void write_line(struct zg_text *text) {
     text->bytes[text->count++] = '\n';
     zg_os_write(log->descriptor, text->bytes, text->count);
@@ -77,7 +72,8 @@ static bool open_file(void) {
     return log->descriptor >= 0 && zg_os_write(log->descriptor, first, sizeof first - 1) == sizeof first - 1;
 }
 
-// Returns the number of the module in the file, which gets a line for it if needed. MODULES_MOST if there are too many.
+// Returns the module's number in the file; appends a line for the module if the file has none. MODULES_MOST if the file
+// has that many modules.
 static uint32_t number_of(uint64_t pc, const struct zg_module *module) {
     for (uint32_t i = 0; i < log->module_count; i++)
         if (log->modules[i] == module->bias) return i;
@@ -88,48 +84,43 @@ static uint32_t number_of(uint64_t pc, const struct zg_module *module) {
     if (!zg_module_find(pc, &whole)) zg_unloaded_find(pc, &whole); // with the build-id
     struct zg_text text = begin_line('M');
     zg_text_char(&text, ' ');
-    put_number(&text, number);
+    zg_text_hex_digits(&text, number);
     zg_text_char(&text, ' ');
-    for (uint32_t i = 0; i < whole.build_id_bytes && i < 32; i++) {
-        zg_text_char(&text, "0123456789abcdef"[whole.build_id[i] >> 4]);
-        zg_text_char(&text, "0123456789abcdef"[whole.build_id[i] & 15]);
-    }
+    zg_text_hex_bytes(&text, whole.build_id, zg_min(whole.build_id_bytes, 32));
     zg_text_string(&text, whole.build_id_bytes ? " " : "- ");
-    const char *path = whole.path && *whole.path ? whole.path : zg_module_program_path();
-    zg_text_visible(&text, zg_string_length(path) < PATH_MOST ? path : "-");
+    zg_text_visible(&text, zg_string_length(module->path) < PATH_MOST ? module->path : "-");
     write_line(&text);
     return number;
 }
 
-// Finds the module of a return address, as zg_stack_identity does.
-static bool find_module(uint64_t pc, struct zg_module *module) {
-    return zg_module_find_unwind(pc, module) || zg_unloaded_find(pc, module);
-}
-
+// Appends a line for the stack, unless the file has one.
 static void add_stack(uint32_t stack, uint64_t identity) {
     uint32_t place = stack % ZG_DEPOT_PLACES;
     if (!stack || log->stacks[place / 8] >> place % 8 & 1) return;
     log->stacks[place / 8] |= (uint8_t)(1 << place % 8);
-    uint64_t frames[ZG_IDENTITY_FRAMES];
-    struct zg_module module;
-    int count = zg_depot_get(stack, frames, ZG_IDENTITY_FRAMES);
+    uint64_t offsets[ZG_IDENTITY_FRAMES];
+    uint32_t numbers[ZG_IDENTITY_FRAMES];
+    int count = zg_depot_get(stack, offsets, ZG_IDENTITY_FRAMES);
     // The modules' lines come first, because all lines share one buffer.
-    for (int i = 0; i < count; i++)
-        if (find_module(frames[i] - 1, &module)) number_of(frames[i] - 1, &module);
+    for (int i = 0; i < count; i++) {
+        struct zg_module module;
+        uint64_t pc = offsets[i] - 1;
+        bool is_found = zg_identity_find_module(pc, &module);
+        numbers[i] = is_found ? number_of(pc, &module) : (uint32_t)MODULES_MOST;
+        offsets[i] = is_found ? pc - module.bias : 0;
+    }
     struct zg_text text = begin_line('S');
     zg_text_char(&text, ' ');
-    put_number(&text, identity);
+    zg_text_hex_digits(&text, identity);
     for (int i = 0; i < count; i++) {
         zg_text_char(&text, ' ');
-        uint32_t number =
-            find_module(frames[i] - 1, &module) ? number_of(frames[i] - 1, &module) : (uint32_t)MODULES_MOST;
-        if (number == MODULES_MOST) {
+        if (numbers[i] == MODULES_MOST) {
             zg_text_char(&text, '-');
             continue;
         }
-        put_number(&text, number);
+        zg_text_hex_digits(&text, numbers[i]);
         zg_text_char(&text, '+');
-        put_number(&text, frames[i] - 1 - module.bias);
+        zg_text_hex_digits(&text, offsets[i]);
     }
     write_line(&text);
 }
@@ -142,9 +133,9 @@ void zg_pair_log_add(enum zg_pair_event event, uint32_t alloc_stack, uint32_t fr
         add_stack(free_stack, freed);
         struct zg_text text = begin_line((char)event);
         zg_text_char(&text, ' ');
-        put_number(&text, alloc);
+        zg_text_hex_digits(&text, alloc);
         zg_text_char(&text, ' ');
-        put_number(&text, freed);
+        zg_text_hex_digits(&text, freed);
         write_line(&text);
     }
     zg_lock_drop(&log->lock);

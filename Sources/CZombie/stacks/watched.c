@@ -30,12 +30,7 @@ void zg_watched_init(void) {
 }
 
 enum zg_watched zg_watched_of(uint32_t stack) {
-    uint64_t identity = zg_stack_identity(stack) & ~UINT64_C(1), low = 0, high = count;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if ((words[middle] & ~UINT64_C(1)) < identity) low = middle + 1;
-        else high = middle;
-    }
-    if (low == count || (words[low] & ~UINT64_C(1)) != identity) return zg_watched_unknown;
-    return words[low] & 1 ? zg_watched_partly : zg_watched_all;
+    uint64_t identity = zg_stack_identity(stack) & ~UINT64_C(1), place = zg_identity_place(words, count, identity);
+    if (place == count || (words[place] & ~UINT64_C(1)) != identity) return zg_watched_unknown;
+    return words[place] & 1 ? zg_watched_partly : zg_watched_all;
 }

@@ -12,9 +12,9 @@ extern bool zg_watched_is_on;
 void zg_watched_init(void);
 
 enum zg_watched {
-    zg_watched_unknown, // no earlier run saw the stack, or none watched any of its pairs
-    zg_watched_partly,  // some of its pairs were watched: the stack's first blocks do not belong to the others
-    zg_watched_all      // all of its pairs that were seen were watched
+    zg_watched_unknown, // no earlier run has watched a pair of the stack
+    zg_watched_partly,  // earlier runs have watched some pairs of the stack, and seen others
+    zg_watched_all      // earlier runs have watched every pair of the stack that they have seen
 };
 // Looks an allocation stack up.
 enum zg_watched zg_watched_of(uint32_t stack);

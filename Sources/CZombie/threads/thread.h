@@ -165,6 +165,12 @@ ZG_INLINE void zg_thread_record_allocation(const struct zg_thread *thread, struc
     __atomic_store_n(&block->alloc_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
+// Counts a freed block of this pair that was guarded before the program goes on.
+ZG_INLINE void zg_thread_note_guarded(struct zg_thread *thread, uint64_t pair) {
+    thread->guarded++;
+    zg_pair_note_guarded(pair);
+}
+
 // The calling thread's state; NULL before its first call, or one of the three below
 extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // Placeholders in zg_thread_self for a thread without a usable state: after the thread's end; between two states (calls
