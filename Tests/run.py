@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time, the longest first.
+"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time and one that waits, the longest first.
 scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and the slices.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its
@@ -28,6 +28,7 @@ from Support.slices import Slice, slice_of  # noqa: E402
 
 LOGS = ROOT / "build" / "tests"
 SLOTS = 2
+WAITING_SLOTS = 1  # for parts that spend most of their time waiting, beside the others
 FAILED_LINES = 12  # maximum number of indented lines shown below a FAIL line
 LAST_LINES = 15
 
@@ -116,7 +117,7 @@ def end_part(process, signal_number=signal.SIGTERM):
 
 
 class Queue:
-    """Runs parts, SLOTS at a time: first builds, then parts whose chain of dependents takes longest."""
+    """Runs parts, SLOTS at a time and WAITING_SLOTS beside them: first builds, then parts whose chain of dependents takes longest."""
 
     def __init__(self, parts, slice_for, logs=None, limit_for=time_limit):
         self.parts, self.slice_for, self.logs, self.limit_for = parts, slice_for, logs or LOGS, limit_for
@@ -152,10 +153,13 @@ class Queue:
     def next_of(self, waiting):
         """Returns the first part that may start, or None."""
         running = self.running.values()
-        if len(running) >= SLOTS or any(part.quiet for part in running):
+        if any(part.quiet for part in running):
             return None
         held = {name for part in running for name in part.holds}
+        waits = sum(part.waits for part in running)
         for part in waiting:
+            if (waits >= WAITING_SLOTS) if part.waits else (len(running) - waits >= SLOTS):
+                continue
             if part.quiet and (running or any(not other.quiet for other in waiting)):
                 continue
             if held.isdisjoint(part.holds) and all(name in self.outcomes or name not in self.by_name for name in part.needs):

@@ -46,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds, processors  # noqa: E402
 from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
 from Support.environment import ARCH, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
@@ -336,10 +337,13 @@ def main():
                         help="with --arch: one for that processor; where there is none the library is preloaded without it")
     parser.add_argument("--build", type=Path, default=processors.BUILDS, metavar="DIRECTORY", help="for executables")
     parser.add_argument("-v", "--verbose", action="store_true", help="name the programs that pass, too")
+    add_slice_option(parser)
     processors.add_option(parser)
     arguments = parser.parse_args()
 
-    programs = discover(arguments.filter)
+    every = discover(arguments.filter)
+    programs = arguments.slice.choose(every, lambda program: program.name, lambda program: [program.path.parent])
+    arguments.slice.say(len(programs), len(every), "programs")
     if arguments.list:
         for program in programs:
             print(program.name)
@@ -372,7 +376,7 @@ def main():
                 passed += 1
                 if arguments.verbose:
                     print(f"ok   {program.name}", flush=True)
-    for what, counts in of_kind.items() if not arguments.filter else ():
+    for what, counts in of_kind.items() if not arguments.filter and arguments.slice.is_whole else ():
         processors.record("bugs", what, *counts)
     return close(passed, failed, skipped)
 

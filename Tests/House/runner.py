@@ -136,11 +136,12 @@ def what_hangs_is_ended(work):
 def two_at_a_time(work):
     span = "date +%s%N; sleep 0.2; date +%s%N; echo 1 passed, 0 failed"
     parts = [shell("first", span), shell("second", span, needs=("first",)), shell("one", span, holds=("x",)), shell("other", span, holds=("x",)),
-             shell("more", span), shell("alone", span, quiet=True), shell("last", span, needs=("alone",), quiet=True)]
+             shell("more", span), shell("alone", span, quiet=True), shell("last", span, needs=("alone",), quiet=True),
+             shell("waits", span, waits=True), shell("waits too", span, waits=True)]
     began = time.monotonic()
     finished(parts, work)
     elapsed = time.monotonic() - began
-    times = {part.name: [int(line) for line in (work / f"{part.name}.log").read_text().split("\n")[:2]] for part in parts}
+    times = {part.name: [int(line) for line in (work / f"{part.name.replace(' ', '-')}.log").read_text().split("\n")[:2]] for part in parts}
 
     def overlap(one, other):
         return times[one][0] < times[other][1] and times[other][0] < times[one][1]
@@ -149,7 +150,10 @@ def two_at_a_time(work):
     for part in parts:
         assert part.name == "alone" or not overlap("alone", part.name), times
     for begin, _ in times.values():
-        assert sum(other[0] <= begin < other[1] for other in times.values()) <= run.SLOTS, times
+        running = [name for name, other in times.items() if other[0] <= begin < other[1]]
+        waiting = sum(name.startswith("waits") for name in running)
+        assert waiting <= run.WAITING_SLOTS and len(running) - waiting <= run.SLOTS, times
+    assert any(overlap("waits", part.name) for part in parts if not part.waits), "nothing runs beside a part that waits"
     assert elapsed < 0.2 * len(parts) or any(overlap(one, other) for one in times for other in times if one != other), "never two at a time"
 
 

@@ -14,11 +14,13 @@ LINE, BUILD, SWIFT = "line", "build", "swift"
 class Part:
     """`seconds`: approximate CPU time under scripts/test; parts with the longest chain of dependents start first. `needs`: parts that must
     have passed. `slices`: number of slices of which scripts/test runs one, --full and --long all. `when`: "always", "full" (also with
-    --long) or "long". `holds`: resources that only one part may use at a time. `quiet`: run alone, after the others."""
+    --long) or "long". `holds`: resources that only one part may use at a time. `quiet`: run alone, after the others. `waits`: spends most
+    of its time waiting, so that one such part runs beside the others."""
 
-    def __init__(self, name, command, seconds, needs=("zguard",), says=LINE, when="always", slices=1, holds=(), quiet=False, environment=()):
+    def __init__(self, name, command, seconds, needs=("zguard",), says=LINE, when="always", slices=1, holds=(), quiet=False, waits=False,
+                 environment=()):
         self.name, self.command, self.seconds, self.needs, self.says, self.when = name, command, seconds, needs, says, when
-        self.slices, self.holds, self.quiet, self.environment = slices, holds, quiet, dict(environment)
+        self.slices, self.holds, self.quiet, self.waits, self.environment = slices, holds, quiet, waits, dict(environment)
 
 
 def driver(path, *words):
@@ -48,29 +50,29 @@ PARTS = [
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
-    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=5),
+    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=7),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16, needs=()),
     # The cost of operations in instructions, which is equal on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10, needs=("library",)),
-    Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=2),
+    Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=4),
     # Runs the report readers again, with AddressSanitizer: a separate build of the library.
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # Detection.
-    Part("bugs", driver("Detection/bugs"), 55),
+    Part("bugs", driver("Detection/bugs"), 55, slices=3),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
-    Part("fences", driver("Detection/fences"), 12, slices=4),
-    Part("zombies", driver("Detection/zombies"), 60, slices=9),
+    Part("fences", driver("Detection/fences"), 12, slices=8),
+    Part("zombies", driver("Detection/zombies"), 60, slices=18),
     Part("uses", driver("Detection/uses"), 8, slices=60),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
-    Part("handlers", driver("Detection/handlers"), 60, slices=6),
+    Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
-    Part("stalling", driver("Detection/stalling"), 20, slices=5),
+    Part("stalling", driver("Detection/stalling"), 20, slices=10, waits=True),
     # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
@@ -79,20 +81,20 @@ PARTS = [
     # Tests with compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
-    Part("planted", driver("Detection/planted"), 25, needs=("library", "packages"), slices=11),
+    Part("planted", driver("Detection/planted"), 25, needs=("library", "packages"), slices=20),
 
     # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
     Part("life", driver("Robustness/life"), 28, needs=("library",)),
     Part("filters", driver("Robustness/filters"), 10),
-    Part("limits", driver("Robustness/limits"), 60, slices=6),
-    Part("crashes", driver("Robustness/crashes"), 11, slices=4),
-    Part("faults", driver("Robustness/faults"), 45, slices=12),
+    Part("limits", driver("Robustness/limits"), 60, slices=12),
+    Part("crashes", driver("Robustness/crashes"), 11, slices=4, waits=True),
+    Part("faults", driver("Robustness/faults"), 45, slices=24),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
-    Part("runs", driver("Robustness/runs"), 12),
+    Part("runs", driver("Robustness/runs"), 12, waits=True),
     # A group that is short of memory stalls and so raises the pressure numbers of the whole machine, so other parts must not run.
-    Part("groups", driver("Robustness/groups"), 45, slices=4, quiet=True),
+    Part("groups", driver("Robustness/groups"), 45, slices=6, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
@@ -106,8 +108,8 @@ PARTS = [
     Part("pair-coverage", driver("Reports/pair_coverage"), 6),
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
-    Part("terminal", driver("Reports/terminal"), 30, slices=3),
-    Part("symbols", driver("Symbols/symbols"), 28, slices=6),
+    Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
+    Part("symbols", driver("Symbols/symbols"), 28, slices=12),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
@@ -117,19 +119,19 @@ PARTS = [
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
     Part("store", driver("Reports/store"), 17),
     # Collecting findings into databases, and showing them in a browser.
-    Part("fleet", driver("Fleet/fleet"), 14),
+    Part("fleet", driver("Fleet/fleet"), 14, waits=True),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
-    Part("serve", driver("Fleet/serve"), 20),
+    Part("serve", driver("Fleet/serve"), 20, waits=True),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
-    Part("history", driver("Symbols/history"), 16, slices=4),
+    Part("history", driver("Symbols/history"), 16, slices=6),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
-    Part("servers", driver("House/servers"), 10),
+    Part("servers", driver("House/servers"), 10, waits=True),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
     Part("tree", driver("House/tree"), 1),
     Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
@@ -148,7 +150,7 @@ PARTS = [
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 95, needs=INSTALLED, slices=12),
+    Part("programs", programs(), 95, needs=INSTALLED, slices=18),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED, slices=7),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
