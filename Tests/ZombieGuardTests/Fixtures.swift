@@ -83,3 +83,11 @@ extension Finding.Frame {
         Finding.Frame(pc: Address(0x5000 + offset), module: module, offset: module == nil ? nil : Address(offset))
     }
 }
+
+extension Finding {
+    /// Parses a line as of this user.
+    init(parsing line: String) throws {
+        var line = line
+        self = try JSONScanner.read(&line, Finding.read)
+    }
+}

@@ -14,7 +14,7 @@ import Testing
             "next":\(next),"bases":\(bases)},
             "stacks":{"access":[],"free":[],"alloc":[]},"count":1,"detail":{"part":"reference count"}}
             """
-        return Symbolicator().symbolicate(try JSONDecoder().decode(Finding.self, from: Data(line.utf8)))
+        return Symbolicator().symbolicate(try Finding(parsing: line))
     }
 
     private let add = #"{"access":"call","member_symbol":"$s4Shop4CartC3addyS2iF"}"#
@@ -101,13 +101,13 @@ import Testing
             "previous":[{"pc":"0x1","function":"Cart.change(_:)","file":"/a/cart.swift","line":4}]},
             "count":1,"detail":{"previous":"write"}}
             """
-        let finding = try JSONDecoder().decode(Finding.self, from: Data(line.utf8))
+        let finding = try Finding(parsing: line)
         #expect(
             finding.sentence
                 == "property Cart.total was read while it was being modified, in Shop.Cart (24 bytes at 0x10)")
         let text = TextRenderer().render(finding)
         #expect(text.contains("the earlier access began here:\n    #0 Cart.change(_:)"))
-        #expect(try JSONDecoder().decode(Finding.self, from: Data(finding.jsonLine.utf8)) == finding)
+        #expect(try Finding(parsing: finding.jsonLine) == finding)
         var other = finding
         other.stacks.previous[0].function = "Cart.clear()"
         #expect(other.computeSignature() != finding.computeSignature())
@@ -119,10 +119,10 @@ import Testing
             "message":"Fatal error: out of cheese","registers":{},"stacks":{"access":[{"pc":"0x1","function":"checkOut()"}],"free":[],"alloc":[],
             "thrown":[{"pc":"0x2","function":"takeCheese(_:)","file":"/a/shop.swift","line":4}]},"count":1}
             """
-        let finding = try JSONDecoder().decode(Finding.self, from: Data(line.utf8))
+        let finding = try Finding(parsing: line)
         let text = TextRenderer().render(finding)
         #expect(text.contains("the error was thrown here:\n    #0 takeCheese(_:)"))
-        #expect(try JSONDecoder().decode(Finding.self, from: Data(finding.jsonLine.utf8)) == finding)
+        #expect(try Finding(parsing: finding.jsonLine) == finding)
         let sarif = SARIFReport(ReportDocument(findings: [finding])).text
         #expect(sarif.contains("; the error was [thrown here](1)"))
     }

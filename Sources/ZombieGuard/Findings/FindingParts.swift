@@ -2,7 +2,7 @@
 
 extension Finding {
     /// The block that a finding is about.
-    public struct Block: Hashable, Codable, Sendable {
+    public struct Block: Hashable, Sendable {
         /// Address of the block's first byte.
         public var start: Address
         /// Size in bytes that the program requested.
@@ -46,68 +46,19 @@ extension Finding {
             self.allocatingThread = allocatingThread
             self.freeingThread = freeingThread
         }
-
-        enum CodingKeys: String, CodingKey {
-            case start, size, offset, state, language
-            case className = "class"
-            case member
-            case allocatingThread = "alloc_thread"
-            case freeingThread = "free_thread"
-            case classSymbol = "class_symbol"
-            case memberFrame = "member_frame"
-            case next, bases
-        }
-
-        public init(from decoder: any Decoder) throws {
-            let values = try decoder.container(keyedBy: CodingKeys.self)
-            start = try values.decode(Address.self, forKey: .start)
-            size = try values.decode(UInt64.self, forKey: .size)
-            offset = try values.decodeIfPresent(Int64.self, forKey: .offset)
-            state = try values.decodeIfPresent(String.self, forKey: .state)
-            language = try values.decodeIfPresent(String.self, forKey: .language)
-            className = try values.decodeIfPresent(String.self, forKey: .className)
-            member = try values.decodeIfPresent(String.self, forKey: .member)
-            allocatingThread = try values.decodeIfPresent(Int.self, forKey: .allocatingThread)
-            freeingThread = try values.decodeIfPresent(Int.self, forKey: .freeingThread)
-            classSymbol = try values.decodeIfPresent(String.self, forKey: .classSymbol)
-            memberFrame = try values.decodeIfPresent(Frame.self, forKey: .memberFrame)
-            next = try values.decodeIfPresent([NextUse].self, forKey: .next) ?? []
-            bases = try values.decodeIfPresent([String].self, forKey: .bases) ?? []
-        }
-
-        /// Encodes all properties except those of raw findings.
-        public func encode(to encoder: any Encoder) throws {
-            var values = encoder.container(keyedBy: CodingKeys.self)
-            try values.encode(start, forKey: .start)
-            try values.encode(size, forKey: .size)
-            try values.encodeIfPresent(offset, forKey: .offset)
-            try values.encodeIfPresent(state, forKey: .state)
-            try values.encodeIfPresent(language, forKey: .language)
-            try values.encodeIfPresent(className, forKey: .className)
-            try values.encodeIfPresent(member, forKey: .member)
-            try values.encodeIfPresent(allocatingThread, forKey: .allocatingThread)
-            try values.encodeIfPresent(freeingThread, forKey: .freeingThread)
-        }
     }
 
     /// A predicted use of an object after its retain: a call with the object as self, or an access to a named property.
-    package struct NextUse: Hashable, Codable, Sendable {
+    package struct NextUse: Hashable, Sendable {
         package var access: Access
         package var member: String?
         package var memberFrame: Frame?
         package var memberSymbol: String?
         package var confidence: Confidence?
-
-        enum CodingKeys: String, CodingKey {
-            case access, member
-            case memberFrame = "member_frame"
-            case memberSymbol = "member_symbol"
-            case confidence
-        }
     }
 
     /// A thread of the guarded program: its number in the runtime, and its name if it has one.
-    public struct Thread: Hashable, Codable, Sendable {
+    public struct Thread: Hashable, Sendable {
         /// The runtime's number; 1 is the main thread.
         public var id: Int
         /// The thread name that the kernel keeps, at most 15 bytes.
@@ -125,7 +76,7 @@ extension Finding {
     }
 
     /// The stack traces, innermost frame first. An unknown stack is empty.
-    public struct Stacks: Hashable, Codable, Sendable {
+    public struct Stacks: Hashable, Sendable {
         /// Stack of the access.
         public var access: [Frame]
         /// Stack of the free.
@@ -155,32 +106,10 @@ extension Finding {
             self.previous = previous
             self.thrown = thrown
         }
-
-        public init(from decoder: any Decoder) throws {
-            let values = try decoder.container(keyedBy: CodingKeys.self)
-            access = try values.decodeIfPresent([Frame].self, forKey: .access) ?? []
-            free = try values.decodeIfPresent([Frame].self, forKey: .free) ?? []
-            alloc = try values.decodeIfPresent([Frame].self, forKey: .alloc) ?? []
-            previous = try values.decodeIfPresent([Frame].self, forKey: .previous) ?? []
-            thrown = try values.decodeIfPresent([Frame].self, forKey: .thrown) ?? []
-        }
-
-        enum CodingKeys: String, CodingKey {
-            case access, free, alloc, previous, thrown
-        }
-
-        public func encode(to encoder: any Encoder) throws {
-            var values = encoder.container(keyedBy: CodingKeys.self)
-            try values.encode(access, forKey: .access)
-            try values.encode(free, forKey: .free)
-            try values.encode(alloc, forKey: .alloc)
-            if !previous.isEmpty { try values.encode(previous, forKey: .previous) }
-            if !thrown.isEmpty { try values.encode(thrown, forKey: .thrown) }
-        }
     }
 
     /// One frame of a stack.
-    public struct Frame: Hashable, Codable, Sendable {
+    public struct Frame: Hashable, Sendable {
         /// Address inside the call instruction, not the return address. In the innermost frame of a fault: the faulting
         /// instruction.
         public var pc: Address
@@ -215,29 +144,6 @@ extension Finding {
             self.line = line
             self.column = column
             self.inlined = inlined
-        }
-
-        enum CodingKeys: String, CodingKey {
-            case pc, module
-            case buildID = "build_id"
-            case offset, function, file, line, column, inlined
-        }
-
-        public init(from decoder: any Decoder) throws {
-            let values = try decoder.container(keyedBy: CodingKeys.self)
-            func text(_ key: CodingKeys) throws -> String? {
-                let text = try values.decodeIfPresent(String.self, forKey: key)
-                return text == "" ? nil : text
-            }
-            pc = try values.decode(Address.self, forKey: .pc)
-            module = try text(.module)
-            buildID = try text(.buildID)
-            offset = try text(.offset).flatMap { Address($0) }
-            function = try text(.function)
-            file = try text(.file)
-            line = try values.decodeIfPresent(Int.self, forKey: .line)
-            column = try values.decodeIfPresent(Int.self, forKey: .column)
-            inlined = try values.decodeIfPresent(Bool.self, forKey: .inlined) ?? false
         }
 
         /// The module's file name without its directory.

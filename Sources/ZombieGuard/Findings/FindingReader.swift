@@ -2,12 +2,6 @@
 
 import Glibc
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// Reads the findings of a JSON Lines file. Several processes may append to the file at the same time, and lines may be
 /// truncated or garbage: the reader returns such lines as ``Entry/skipped(line:reason:)``.
 public struct FindingReader {
@@ -27,7 +21,6 @@ public struct FindingReader {
     private var isUTF16 = false
     /// A second entry of the current line, returned by the next call.
     private var pending: Entry?
-    private let decoder = JSONDecoder()
     private let author: Author
     /// Whether a line holds only the beginning of a finding, because its process was killed while writing.
     package private(set) var hasTruncatedFinding = false
@@ -91,38 +84,34 @@ public struct FindingReader {
         if bytes.allSatisfy({ $0 == 0x20 || (0x09...0x0d).contains($0) }) { return nil }
         // Program paths need not be UTF-8: replace invalid bytes rather than reject the line.
         var text = String(decoding: bytes, as: UTF8.self)
-        if let finding = FindingScanner.finding(&text) {
+        let problem: JSONScanner.Problem
+        do throws(JSONScanner.Problem) {
+            let finding = try JSONScanner.read(&text, Finding.read)
             self.text = text
             return .finding(authored(finding), line: line.number)
+        } catch {
+            problem = error
         }
         if line.number == 1, let unfinished = UnfinishedLine(jsonLine: text) {
             self.unfinished = unfinished
             return nil
         }
-        let data = Data(text.utf8)
-        do {
-            let finding = try decoder.decode(Finding.self, from: data)
-            self.text = text
-            return .finding(authored(finding), line: line.number)
-        } catch {
-            guard let reason = explain(error, data, isCutOff: line.isCutOff) else {
-                if let run = RunLine(jsonLine: text) { return .run(run, line: line.number) }
-                let sample = TimelineSample(jsonLine: text)
-                return sample.map { .timeline($0, line: line.number) }
-                    ?? skipped("not a sample of the heap")
-            }
-            // One process was killed while writing its line, and another process appended its finding to it.
-            guard let whole = Self.lastFinding(in: bytes),
-                let finding = try? decoder.decode(
-                    Finding.self, from: Data(String(decoding: bytes[whole...], as: UTF8.self).utf8))
-            else {
-                hasTruncatedFinding = hasTruncatedFinding || line.isCutOff && bytes.starts(with: Self.start)
-                return skipped(reason)
-            }
-            pending = .finding(authored(finding), line: line.number)
-            self.text = String(decoding: bytes[whole...], as: UTF8.self)
-            return skipped("truncated; another finding follows in the same line")
+        guard let reason = Self.explain(problem, &text, isCutOff: line.isCutOff) else {
+            if let run = RunLine(jsonLine: text) { return .run(run, line: line.number) }
+            let sample = TimelineSample(jsonLine: text)
+            return sample.map { .timeline($0, line: line.number) } ?? skipped("not a sample of the heap")
         }
+        // One process was killed while writing its line, and another process appended its finding to it.
+        if let start = Self.lastFinding(in: bytes) {
+            var last = String(decoding: bytes[start...], as: UTF8.self)
+            if let finding = try? JSONScanner.read(&last, Finding.read) {
+                pending = .finding(authored(finding), line: line.number)
+                self.text = last
+                return skipped("truncated; another finding follows in the same line")
+            }
+        }
+        hasTruncatedFinding = hasTruncatedFinding || line.isCutOff && bytes.starts(with: Self.start)
+        return skipped(reason)
     }
 
     // A shipped finding may come from any user of any machine.
@@ -143,48 +132,21 @@ public struct FindingReader {
         }
     }
 
-    private struct Header: Decodable {
-        var schema: String?
-    }
-
     /// The reason why a line does not parse as a finding; nil if its schema says that it is a line of another kind.
-    private func explain(_ error: any Error, _ data: Data, isCutOff: Bool) -> String? {
-        guard let header = try? decoder.decode(Header.self, from: data) else {
+    private static func explain(_ problem: JSONScanner.Problem, _ line: inout String, isCutOff: Bool) -> String? {
+        guard JSONScanner.isObject(&line), let header = try? JSONScanner.read(&line, Header.read) else {
             return isCutOff ? "cut off" : "not a finding"
         }
         guard let schema = header.schema else { return "no schema" }
         if schema == TimelineSample.schema || schema == RunLine.schema { return nil }
         if schema != Finding.schema { return "schema '\(visible(schema))' is not known to this version of zguard" }
-        return Self.explain(error)
+        return problem.description
     }
 
-    private static func explain(_ error: any Error) -> String {
-        guard let error = error as? DecodingError else { return "not a finding" }
-        // The path of a key, such as "stacks.free[0].pc".
-        func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
-            let keys = context.codingPath + (last.map { [$0] } ?? [])
-            let text = keys.map { key in key.intValue.map { "[\($0)]" } ?? "." + key.stringValue }.joined()
-            return visible(String(text.drop { $0 == "." }))
-        }
-        switch error {
-        case .keyNotFound(let key, let context): return "'\(path(context, key))' is missing"
-        case .dataCorrupted(let context) where context.codingPath.isEmpty: return "a value is out of range"
-        case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
-            return "'\(path(context))' has a value of the wrong type"
-        @unknown default: return "not a finding"
-        }
-    }
-}
+    private struct Header: JSONObject {
+        var schema: String?
 
-extension Finding {
-    /// Parses one line of a report whose author is unknown; nil if the line is not a finding.
-    package init?(jsonLine line: String) {
-        var line = line
-        guard
-            let finding = FindingScanner.finding(&line)
-                ?? (try? JSONDecoder().decode(Finding.self, from: Data(line.utf8)))
-        else { return nil }
-        self = finding
-        author = .unknown
+        static let blank = Header()
+        static let fields = JSONFields<Header>([.optional("schema", \.schema)])
     }
 }

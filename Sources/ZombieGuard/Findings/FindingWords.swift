@@ -5,7 +5,7 @@ import CZombie
 
 extension Finding {
     /// The kind of bug.
-    public struct Kind: RawRepresentable, Hashable, Codable, Sendable {
+    public struct Kind: RawRepresentable, Hashable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         private init(_ kind: zg_finding_kind) { self = Self.all[Int(kind.rawValue)] }
@@ -42,7 +42,7 @@ extension Finding {
     }
 
     /// The operation on the memory.
-    public struct Access: RawRepresentable, Hashable, Codable, Sendable {
+    public struct Access: RawRepresentable, Hashable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         private init(_ access: zg_access) { self = Self.all[Int(access.rawValue)] }
@@ -82,7 +82,7 @@ extension Finding {
     }
 
     /// Whether the block is known for certain or is only the most likely one.
-    public struct Confidence: RawRepresentable, Hashable, Codable, Sendable {
+    public struct Confidence: RawRepresentable, Hashable, Sendable {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
         private init(_ confidence: zg_confidence) { self = Self.all[Int(confidence.rawValue)] }

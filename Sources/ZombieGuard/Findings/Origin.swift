@@ -2,7 +2,7 @@
 
 extension Finding {
     /// Data that the shipper adds to a finding: an id, the machine, the program version and the tenant.
-    public struct Origin: Hashable, Codable, Sendable {
+    public struct Origin: Hashable, Sendable {
         /// Id of the finding, thirty-two hexadecimal digits. It does not depend on how often, and by which process, the
         /// finding is shipped.
         public var id: String?
@@ -19,13 +19,6 @@ extension Finding {
             self.host = host
             self.version = version
             self.tenant = tenant
-        }
-
-        package var json: JSONText {
-            .object([
-                ("id", id.map { .string($0) }), ("host", host.map { .string($0) }),
-                ("version", version.map { .string($0) }), ("tenant", tenant.map { .string($0) }),
-            ])
         }
     }
 }

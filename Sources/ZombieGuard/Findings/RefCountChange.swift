@@ -2,9 +2,9 @@
 
 extension Finding {
     /// One change of a Swift object's reference count (options `history_per_object` and `trace_class`).
-    public struct RefCountChange: Hashable, Codable, Sendable {
+    public struct RefCountChange: Hashable, Sendable {
         /// The reference-counting operation.
-        public enum Event: String, Codable, Sendable {
+        public enum Event: String, Sendable {
             /// The object was retained: one strong reference more.
             case retain
             /// The object was released: one strong reference less.
@@ -40,14 +40,5 @@ extension Finding {
             self.thread = thread
             self.stack = stack
         }
-    }
-}
-
-extension Finding.RefCountChange {
-    package var json: JSONText {
-        .object([
-            ("event", .string(event)), ("strong", strong.map { .integer(Int64($0)) }),
-            ("thread", .integer(Int64(thread))), ("stack", .array(stack.map(\.json))),
-        ])
     }
 }

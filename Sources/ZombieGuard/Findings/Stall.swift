@@ -21,7 +21,7 @@ extension Finding {
         public var sampled: [Sampled]
 
         /// A stack and the number of samples that show it.
-        public struct Sampled: Hashable, Sendable, Codable {
+        public struct Sampled: Hashable, Sendable {
             /// Number of samples.
             public var count: Int
             /// Stack trace, innermost frame first.
@@ -57,41 +57,4 @@ extension Finding {
             isFreeze = isFreeze || other.isFreeze
         }
     }
-}
-
-extension Finding.Stall: Codable {
-    enum CodingKeys: String, CodingKey {
-        case durationMs = "duration_ms"
-        case occurrences, samples
-        case isFreeze = "freeze"
-        case isComputing = "computing"
-        case call, holder, sampled
-    }
-
-    /// Decodes a stall from the members of a finding's object.
-    public init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        durationMs = try values.decode(Int.self, forKey: .durationMs)
-        occurrences = try values.decodeIfPresent(Int.self, forKey: .occurrences) ?? 1
-        samples = try values.decodeIfPresent(Int.self, forKey: .samples) ?? 0
-        isFreeze = try values.decodeIfPresent(Bool.self, forKey: .isFreeze) ?? false
-        isComputing = try values.decodeIfPresent(Bool.self, forKey: .isComputing) ?? true
-        call = try values.decodeIfPresent(String.self, forKey: .call)
-        holder = try values.decodeIfPresent(Finding.ThreadStack.self, forKey: .holder)
-        sampled = try values.decodeIfPresent([Sampled].self, forKey: .sampled) ?? []
-    }
-
-    /// The members that a stall adds to the finding's JSON object.
-    var json: [(String, JSONText?)] {
-        [
-            ("duration_ms", .integer(Int64(durationMs))), ("occurrences", .integer(Int64(occurrences))),
-            ("samples", .integer(Int64(samples))), ("freeze", .bool(isFreeze)), ("computing", .bool(isComputing)),
-            ("call", call.map { .string($0) }), ("holder", holder?.json),
-            ("sampled", sampled.isEmpty ? nil : .array(sampled.map(\.json))),
-        ]
-    }
-}
-
-extension Finding.Stall.Sampled {
-    var json: JSONText { .object([("count", .integer(Int64(count))), ("stack", .array(stack.map(\.json)))]) }
 }

@@ -86,9 +86,9 @@ package final class GuardRuntime: @unchecked Sendable {
         var frames = [UInt64](repeating: 0, count: most)
         let count = zg_thread_stack(thread, microseconds, table.unwind, &frames, Int32(most))
         guard count > 0, let describe = table.describe_stack,
-            let text = text({ describe(frames, UInt64(count), $0, $1) })
+            var text = text({ describe(frames, UInt64(count), $0, $1) })
         else { return [] }
-        return (try? JSONDecoder().decode([Finding.Frame].self, from: text)) ?? []
+        return (try? JSONScanner.read(&text, [Finding.Frame].read)) ?? []
     }
 
     // MARK: Findings
@@ -103,8 +103,8 @@ package final class GuardRuntime: @unchecked Sendable {
     /// A finding by its number, symbolicated; nil if it is no longer kept.
     package func finding(_ number: UInt64) -> Finding? {
         aside {
-            guard let line = text({ table.finding(number, $0, $1) }),
-                let finding = try? JSONDecoder().decode(Finding.self, from: line)
+            guard var line = text({ table.finding(number, $0, $1) }),
+                let finding = try? JSONScanner.read(&line, Finding.read)
             else { return nil }
             return Self.symbolicate(finding)
         }
@@ -186,51 +186,48 @@ package final class GuardRuntime: @unchecked Sendable {
         return referrers
     }
 
-    private struct Description: Decodable {
-        struct Times: Decodable {
+    /// What the runtime says about an address.
+    private struct Description: JSONObject {
+        /// A block, and when it was freed.
+        struct TimedBlock: JSONObject {
+            var block = Finding.Block.blank
             var freed: UInt64?
 
-            enum CodingKeys: String, CodingKey { case freed = "free_time_ns" }
+            static let blank = TimedBlock()
+            static let fields = JSONFields<TimedBlock>(
+                Finding.Block.fields.all.map { $0.within(\.block) } + [.optional("free_time_ns", \.freed)])
         }
 
-        var block: Finding.Block
-        var stacks: Finding.Stacks
-        var times: Times
+        var timed = TimedBlock.blank
+        var stacks = Finding.Stacks.blank
 
-        enum CodingKeys: String, CodingKey { case block, stacks }
-
-        init(from decoder: any Decoder) throws {
-            let values = try decoder.container(keyedBy: CodingKeys.self)
-            block = try values.decode(Finding.Block.self, forKey: .block)
-            stacks = try values.decodeIfPresent(Finding.Stacks.self, forKey: .stacks) ?? Finding.Stacks()
-            times = try values.decode(Times.self, forKey: .block)
-        }
+        static let blank = Description()
+        static let fields = JSONFields<Description>([.needed("block", \.timed), .value("stacks", \.stacks)])
     }
 
     private func describe(_ address: Address) -> (block: Finding.Block, stacks: Finding.Stacks, freed: UInt64?)? {
-        guard let text = text({ table.describe(address.rawValue, $0, $1) }),
-            let description = try? JSONDecoder().decode(Description.self, from: text)
+        guard var text = text({ table.describe(address.rawValue, $0, $1) }),
+            let description = try? JSONScanner.read(&text, Description.read)
         else { return nil }
         return Self.symbolicator.withLock { symbolicator in
             var unused = Finding.Access.unknown
             let free = description.stacks.free
-            let block = symbolicator.finish(description.block, freedBy: free, in: &unused)
+            let block = symbolicator.finish(description.timed.block, freedBy: free, in: &unused)
             let stacks = Finding.Stacks(
                 free: symbolicator.symbolicate(free), alloc: symbolicator.symbolicate(description.stacks.alloc))
-            return (block, stacks, description.times.freed)
+            return (block, stacks, description.timed.freed)
         }
     }
 
     /// Calls a runtime function that writes a text; nil if there is no text. Grows the buffer as needed.
-    private func text(_ write: (UnsafeMutablePointer<CChar>?, UInt64) -> UInt64) -> Data? {
+    private func text(_ write: (UnsafeMutablePointer<CChar>?, UInt64) -> UInt64) -> String? {
         var capacity = 16 << 10
         while true {
             var bytes = [CChar](repeating: 0, count: capacity)
             let length = bytes.withUnsafeMutableBufferPointer { write($0.baseAddress, UInt64($0.count)) }
             if length == 0 { return nil }
             if length <= capacity {
-                return Data(
-                    String(decoding: bytes.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self).utf8)
+                return String(decoding: bytes.prefix(Int(length)).map { UInt8(bitPattern: $0) }, as: UTF8.self)
             }
             capacity = Int(length)
         }

@@ -98,7 +98,7 @@ public struct ShippedFinding: Sendable {
             origin.host = redaction.host(origin.host ?? "")
             if redaction.dropped.contains("version") { origin.version = nil }
             guard let cut = redaction.applied(to: text),
-                var shorter = try? JSONDecoder().decode(Finding.self, from: Data(cut.utf8))
+                var shorter = Finding(jsonLine: cut)
             else { return nil }
             shorter.signature = signature
             shorter.origin = nil

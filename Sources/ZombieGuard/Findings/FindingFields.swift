@@ -1,0 +1,223 @@
+// The JSON of findings: one row for each key (docs/finding.schema.json describes them). Everything that reads or
+// writes findings uses these tables.
+
+extension Finding {
+    /// A finding while it is read or written: the keys of a crash or stall are keys of the finding's own object.
+    struct Draft {
+        var finding: Finding
+        var crash = Crash(signal: "")
+        var stall = Stall(durationMs: 0)
+        var hasSignal = false
+
+        init() { finding = Finding(kind: Kind(rawValue: "")) }
+
+        init(_ finding: Finding) {
+            self.finding = finding
+            if let crash = finding.crash { self.crash = crash }
+            if let stall = finding.stall { self.stall = stall }
+        }
+
+        static let fields = JSONFields<Draft>(
+            [
+                JSONField(
+                    "schema", isNeeded: true,
+                    read: { (scanner, _) throws(JSONScanner.Problem) in
+                        if try scanner.text() != schema { throw JSONScanner.Problem(reason: .otherSchema) }
+                    }, write: { _ in .string(schema) }),
+                .needed("kind", \.finding.kind), .value("access", \.finding.access),
+                .value("confidence", \.finding.confidence), .optional("address", \.finding.address),
+                .optional("block", \.finding.block), .optional("thread", \.finding.thread),
+                .value("stacks", \.finding.stacks), .list("history", \.finding.history),
+            ] + crashFields + stallFields + [
+                JSONField(
+                    "count",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.finding.count = scanner.isNull() ? 1 : max(1, try Int.read(&scanner))
+                    }, write: { $0.finding.count.json }),
+                .optional("pid", \.finding.processID), .optional("program", \.finding.program),
+                time("time", \.finding.time), time("first_seen", \.finding.firstSeen),
+                time("last_seen", \.finding.lastSeen), .name("signature", \.finding.signature),
+                JSONField(
+                    "detail",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        // Later versions may write numbers and booleans.
+                        if scanner.isNull() { return }
+                        draft.finding.detail = try scanner.dictionary { (scanner) throws(JSONScanner.Problem) in
+                            try scanner.anyText()
+                        }
+                    }, write: { $0.finding.detail.isEmpty ? nil : $0.finding.detail.json }),
+                .optional("origin", \.finding.origin),
+                JSONField(
+                    "author",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.finding.author = Author(text: scanner.isNull() ? nil : try scanner.text())
+                    }, write: { $0.finding.author.text?.json }),
+            ])
+
+        /// The keys of a crash. A finding without `code` names the signal in `detail` only, and has no crash.
+        private static let crashFields: [JSONField<Draft>] =
+            [
+                JSONField(
+                    "signal",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.crash.signal = try scanner.text()
+                        draft.hasSignal = true
+                    }, write: { $0.crash.signal.json }),
+                JSONField(
+                    "code",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.crash.code = scanner.isNull() ? 0 : try Int.read(&scanner)
+                        draft.finding.crash = draft.crash
+                    }, write: { $0.crash.code.json }),
+                .optional("message", \.crash.message), .list("registers", \.crash.registers),
+                .list("annotations", \.crash.annotations), .list("threads", \.crash.threads),
+            ].map { field in field.written { $0.finding.crash != nil } }
+
+        private static let stallFields: [JSONField<Draft>] =
+            [
+                JSONField(
+                    "duration_ms",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.stall.durationMs = try Int.read(&scanner)
+                        draft.finding.stall = draft.stall
+                    }, write: { $0.stall.durationMs.json }),
+                .value("occurrences", \.stall.occurrences), .value("samples", \.stall.samples),
+                .value("freeze", \.stall.isFreeze), .value("computing", \.stall.isComputing),
+                .optional("call", \.stall.call), .optional("holder", \.stall.holder),
+                .list("sampled", \.stall.sampled),
+            ].map { field in field.written { $0.finding.stall != nil } }
+
+        /// A time. One in 1970 is nil: if a seccomp filter forbids reading the clock, or the machine's clock is not
+        /// set, the runtime writes the first second of 1970.
+        private static func time(_ key: StaticString, _ path: JSONPath<Draft, String?>) -> JSONField<Draft> {
+            let field = JSONField.optional(key, path)
+            return JSONField(
+                key,
+                read: { (scanner, draft) throws(JSONScanner.Problem) in
+                    try field.read(&scanner, &draft)
+                    if draft[keyPath: path]?.hasPrefix("1970-") ?? false { draft[keyPath: path] = nil }
+                }, write: field.write)
+        }
+
+        consuming func whole() throws(JSONScanner.Problem) -> Finding {
+            if finding.crash != nil {
+                if !hasSignal { throw JSONScanner.Problem(reason: .missing, path: ["signal"]) }
+                finding.crash = crash
+            }
+            if finding.stall != nil { finding.stall = stall }
+            return finding
+        }
+    }
+
+    /// Reads a raw or finished finding. Missing optional values get defaults; unknown keys are ignored.
+    package static func read(_ scanner: inout JSONScanner) throws(JSONScanner.Problem) -> Finding {
+        var draft = Draft()
+        try scanner.object(Draft.fields, into: &draft)
+        return try draft.whole()
+    }
+
+    /// Parses one line of a report whose author is unknown; nil if the line is not a finding.
+    package init?(jsonLine line: String) {
+        var line = line
+        guard var finding = try? JSONScanner.read(&line, Finding.read) else { return nil }
+        finding.author = .unknown
+        self = finding
+    }
+
+    /// The finding as one line of a finished report, without the line feed.
+    public var jsonLine: String { json.line }
+
+    /// The finding as JSON; the keys are in the order of the documentation.
+    public var json: JSONText { Self.allFields.json(Draft(self)) }
+
+    static var allFields: JSONFields<Draft> { Draft.fields }
+}
+
+extension JSONField {
+    /// The same field, left out unless `condition` holds.
+    fileprivate func written(if condition: @escaping @Sendable (Root) -> Bool) -> Self {
+        let write = write
+        return Self(key, isNeeded: isNeeded, read: read, write: { condition($0) ? write?($0) : nil })
+    }
+}
+
+extension Finding.Kind: JSONValue {}
+extension Finding.Access: JSONValue {}
+extension Finding.Confidence: JSONValue {}
+
+extension Finding.Block: JSONObject {
+    package static let blank = Finding.Block(start: Address(0), size: 0)
+    package static let fields = JSONFields<Finding.Block>([
+        .needed("start", \.start), .needed("size", \.size), .optional("offset", \.offset), .optional("state", \.state),
+        .optional("language", \.language), .optional("class", \.className), .optional("member", \.member),
+        .optional("alloc_thread", \.allocatingThread), .optional("free_thread", \.freeingThread),
+        .optional("class_symbol", \.classSymbol, isRaw: true), .optional("member_frame", \.memberFrame, isRaw: true),
+        .list("next", \.next, isRaw: true), .list("bases", \.bases, isRaw: true),
+    ])
+}
+
+extension Finding.NextUse: JSONObject {
+    package static let blank = Finding.NextUse(access: .unknown)
+    package static let fields = JSONFields<Finding.NextUse>([
+        .needed("access", \.access), .optional("member", \.member), .optional("member_frame", \.memberFrame),
+        .optional("member_symbol", \.memberSymbol), .optional("confidence", \.confidence),
+    ])
+}
+
+extension Finding.Thread: JSONObject {
+    package static let blank = Finding.Thread(id: 0)
+    package static let fields = JSONFields<Finding.Thread>([.needed("id", \.id), .optional("name", \.name)])
+}
+
+extension Finding.Stacks: JSONObject {
+    package static let blank = Finding.Stacks()
+    package static let fields = JSONFields<Finding.Stacks>([
+        .value("access", \.access), .value("free", \.free), .value("alloc", \.alloc), .list("previous", \.previous),
+        .list("thrown", \.thrown),
+    ])
+}
+
+extension Finding.Frame: JSONObject {
+    package static let blank = Finding.Frame(pc: Address(0))
+    package static let fields = JSONFields<Finding.Frame>([
+        .needed("pc", \.pc), .name("module", \.module), .name("build_id", \.buildID),
+        JSONField(
+            "offset",
+            read: { (scanner, frame) throws(JSONScanner.Problem) in
+                frame.offset = scanner.isNull() ? nil : Address(try scanner.text())
+            }, write: { $0.offset?.json }),
+        .name("function", \.function), .name("file", \.file), .optional("line", \.line),
+        .optional("column", \.column), .value("inlined", \.inlined),
+    ])
+}
+
+extension Finding.ThreadStack: JSONObject {
+    package static let blank = Finding.ThreadStack(id: nil, threadID: 0)
+    package static let fields = JSONFields<Finding.ThreadStack>([
+        .optional("id", \.id), .value("tid", \.threadID), .optional("name", \.name), .value("faulted", \.hasFaulted),
+        .value("stack", \.stack),
+    ])
+}
+
+extension Finding.Stall.Sampled: JSONObject {
+    package static let blank = Finding.Stall.Sampled(count: 0, stack: [])
+    package static let fields = JSONFields<Finding.Stall.Sampled>([
+        .needed("count", \.count), .needed("stack", \.stack),
+    ])
+}
+
+extension Finding.RefCountChange: JSONObject {
+    package static let blank = Finding.RefCountChange(event: "", thread: 0)
+    package static let fields = JSONFields<Finding.RefCountChange>([
+        .needed("event", \.event), .optional("strong", \.strong), .needed("thread", \.thread),
+        .needed("stack", \.stack),
+    ])
+}
+
+extension Finding.Origin: JSONObject {
+    package static let blank = Finding.Origin()
+    package static let fields = JSONFields<Finding.Origin>([
+        .optional("id", \.id), .optional("host", \.host), .optional("version", \.version),
+        .optional("tenant", \.tenant),
+    ])
+}
