@@ -60,7 +60,9 @@ let package = Package(
         .target(name: "COlderLibc"),
         .executableTarget(
             name: "zguard",
-            dependencies: ["ZombieGuard", "ZombieGuardStalls", "ZombieGuardFleet", "CSystem", "COlderLibc"]),
+            dependencies: [
+                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "CSystem", "COlderLibc",
+            ]),
         // The plugins build zguard on demand. As a dependency it would be built even where zguard is installed.
         .plugin(
             name: "ZGuardTest",
