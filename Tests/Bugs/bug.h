@@ -25,4 +25,13 @@
 // Hides the value of `variable` from the optimizer from here on.
 #define FORGET(variable) __asm__ volatile("" : "+r"(variable) : : "memory")
 
+// Finds two blocks, one of which begins `distance` bytes behind the start of the other. Returns the index of the one in
+// front, and stores that of the one behind; -1 if there are none, as in an unguarded run.
+static inline int find_neighbours(void *const *blocks, int count, size_t distance, int *behind) {
+    for (int front = 0; front < count; front++)
+        for (*behind = 0; *behind < count; ++*behind)
+            if ((uintptr_t)blocks[*behind] == (uintptr_t)blocks[front] + distance) return front;
+    return -1;
+}
+
 #endif

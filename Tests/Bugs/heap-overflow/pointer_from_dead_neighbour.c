@@ -30,16 +30,14 @@ FRAME char word_at(const char **list, long index) {
 }
 
 int main(void) {
-    static const char **lists[COUNT];
+    static void *lists[COUNT];
     for (int i = 0; i < COUNT; i++) lists[i] = make_list();
-    const char **list = NULL;
-    for (int i = 0; i < COUNT; i++)
-        for (int j = 0; j < COUNT && !list; j++)
-            if (lists[j] == lists[i] + WORDS) {
-                list = lists[i];
-                free(lists[j]);
-                lists[j] = NULL;
-            }
+    int behind, front = find_neighbours(lists, COUNT, WORDS * sizeof(char *), &behind);
+    const char **list = front < 0 ? NULL : lists[front];
+    if (list) {
+        free(lists[behind]);
+        lists[behind] = NULL;
+    }
     long index = 10;
 #ifdef FIXED
     list = lists[0], index = 7;

@@ -24,16 +24,14 @@ FRAME void clear_name(char *name, int count) {
 }
 
 int main(void) {
-    static char *names[COUNT];
+    static void *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = make_name();
-    char *name = NULL;
-    for (int i = 0; i < COUNT; i++)
-        for (int j = 0; j < COUNT && !name; j++)
-            if (names[j] == names[i] + SLOT) {
-                name = names[i];
-                free(names[j]);
-                names[j] = NULL;
-            }
+    int behind, front = find_neighbours(names, COUNT, SLOT, &behind);
+    char *name = front < 0 ? NULL : names[front];
+    if (name) {
+        free(names[behind]);
+        names[behind] = NULL;
+    }
     int count = SLOT + 8;
 #ifdef FIXED
     name = names[0], count = SIZE;

@@ -25,16 +25,14 @@ FRAME void copy_name(char *to, const char *from) {
 }
 
 int main(void) {
-    static char *names[COUNT];
+    static void *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = make_name();
-    char *name = NULL;
-    for (int i = 0; i < COUNT; i++)
-        for (int j = 0; j < COUNT && !name; j++)
-            if (names[j] == names[i] + SIZE) {
-                name = names[i];
-                free(names[j]);
-                names[j] = NULL;
-            }
+    int behind, front = find_neighbours(names, COUNT, SIZE, &behind);
+    char *name = front < 0 ? NULL : names[front];
+    if (name) {
+        free(names[behind]);
+        names[behind] = NULL;
+    }
 #ifdef FIXED
     copy_name(names[0], "a short name");
 #else

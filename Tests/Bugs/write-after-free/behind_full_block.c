@@ -32,20 +32,14 @@ FRAME void drop_node(struct node *node) {
 FRAME void unlink_next(struct node *node) { node->next = NULL; }
 
 int main(void) {
-    static struct node *nodes[COUNT];
+    static void *nodes[COUNT];
     for (int i = 0; i < COUNT; i++) nodes[i] = make_node();
-    struct node *stale = NULL;
-    for (int i = 0; i < COUNT; i++)
-        for (int j = 0; j < COUNT && !stale; j++)
-            if (nodes[j] == nodes[i] + 1) {
-                stale = nodes[j];
+    int behind, front = find_neighbours(nodes, COUNT, sizeof(struct node), &behind);
+    struct node *stale = nodes[front < 0 ? 0 : behind];
 #ifdef FIXED
-                unlink_next(stale);
+    unlink_next(stale);
 #endif
-                drop_node(stale);
-                nodes[j] = NULL;
-            }
-    if (!stale) stale = nodes[0]; // unguarded, where no block is at this distance
+    if (front >= 0) drop_node(stale);
 #ifndef FIXED
     unlink_next(stale);
 #endif

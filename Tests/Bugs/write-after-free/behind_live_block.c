@@ -30,20 +30,14 @@ FRAME void mark(char *name) {
 }
 
 int main(void) {
-    static char *names[COUNT];
+    static void *names[COUNT];
     for (int i = 0; i < COUNT; i++) names[i] = make_name();
-    char *stale = NULL;
-    for (int i = 0; i < COUNT; i++)
-        for (int j = 0; j < COUNT && !stale; j++)
-            if (names[j] == names[i] + SLOT) {
-                stale = names[j];
+    int behind, front = find_neighbours(names, COUNT, SLOT, &behind);
+    char *stale = names[front < 0 ? 0 : behind];
 #ifdef FIXED
-                mark(stale);
+    mark(stale);
 #endif
-                drop_name(names[j]);
-                names[j] = NULL;
-            }
-    if (!stale) stale = names[0]; // unguarded, where no block is at this distance
+    if (front >= 0) drop_name(stale);
 #ifndef FIXED
     mark(stale);
 #endif
