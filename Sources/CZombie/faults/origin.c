@@ -1,4 +1,5 @@
-// Finds the block from which a followed pointer was read, if the pointer is a fill.
+// Finds the block from which a bad pointer was read: the pointer consists of the bytes with which the runtime fills
+// freed memory, red zones or new memory.
 
 #include "faults/origin.h"
 
@@ -91,8 +92,8 @@ static bool find_loading(const struct zg_fault *fault, uint64_t value, struct zg
     return false;
 }
 
-// Finds a pointer into a live block from which a register holds the distance to a word behind the block that holds the
-// value.
+// Looks for a pointer into a live block and a register whose sum is the address of a word behind the block, in which
+// the value still stands.
 static bool find_distance(const struct zg_fault *fault, const uint64_t *words, int count, uint64_t value,
                           struct zg_origin *origin) {
     for (int i = 0; i < count; i++)
@@ -121,31 +122,15 @@ static int find_pointer(const struct zg_fault *fault, enum zg_origin_source sour
     return count;
 }
 
-// Takes the block into which the first register points that points into memory of this kind.
-static bool find_in_registers(const struct zg_fault *fault, enum zg_origin_source source, struct zg_origin *origin) {
+// Takes the block of the first word that points into memory of this kind, and returns the index of that word; `count` if
+// none does. `alone`, `among_others`: the evidence without and with other such blocks.
+static int take_pointer(const struct zg_fault *fault, enum zg_origin_source source, const uint64_t *words, int count,
+                        const char *alone, const char *among_others, struct zg_origin *origin) {
     struct zg_block_view other;
-    int count = fault->pointer_count;
-    int at = find_pointer(fault, source, fault->pointers, 0, count, NULL, &origin->block);
-    if (at == count) return false;
-    bool is_alone = find_pointer(fault, source, fault->pointers, at, count, &origin->block, &other) == count;
-    origin->evidence = is_alone ? "a register points into this block"
-                                : "a register points into this block, while others point into similar blocks";
-    return true;
-}
-
-// Takes the block into which the innermost stack word points, or from which a register holds the distance to a word
-// with the value.
-static bool find_on_stack(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value,
-                          struct zg_origin *origin) {
-    struct zg_block_view other;
-    int count = fault->stack_count;
-    int at = find_pointer(fault, source, fault->stack, 0, count, NULL, &origin->block);
-    if (source == zg_origin_freed && find_distance(fault, fault->stack, at, value, origin)) return true;
-    if (at == count) return false;
-    bool is_alone = find_pointer(fault, source, fault->stack, at, count, &origin->block, &other) == count;
-    origin->evidence = is_alone ? "a word on the stack points into this block"
-                                : "a word on the stack points into this block, while others point into similar blocks";
-    return true;
+    int at = find_pointer(fault, source, words, 0, count, NULL, &origin->block);
+    bool is_alone = find_pointer(fault, source, words, at, count, &origin->block, &other) == count;
+    origin->evidence = is_alone ? alone : among_others;
+    return at;
 }
 
 bool zg_origin_find(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value,
@@ -154,5 +139,12 @@ bool zg_origin_find(const struct zg_fault *fault, enum zg_origin_source source, 
     if (source == zg_origin_freed && find_loading(fault, value, origin)) return true;
     // A function without calls keeps its variables below the stack pointer, where other functions leave old words, too.
     if (source == zg_origin_freed && find_distance(fault, fault->below, fault->below_count, value, origin)) return true;
-    return find_in_registers(fault, source, origin) || find_on_stack(fault, source, value, origin);
+    int at = take_pointer(fault, source, fault->pointers, fault->pointer_count, "a register points into this block",
+                          "a register points into this block, while others point into similar blocks", origin);
+    if (at < fault->pointer_count) return true;
+    at = take_pointer(fault, source, fault->stack, fault->stack_count, "a word on the stack points into this block",
+                      "a word on the stack points into this block, while others point into similar blocks", origin);
+    // Distances count from stack words up to this one.
+    if (source == zg_origin_freed && find_distance(fault, fault->stack, at, value, origin)) return true;
+    return at < fault->stack_count;
 }
