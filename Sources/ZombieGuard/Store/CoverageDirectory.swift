@@ -31,19 +31,25 @@ public struct CoverageDirectory: Sendable {
     /// - Returns: the pairs; without runs before the first run.
     /// - Throws: the error of the failed system call, EINVAL if the file has another format.
     public func read() throws(SystemError) -> PairCoverage {
+        let directory: StoreDirectory
         do throws(SystemError) {
-            return try Self.read(StoreDirectory(at: path))
+            directory = try StoreDirectory(at: path)
         } catch {
             if error.number == ENOENT { return PairCoverage() }
             throw error
         }
+        return try Self.read(directory)
     }
 
     private static func read(_ directory: StoreDirectory) throws(SystemError) -> PairCoverage {
-        let bytes = try directory.open(file).readWhole()
-        guard let coverage = PairCoverage(lines: bytes) else {
-            throw SystemError(number: EINVAL)
+        let file: Descriptor
+        do throws(SystemError) {
+            file = try directory.open(Self.file)
+        } catch {
+            if error.number == ENOENT { return PairCoverage() }
+            throw error
         }
+        guard let coverage = PairCoverage(lines: try file.readWhole()) else { throw SystemError(number: EINVAL) }
         return coverage
     }
 
@@ -55,7 +61,7 @@ public struct CoverageDirectory: Sendable {
         let directory = try StoreDirectory(at: path)
         guard let lock = try directory.lock(seconds: Self.secondsToWait) else { throw SystemError(number: ETIMEDOUT) }
         defer { withExtendedLifetime(lock) {} }
-        var all = try read()
+        var all = try Self.read(directory)
         all.add(run: run)
         do throws(SystemError) {
             try directory.create(Self.temporary).write(all.lines)
