@@ -72,7 +72,7 @@ PARTS = [
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
     Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
-    Part("stalling", driver("Detection/stalling"), 20, slices=10, waits=True),
+    Part("stalling", driver("Detection/stalling"), 20, slices=10),
     # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
