@@ -9,8 +9,8 @@ import Testing
 
 /// Memory full of random numbers, some of which look like records and addresses.
 private final class Noise: MemoryReader {
-    private var generator: SeededNumbers
-    init(seed: UInt64) { generator = SeededNumbers(state: seed) }
+    private var generator: SeededGenerator
+    init(seed: UInt64) { generator = SeededGenerator(seed: seed) }
 
     func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         if count <= 0 || generator.next() % 8 == 0 { return [] }
@@ -28,18 +28,6 @@ private final class Noise: MemoryReader {
         case 4: 1 << (generator.next() % 64)
         default: generator.next() % (1 << 36)
         }
-    }
-}
-
-/// A random number generator with a seed (SplitMix64).
-private struct SeededNumbers {
-    var state: UInt64
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ z >> 30) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ z >> 27) &* 0x94d0_49bb_1331_11eb
-        return z ^ z >> 31
     }
 }
 

@@ -1,4 +1,4 @@
-// The JSON of findings: one row for each key (docs/finding.schema.json describes them). Everything that reads or
+// The tables of a finding's JSON: a row for each key that docs/finding.schema.json describes. Everything that reads or
 // writes findings uses these tables.
 
 extension Finding {

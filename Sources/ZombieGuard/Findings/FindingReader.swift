@@ -134,7 +134,7 @@ public struct FindingReader {
 
     /// The reason why a line does not parse as a finding; nil if its schema says that it is a line of another kind.
     private static func explain(_ problem: JSONScanner.Problem, _ line: inout String, isCutOff: Bool) -> String? {
-        guard JSONScanner.isObject(&line), let header = try? JSONScanner.read(&line, Header.read) else {
+        guard let header = try? JSONScanner.read(&line, Header.read) else {
             return isCutOff ? "cut off" : "not a finding"
         }
         guard let schema = header.schema else { return "no schema" }
@@ -148,5 +148,19 @@ public struct FindingReader {
 
         static let blank = Header()
         static let fields = JSONFields<Header>([.optional("schema", \.schema)])
+    }
+}
+
+extension JSONScanner.Problem {
+    /// The reason in words, such as "'stacks.free[0].pc' is missing". Safe to print.
+    fileprivate var description: String {
+        var text = ""
+        for part in path.reversed() { text += text.isEmpty || part.hasPrefix("[") ? part : "." + part }
+        return switch reason {
+        case .malformed, .otherSchema: "not a finding"
+        case .outOfRange: "a value is out of range"
+        case .missing: "'\(visible(text))' is missing"
+        case .wrongType: "'\(visible(text))' has a value of the wrong type"
+        }
     }
 }

@@ -21,18 +21,6 @@ package struct JSONScanner {
         package init(reason: Reason, path: [String] = []) { (self.reason, self.path) = (reason, path) }
 
         package func within(_ part: String) -> Problem { Problem(reason: reason, path: path + [part]) }
-
-        /// The reason in words, such as "'stacks.free[0].pc' is missing". Safe to print.
-        package var description: String {
-            var text = ""
-            for part in path.reversed() { text += text.isEmpty || part.hasPrefix("[") ? part : "." + part }
-            return switch reason {
-            case .malformed, .otherSchema: "not a finding"
-            case .outOfRange: "a value is out of range"
-            case .missing: "'\(visible(text))' is missing"
-            case .wrongType: "'\(visible(text))' has a value of the wrong type"
-            }
-        }
     }
 
     /// Objects and arrays within each other; `JSONDecoder` has the same limit.
@@ -59,16 +47,6 @@ package struct JSONScanner {
             }
         }
         return try result.get()
-    }
-
-    /// Whether the text is a JSON object.
-    package static func isObject(_ text: inout String) -> Bool {
-        let first = try? read(&text) { (scanner) throws(Problem) in
-            let first = scanner.byte
-            try scanner.skipValue()
-            return first
-        }
-        return first == UInt8(ascii: "{")
     }
 
     // MARK: Objects and arrays

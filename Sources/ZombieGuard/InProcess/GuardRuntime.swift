@@ -5,12 +5,6 @@ import CUnwind
 import CZombie
 import Synchronization
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// The runtime that guards this process. All functions may be called from any thread.
 package final class GuardRuntime: @unchecked Sendable {
     private let table: zg_api

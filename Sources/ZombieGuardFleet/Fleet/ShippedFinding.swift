@@ -3,12 +3,6 @@
 import Glibc
 import ZombieGuard
 
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
-
 /// A finding, ready to be stored elsewhere.
 public struct ShippedFinding: Sendable {
     /// Properties of the shipping machine, common to all findings that it ships.
