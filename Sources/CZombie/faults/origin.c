@@ -122,8 +122,8 @@ static int find_pointer(const struct zg_fault *fault, enum zg_origin_source sour
     return count;
 }
 
-// Takes the block of the first word that points into memory of this kind, and returns the index of that word; `count` if
-// none does. `alone`, `among_others`: the evidence without and with other such blocks.
+// Takes the block of the first word that points into memory of this kind, and returns the index of that word; `count`
+// if none does. `alone`, `among_others`: the evidence without and with other such blocks.
 static int take_pointer(const struct zg_fault *fault, enum zg_origin_source source, const uint64_t *words, int count,
                         const char *alone, const char *among_others, struct zg_origin *origin) {
     struct zg_block_view other;
