@@ -1,5 +1,6 @@
 """A PostgreSQL server in a directory of its own, and made-up reports."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -60,9 +61,21 @@ class Postgres:
 
     def restart(self):
         """Restarts as after a crash: connections are cut, and uncommitted transactions are lost."""
-        self.process.send_signal(signal.SIGQUIT)
-        self.process.wait()
+        self.quit()
         self.start()
+
+    def quit(self):
+        """Ends the server without a shutdown. A server that has just started loses the signal where its parent ignores SIGQUIT, as shells
+        let their background jobs do."""
+        for _ in range(60):
+            if self.process.poll() is not None:
+                return
+            self.process.send_signal(signal.SIGQUIT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
+        self.process.kill()
+        self.process.wait()
+        raise Failed("PostgreSQL does not end on SIGQUIT within 60 s")
 
     def run(self, name, *words):
         result = subprocess.run([str(self.programs / name), *map(str, words)], capture_output=True, text=True, cwd="/", **self.account)
@@ -81,9 +94,7 @@ class Postgres:
         self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals")
 
     def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGQUIT)
-        self.process.wait()
+        self.quit()
         self.log.close()
         self.ports.close()
         shutil.rmtree(self.folder, ignore_errors=True)
