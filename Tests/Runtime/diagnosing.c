@@ -18,8 +18,9 @@
 #define NEW (UINT64_C(0x0101010101010101) * ZG_FILL_NEW)
 #define FENCED_DEAD_AT UINT64_C(0x900000)
 
-// A heap of ten blocks. The last five are isolated, with a guard page behind them. AT_START begins at the start of its
-// page, behind the guard page of a retired block; NOTHING has 0 bytes and consists of its guard page.
+// A heap of twelve blocks. BEHIND begins where OVERRUN ends. The last five are isolated, with a guard page behind them.
+// AT_START begins at the start of its page, behind the guard page of a retired block. NOTHING has 0 bytes and consists
+// of its guard page.
 static const struct {
     uint64_t start, size;
     enum zg_state state;
@@ -30,13 +31,15 @@ static const struct {
     {HEAP + 0x3000, 48, zg_state_freeing, 0},
     {HEAP + 0x100000, 0x200000, zg_state_retired, 0},
     {HEAP + 0x5000, 32, zg_state_reusable, 0},
+    {HEAP + 0x600000, 0x1000, zg_state_live, 0},
+    {HEAP + 0x601000, 0x1000, zg_state_retired, 0},
     {HEAP + 0x800000, 0xff0, zg_state_live, 0},
     {HEAP + FENCED_DEAD_AT, 0xff0, zg_state_retired, 0},
     {HEAP + 0xa00ff0, 16, zg_state_retired, 0},
     {HEAP + 0xa02000, 16, zg_state_live, zg_family_new},
     {HEAP + 0xb00000, 0, zg_state_retired, 0},
 };
-enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, FENCED, FENCED_DEAD, IN_FRONT, AT_START, NOTHING };
+enum { LIVE, DEAD, FREEING, RETIRED, REUSABLE, OVERRUN, BEHIND, FENCED, FENCED_DEAD, IN_FRONT, AT_START, NOTHING };
 #define AT(block, offset) (blocks[block].start + (offset))
 
 static uint64_t first_page(size_t block) {
@@ -84,6 +87,13 @@ static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *
 
 static bool is_ours(uint64_t address) { return address - HEAP < HEAP_END - HEAP; }
 
+// Freed blocks hold the fill.
+static bool read_word(uint64_t address, uint64_t *word) {
+    struct zg_block_view view;
+    *word = WORD;
+    return lookup(address, &view) && view.state == zg_state_quarantined;
+}
+
 enum { NO_BLOCK = -1 };
 struct row {
     const char *text;
@@ -98,6 +108,11 @@ struct row {
 #define CODE(...) .code = {__VA_ARGS__}, .code_count = 16
 #define LOAD CODE(CODE_LOAD)
 #define STORE CODE(CODE_STORE)
+// The instruction in front of the faulting one has loaded a word.
+#define BYTES(...) ((int)sizeof((uint8_t[]){__VA_ARGS__}))
+#define AFTER(...)                                                                                                     \
+    .before = {[ZG_FAULT_CODE_BEFORE - BYTES(__VA_ARGS__)] = __VA_ARGS__}, .before_count = ZG_FAULT_CODE_BEFORE
+#define KNOWN (1 << BASE_REGISTER | 1 << OTHER_REGISTER | 1)
 
 // clang-format off
 static struct row rows[] = {
@@ -200,7 +215,7 @@ static struct row rows[] = {
      zg_finding_use_after_free, "read", "exact", AT(FENCED_DEAD, 0x1800), true, FENCED_DEAD},
     {"the same with one into a live block, too",
      {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0), AT(LIVE, 0)}, .pointer_count = 2},
-     zg_finding_wild_access, "read", "inferred", AT(FENCED_DEAD, 0x1800), false, NO_BLOCK},
+     zg_finding_use_after_free, "read", "inferred", AT(FENCED_DEAD, 0x1800), true, FENCED_DEAD},
     {"the same with that block's distance in a register",
      {.address = AT(FENCED_DEAD, 0x1800), .access = zg_fault_read, .pointers = {AT(FENCED_DEAD, 0), AT(LIVE, 0)}, .pointer_count = 2,
       .registers = {.value[OTHER_REGISTER] = (FENCED_DEAD_AT + 0x1800 - 0x1000) / 8, .known = 1 << OTHER_REGISTER}},
@@ -210,6 +225,47 @@ static struct row rows[] = {
     {"the same with a pointer into it at hand",
      {.address = AT(FENCED, 0x1000), .access = zg_fault_write, .pointers = {AT(FENCED, 0)}, .pointer_count = 1},
      zg_finding_heap_overflow, "write", "exact", AT(FENCED, 0x1000), false, FENCED},
+    {"the fill, loaded from behind a live block",
+     {.is_non_canonical = true, AFTER(CODE_LOAD_FAR), .registers = {.value[0] = WORD, .value[BASE_REGISTER] = AT(LIVE, 8), .known = KNOWN}, .pointers = {WORD, AT(DEAD, 0)}, .pointer_count = 2},
+     zg_finding_heap_overflow, "read", "inferred", WORD, false, LIVE},
+    {"the fill, loaded from a dead block, and another in a register",
+     {.is_non_canonical = true, AFTER(CODE_LOAD), .registers = {.value[0] = WORD, .value[BASE_REGISTER] = AT(DEAD, 16), .known = KNOWN}, .pointers = {WORD, AT(RETIRED, 8)}, .pointer_count = 2},
+     zg_finding_use_after_free, "unknown", "inferred", WORD, true, DEAD},
+    {"the fill, loaded from where other words are",
+     {.is_non_canonical = true, AFTER(CODE_LOAD), .registers = {.value[0] = WORD, .value[BASE_REGISTER] = AT(RETIRED, 16), .known = KNOWN}, .pointers = {WORD, AT(DEAD, 8)}, .pointer_count = 2},
+     zg_finding_use_after_free, "unknown", "inferred", WORD, true, DEAD},
+    {"the fill, at a distance from a live block that a register holds",
+     {.is_non_canonical = true, .registers = {.value[OTHER_REGISTER] = 0x1010, .known = KNOWN}, .pointers = {WORD}, .pointer_count = 1, .stack = {1, AT(LIVE, 0), AT(DEAD, 0)}, .stack_count = 3},
+     zg_finding_heap_overflow, "read", "inferred", WORD, false, LIVE},
+    {"the same below the stack pointer",
+     {.is_non_canonical = true, .registers = {.value[OTHER_REGISTER] = 0x1010, .known = KNOWN}, .pointers = {WORD}, .pointer_count = 1, .below = {1, AT(LIVE, 0)}, .below_count = 2, .stack = {AT(DEAD, 0)}, .stack_count = 1},
+     zg_finding_heap_overflow, "read", "inferred", WORD, false, LIVE},
+    {"the same behind a pointer to the dead block",
+     {.is_non_canonical = true, .registers = {.value[OTHER_REGISTER] = 0x1010, .known = KNOWN}, .pointers = {WORD}, .pointer_count = 1, .stack = {AT(DEAD, 0), AT(LIVE, 0)}, .stack_count = 2},
+     zg_finding_use_after_free, "unknown", "inferred", WORD, true, DEAD},
+    {"the same with a distance to where nothing is",
+     {.is_non_canonical = true, .registers = {.value[OTHER_REGISTER] = 0x1080, .known = KNOWN}, .pointers = {WORD}, .pointer_count = 1, .stack = {AT(LIVE, 0)}, .stack_count = 1},
+     zg_finding_use_after_free, "unknown", "inferred", WORD, true, NO_BLOCK},
+    {"behind a live block that has its own pages, with a pointer into another",
+     {.address = AT(FENCED, 0x1000), .access = zg_fault_write, .pointers = {AT(LIVE, 0)}, .pointer_count = 1}, zg_finding_heap_overflow, "write", "inferred", AT(FENCED, 0x1000), false, FENCED},
+    {"a loop over a live block, into the dead one behind",
+     {.address = AT(BEHIND, 0), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(BEHIND, 0), .known = KNOWN}, .stack = {AT(OVERRUN, 0)}, .stack_count = 1},
+     zg_finding_heap_overflow, "read", "inferred", AT(BEHIND, 0), false, OVERRUN},
+    {"the same with a pointer to the dead one",
+     {.address = AT(BEHIND, 0), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(BEHIND, 0), .known = KNOWN}, .stack = {AT(OVERRUN, 0), AT(BEHIND, 0)}, .stack_count = 2},
+     zg_finding_use_after_free, "read", "exact", AT(BEHIND, 0), true, BEHIND},
+    {"the same with the distance in a register, too",
+     {.address = AT(BEHIND, 0), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(BEHIND, 0), .value[OTHER_REGISTER] = 0x1000, .known = KNOWN}, .stack = {AT(BEHIND, 0), AT(OVERRUN, 0)}, .stack_count = 2},
+     zg_finding_heap_overflow, "read", "inferred", AT(BEHIND, 0), false, OVERRUN},
+    {"farther into the dead one",
+     {.address = AT(BEHIND, 8), .access = zg_fault_read, LOAD, .registers = {.value[BASE_REGISTER] = AT(BEHIND, 8), .known = KNOWN}, .stack = {AT(OVERRUN, 0)}, .stack_count = 1},
+     zg_finding_use_after_free, "read", "exact", AT(BEHIND, 8), true, BEHIND},
+    {"a vector in front of a live block, for a pointer in front of the block",
+     {.address = AT(AT_START, -32), .access = zg_fault_read, .pointers = {AT(AT_START, -3)}, .pointer_count = 1}, zg_finding_heap_overflow, "read", "inferred", AT(AT_START, -3), false, AT_START},
+    {"a vector in front of a dead block, for a pointer to the block",
+     {.address = AT(IN_FRONT, -16), .access = zg_fault_read, .pointers = {AT(IN_FRONT, 0)}, .pointer_count = 1}, zg_finding_use_after_free, "read", "exact", AT(IN_FRONT, 0), true, IN_FRONT},
+    {"in front of the first block of a slab",
+     {.address = AT(LIVE, -16), .access = zg_fault_read}, zg_finding_heap_overflow, "read", "inferred", AT(LIVE, -16), false, LIVE},
     {"another value that is no address",
      {.is_non_canonical = true, LOAD, .pointers = {AT(DEAD, 0), 0xdeadbeefdeadbeef}, .pointer_count = 2},
      zg_finding_wild_access, "read", "inferred", 0xdeadbeefdeadbeef, false, NO_BLOCK},
@@ -266,6 +322,7 @@ int main(void) {
         struct row *row = &rows[i];
         struct zg_verdict verdict;
         row->fault.lookup = lookup;
+        row->fault.read_word = read_word;
         row->fault.is_ours = is_ours;
         row->fault.is_isolated = is_isolated;
         row->fault.is_forgotten = is_forgotten;
@@ -301,6 +358,9 @@ int main(void) {
         fault.pointer_count = (int)(work_random(&state) % (ZG_FAULT_POINTERS + 1));
         fault.stack_count = (int)(work_random(&state) % (ZG_FAULT_STACK_WORDS + 1));
         fault.lookup = lookup;
+        fault.read_word = read_word;
+        fault.below_count = (int)(work_random(&state) % (ZG_FAULT_WORDS_BELOW + 1));
+        fault.before_count = (int)(work_random(&state) % (ZG_FAULT_CODE_BEFORE + 1));
         fault.is_ours = is_ours;
         fault.is_isolated = is_isolated;
         fault.is_forgotten = is_forgotten;
@@ -313,6 +373,8 @@ int main(void) {
         zg_diagnose(&fault, &verdict);
         if (verdict.kind >= zg_finding_kind_count || !verdict.access || !verdict.confidence)
             CHECK(0, "a random fault has a complete verdict");
+        if (verdict.has_block && (strcmp(verdict.confidence, "inferred") == 0) != (verdict.evidence != NULL))
+            CHECK(0, "an inferred block has its evidence, an exact one needs none");
         if (verdict.freed_memory != (verdict.kind == zg_finding_use_after_free))
             CHECK(0, "freed memory and use-after-free go together");
     }

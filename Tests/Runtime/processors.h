@@ -17,10 +17,11 @@ void switch_stack(void **from, void *to);
 
 // Base register of LOAD, STORE and CALL, and another register, as DWARF numbers.
 enum { BASE_REGISTER = 3, OTHER_REGISTER = 5 };
-#define CODE_LOAD 0x48, 0x8b, 0x03        // mov (%rbx),%rax
-#define CODE_STORE 0x48, 0x89, 0x03       // mov %rax,(%rbx)
-#define CODE_CALL_REGISTER 0xff, 0xd0     // call *%rax
-#define CODE_CALL_MEMORY 0xff, 0x53, 0x10 // call *16(%rbx)
+#define CODE_LOAD 0x48, 0x8b, 0x03                    // mov (%rbx),%rax
+#define CODE_LOAD_FAR 0x48, 0x8b, 0x83, 0, 0x10, 0, 0 // mov 0x1000(%rbx),%rax
+#define CODE_STORE 0x48, 0x89, 0x03                   // mov %rax,(%rbx)
+#define CODE_CALL_REGISTER 0xff, 0xd0                 // call *%rax
+#define CODE_CALL_MEMORY 0xff, 0x53, 0x10             // call *16(%rbx)
 
 enum { SWITCHED_WORDS = 6 };
 #define DEFINE_SWITCH_STACK                                                                                            \
@@ -49,6 +50,7 @@ static inline void *stack_for(char *top, void (*first)(void), void *return_addre
 
 enum { BASE_REGISTER = 19, OTHER_REGISTER = 20 };
 #define CODE_LOAD 0x60, 0x02, 0x40, 0xf9          // ldr x0, [x19]
+#define CODE_LOAD_FAR 0x60, 0x02, 0x48, 0xf9      // ldr x0, [x19, #0x1000]
 #define CODE_STORE 0x60, 0x02, 0x00, 0xf9         // str x0, [x19]
 #define CODE_CALL_REGISTER 0x00, 0x00, 0x3f, 0xd6 // blr x0
 

@@ -1,6 +1,6 @@
 // Finds the verdict on a fault: the kind of bug, and the block it is about. Pure: no state, no lock, no system call.
 
-#include "faults/diagnose.h"
+#include "faults/origin.h"
 
 #include "blocks/fill.h"
 #include "blocks/size_class.h"
@@ -14,43 +14,6 @@
 #define VECTOR_REACH ((uint64_t)64)
 // How many pages in each direction are searched for neighbouring blocks.
 enum { NEIGHBOUR_PAGES = 256 };
-
-static bool near(uint64_t value, uint64_t base) { return value - base + FIELD_REACH < 2 * FIELD_REACH; }
-
-// Whether a value was read from memory filled with `byte`, perhaps with a field's offset added. The top byte may be
-// missing, because the Swift runtime masks it off references. The low bytes may differ, as in a word that was read
-// across the end of a block.
-static bool is_fill(uint64_t value, uint8_t byte) {
-    uint64_t word = UINT64_C(0x0101010101010101) * byte;
-    return near(value, word) || near(zg_arch_untag(value), zg_arch_untag(word)) ||
-           near(value, word & UINT64_C(0x00ffffffffffffff)) || value >> 48 == word >> 48;
-}
-
-// Whether a value is the fill truncated to 32 bits, zero- or sign-extended. Such a value alone is no proof.
-static bool is_cut_fill(uint64_t value, uint8_t byte) {
-    uint64_t word = UINT64_C(0x01010101) * byte, high = value >> 32;
-    return (high == 0 || high == UINT32_MAX) && (uint32_t)value - word + 4096 < FIELD_REACH + 4096;
-}
-
-// Kind of memory from which a bad pointer was read: a freed block, the red zone of an isolated block, or a block that
-// was never written (with fill_new).
-enum source { source_none, source_freed, source_gap, source_new };
-
-static const struct {
-    enum source source;
-    uint8_t byte;
-} fills[] = {{source_freed, ZG_FILL_FREED}, {source_gap, ZG_FILL_GAP}, {source_new, ZG_FILL_NEW}};
-
-// Returns the kind of memory whose fill equals the value. `*certain`: the value is unlikely in programs without the
-// runtime's fills.
-static enum source source_of(const struct zg_fault *fault, uint64_t value, bool *certain) {
-    for (size_t i = 0; i < ZG_ARRAY_COUNT(fills); i++) {
-        if (fills[i].source == source_new && !fault->fills_new) continue;
-        *certain = is_fill(value, fills[i].byte);
-        if (*certain || is_cut_fill(value, fills[i].byte)) return fills[i].source;
-    }
-    return source_none;
-}
 
 static const char *access_name(enum zg_fault_access access, const struct zg_fault *fault) {
     switch (access) {
@@ -68,83 +31,69 @@ static const char *access_name(enum zg_fault_access access, const struct zg_faul
     return ZG_ACCESS(unknown);
 }
 
-static bool is_freed(const struct zg_block_view *view) {
-    return view->state == zg_state_quarantined || view->state == zg_state_freeing || view->state == zg_state_retired ||
-           view->state == zg_state_held;
-}
-
-static bool is_origin(const struct zg_fault *fault, enum source source, const struct zg_block_view *view) {
-    switch (source) {
-    case source_freed: return is_freed(view);
-    case source_gap: return view->state == zg_state_live && fault->is_isolated(view);
-    case source_new: return view->state == zg_state_live;
-    case source_none: break;
-    }
-    return false;
-}
-
-// Finds the block from which the pointer was probably read: a register or a stack word still points into that block.
-static bool find_origin(const struct zg_fault *fault, enum source source, struct zg_block_view *view) {
-    for (int i = 0; i < fault->pointer_count; i++)
-        if (fault->lookup(fault->pointers[i], view) && is_origin(fault, source, view)) return true;
-    for (int i = 0; i < fault->stack_count; i++)
-        if (fault->lookup(fault->stack[i], view) && is_origin(fault, source, view)) return true;
-    return false;
-}
-
 static int operand_registers(const struct zg_fault *fault, uint64_t used[2]) {
     return fault->registers.known ? zg_arch_operand_registers(fault->code, fault->code_count, &fault->registers, used)
                                   : 0;
 }
 
 // Looks for a fill in the pc and in the registers that the instruction used.
-static enum source source_in_registers(const struct zg_fault *fault, uint64_t *value, bool *certain) {
-    enum source source = source_of(fault, fault->pc, certain);
+static enum zg_origin_source source_in_registers(const struct zg_fault *fault, uint64_t *value, bool *certain) {
+    enum zg_origin_source source = zg_origin_source_of(fault, fault->pc, certain);
     *value = fault->pc;
-    if (source != source_none && *certain) return source;
+    if (source != zg_origin_none && *certain) return source;
     // If the operands are known, ignore other registers: one of them may hold this value as a mask.
     uint64_t used[2];
     int count = operand_registers(fault, used);
     const uint64_t *values = count ? used : fault->pointers;
     if (!count) count = fault->is_non_canonical ? fault->pointer_count : 0;
     for (int i = 0; i < count; i++)
-        if ((source = source_of(fault, values[i], certain)) != source_none && (*certain || !fault->is_non_canonical)) {
+        if ((source = zg_origin_source_of(fault, values[i], certain)) != zg_origin_none &&
+            (*certain || !fault->is_non_canonical)) {
             *value = values[i];
             return source;
         }
-    return source_none;
+    return zg_origin_none;
 }
 
 // Makes the verdict for a pointer that is a fill. False if the value is no proof and no block is found from which it
 // may come.
-static bool diagnose_fill(const struct zg_fault *fault, enum source source, uint64_t value, bool certain,
+static bool diagnose_fill(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value, bool certain,
                           struct zg_verdict *verdict) {
-    struct zg_block_view block;
-    bool has_block = find_origin(fault, source, &block);
+    struct zg_origin origin;
+    bool has_block = zg_origin_find(fault, source, value, &origin);
     if (!certain && !has_block) return false;
     verdict->confidence = ZG_CONFIDENCE(inferred);
+    verdict->evidence = has_block ? origin.evidence : NULL;
     verdict->address = value;
     verdict->has_block = has_block;
-    if (has_block) verdict->block = block;
+    if (has_block) verdict->block = origin.block;
     bool is_call = value == fault->pc;
     switch (source) {
-    case source_freed:
+    case zg_origin_freed:
+        if (has_block && origin.is_overrun) {
+            // The bug is the read that loaded the fill, independent of the faulting instruction's use of it.
+            verdict->kind = zg_finding_heap_overflow;
+            verdict->overrun = true;
+            verdict->access = ZG_ACCESS(read);
+            verdict->read_from = "the freed block behind a block";
+            break;
+        }
         verdict->kind = zg_finding_use_after_free;
         verdict->freed_memory = true;
         if (is_call) verdict->access = ZG_ACCESS(call);
         break;
-    case source_gap:
+    case zg_origin_gap:
         // The bug is the read that loaded the fill, independent of the faulting instruction's use of it.
         verdict->kind = zg_finding_heap_overflow;
         verdict->overrun = true;
         verdict->access = ZG_ACCESS(read);
         verdict->read_from = "the gap beside a block";
         break;
-    case source_new:
+    case zg_origin_new:
         verdict->read_from = "memory that was never written";
         if (is_call) verdict->access = ZG_ACCESS(call);
         break;
-    case source_none: break;
+    case zg_origin_none: break;
     }
     return true;
 }
@@ -170,6 +119,7 @@ static void report_delete_mismatch(const struct zg_block_view *view, struct zg_v
     verdict->kind = zg_finding_dealloc_mismatch;
     verdict->access = ZG_ACCESS(free);
     verdict->confidence = ZG_CONFIDENCE(inferred);
+    verdict->evidence = "delete[] reads the number of objects in front of the first";
     verdict->address = view->start;
     verdict->has_block = true;
     verdict->block = *view;
@@ -219,7 +169,10 @@ static bool diagnose_trap(const struct zg_fault *fault, struct zg_verdict *verdi
     verdict->freed_memory = true;
     verdict->trap = hit;
     verdict->has_block = hit.has_block;
-    if (!hit.has_block || hit.ambiguous) verdict->confidence = ZG_CONFIDENCE(inferred);
+    if (!hit.has_block || hit.ambiguous) {
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->evidence = "the trap address may come from other freed objects, too";
+    }
     if (!hit.has_block) return true;
     verdict->block = hit.block;
     // Report an address in the object: the trap address has no meaning for the reader.
@@ -283,12 +236,29 @@ static struct place find_place(const struct zg_fault *fault) {
     return place;
 }
 
+// Returns the address that the program asked for. libc's string functions load whole aligned vectors: such a load of a
+// block's first bytes begins in front of the block, while a register still holds the pointer.
+static uint64_t requested_address(const struct zg_fault *fault, const struct zg_block_view *block) {
+    uint64_t address = fault->address, best = address;
+    if (address >= block->start || block->start - address > VECTOR_REACH || address % 16) return address;
+    for (int i = 0; i < fault->pointer_count; i++) {
+        uint64_t value = fault->pointers[i];
+        if (value - address >= VECTOR_REACH || value / ZG_PAGE_BYTES != address / ZG_PAGE_BYTES) continue;
+        if (value - block->start <= block->size) return value;
+        if (value < block->start) best = zg_max(best, value);
+    }
+    return best;
+}
+
+// `evidence`: reason for an inferred block; NULL if the block is exact.
 static void attribute_to_block(const struct zg_fault *fault, const struct place *place,
-                               const struct zg_block_view *block, const char *confidence, struct zg_verdict *verdict) {
+                               const struct zg_block_view *block, const char *evidence, struct zg_verdict *verdict) {
     verdict->has_block = true;
     verdict->block = *block;
-    verdict->block.offset = (int64_t)(fault->address - block->start);
-    verdict->confidence = confidence;
+    verdict->address = requested_address(fault, block);
+    verdict->block.offset = (int64_t)(verdict->address - block->start);
+    verdict->confidence = evidence ? ZG_CONFIDENCE(inferred) : ZG_CONFIDENCE(exact);
+    verdict->evidence = evidence;
     if (block->state != zg_state_live) {
         verdict->kind = zg_finding_use_after_free;
         verdict->freed_memory = true;
@@ -306,7 +276,7 @@ static bool find_crossed(const struct zg_fault *fault, const struct place *place
     bool found = false;
     for (int i = 0; i < count; i++) {
         struct zg_block_view view;
-        if (!fault->lookup(used[i], &view) || !(view.state == zg_state_live || is_freed(&view))) continue;
+        if (!fault->lookup(used[i], &view) || !(view.state == zg_state_live || zg_origin_is_freed(&view))) continue;
         if (!reaches(fault, &view, used[i])) continue;
         bool is_owner = place->has_owner && same(&view, &place->owner);
         if (found && !is_owner) continue;
@@ -336,7 +306,8 @@ static bool find_base_of_computed_address(const struct zg_fault *fault, const st
         uint64_t value = i < fault->pointer_count ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
         int64_t distance = (int64_t)(fault->address - value);
         if (!distance || !fault->is_ours(value) || !fault->lookup(value, crossed)) continue;
-        if (!(crossed->state == zg_state_live || is_freed(crossed)) || !reaches(fault, crossed, value)) continue;
+        if (!(crossed->state == zg_state_live || zg_origin_is_freed(crossed)) || !reaches(fault, crossed, value))
+            continue;
         if (place->has_owner && same(crossed, &place->owner) && place->is_inside) continue;
         *pointer = value;
         if (is_in_registers(fault, distance)) return true;
@@ -344,11 +315,38 @@ static bool find_base_of_computed_address(const struct zg_fault *fault, const st
     return false;
 }
 
+// Whether a loop ran over the end of a live block, into the protected pages of the freed block behind: the address is
+// the start of the freed block, and either a register holds its distance from a pointer into the live block, or nothing
+// but the operand points to the start of the freed block. Sets `*live`.
+static bool ran_over(const struct zg_fault *fault, const struct place *place, struct zg_block_view *live,
+                     const char **evidence) {
+    const struct zg_block_view *dead = &place->owner;
+    uint64_t used[2];
+    bool points_there = false, is_at_hand = false;
+    if (!place->is_inside || !zg_origin_is_freed(dead) || fault->address - dead->start >= sizeof(uint64_t))
+        return false;
+    if (!fault->lookup(dead->start - 1, live) || live->state != zg_state_live || fault->is_isolated(live)) return false;
+    int count = operand_registers(fault, used);
+    for (int i = 0; i < fault->pointer_count + fault->stack_count; i++) {
+        bool is_register = i < fault->pointer_count;
+        uint64_t value = is_register ? fault->pointers[i] : fault->stack[i - fault->pointer_count];
+        bool is_operand = is_register && ((count > 0 && value == used[0]) || (count > 1 && value == used[1]));
+        if (value == dead->start && !is_operand) points_there = true;
+        if (value - live->start > live->size) continue;
+        is_at_hand = true;
+        if (!is_in_registers(fault, (int64_t)(fault->address - value))) continue;
+        *evidence = "a register holds the distance from this block to the address";
+        return true;
+    }
+    *evidence = "the freed block behind this block begins at the address, and no other pointer leads there";
+    return count > 0 && is_at_hand && !points_there;
+}
+
 // Whether a register points into a block other than `owner` and `next`.
 static bool reaches_others(const struct zg_fault *fault, const struct place *place) {
     struct zg_block_view view;
     for (int i = 0; i < fault->pointer_count; i++)
-        if (fault->lookup(fault->pointers[i], &view) && (view.state == zg_state_live || is_freed(&view)) &&
+        if (fault->lookup(fault->pointers[i], &view) && (view.state == zg_state_live || zg_origin_is_freed(&view)) &&
             reaches(fault, &view, fault->pointers[i]) && !(place->has_owner && same(&view, &place->owner)) &&
             !(place->has_next && same(&view, &place->next)))
             return true;
@@ -375,7 +373,15 @@ static const struct zg_block_view *find_near(const struct zg_fault *fault, const
 
 // Whether the block is a freed block of 0 bytes. Its only memory is the inaccessible page at its start, which is not
 // the guard page of another block.
-static bool is_freed_empty_block(const struct zg_block_view *view) { return !view->size && is_freed(view); }
+static bool is_freed_empty_block(const struct zg_block_view *view) { return !view->size && zg_origin_is_freed(view); }
+
+// Returns the reason why the address may have been computed from a pointer into the block; NULL if nothing points into
+// the block.
+static const char *find_pointer_to(const struct zg_fault *fault, const struct zg_block_view *block) {
+    if (any_reaches(fault, block, fault->pointers, fault->pointer_count)) return "a register points into this block";
+    bool is_on_stack = any_reaches(fault, block, fault->stack, fault->stack_count);
+    return is_on_stack ? "a word on the stack points into this block" : NULL;
+}
 
 // Finds the nearest blocks in front of and behind the address.
 static void find_neighbours(const struct zg_fault *fault, const struct place *place, struct zg_verdict *verdict) {
@@ -401,22 +407,37 @@ static void find_neighbours(const struct zg_fault *fault, const struct place *pl
 // Makes the verdict if no register explains the access. `is_clear`: no register points to another block.
 static void attribute_by_place(const struct zg_fault *fault, const struct place *place, bool is_clear,
                                struct zg_verdict *verdict) {
-    const char *inferred = ZG_CONFIDENCE(inferred);
-    // The guard page lies between two blocks, and no register points to either of them: attribute the access to the
-    // nearer block if it is live.
+    // The guard page lies between two blocks. Attribute the access to the nearer block if it is live, or if something
+    // still points into it: registers that point elsewhere do not explain the address.
     const struct zg_block_view *near = find_near(fault, place);
-    if (is_clear && near && fault->is_isolated(near) && (near->state == zg_state_live || is_freed_empty_block(near))) {
-        attribute_to_block(fault, place, near, inferred, verdict);
-        return;
+    if (near && fault->is_isolated(near)) {
+        const char *evidence = find_pointer_to(fault, near);
+        if (!evidence && (near->state == zg_state_live || (is_clear && is_freed_empty_block(near))))
+            evidence = "this block is the nearest to the address";
+        if (evidence) {
+            attribute_to_block(fault, place, near, evidence, verdict);
+            return;
+        }
     }
     if (!place->has_owner && fault->is_forgotten(fault->address)) {
         verdict->kind = zg_finding_use_after_free;
-        verdict->confidence = inferred;
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->evidence = "the address belonged to blocks whose records no longer exist";
         verdict->freed_memory = verdict->is_forgotten = true;
         return;
     }
     find_neighbours(fault, place, verdict);
-    if (verdict->has_before || verdict->has_after) verdict->confidence = inferred;
+    // In front of the first block of a slab, whose page in front has no memory.
+    if (verdict->has_after && verdict->after.state == zg_state_live &&
+        verdict->after.start - fault->address <= VECTOR_REACH) {
+        verdict->has_before = verdict->has_after = false;
+        attribute_to_block(fault, place, &verdict->after, "this block is the nearest to the address", verdict);
+        return;
+    }
+    if (verdict->has_before || verdict->has_after) {
+        verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->evidence = "the address lies between blocks, and no pointer that leads there is left";
+    }
     verdict->overrun = place->is_protected;
 }
 
@@ -425,7 +446,6 @@ static void attribute_by_place(const struct zg_fault *fault, const struct place 
 // to the block that contains the address, or to a live block whose guard page contains it, or to no block. The verdict
 // is exact only within a block, or if no register points into another block.
 static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict) {
-    const char *exact = ZG_CONFIDENCE(exact), *inferred = ZG_CONFIDENCE(inferred);
     struct place place = find_place(fault);
     if (place.is_inside && place.owner.state == zg_state_live) {
         verdict->has_block = true; // the program itself has protected the page
@@ -440,28 +460,38 @@ static void within_heap(const struct zg_fault *fault, struct zg_verdict *verdict
         verdict->overrun = true;
         return;
     }
+    struct zg_block_view live;
+    const char *evidence;
+    if (ran_over(fault, &place, &live, &evidence)) {
+        attribute_to_block(fault, &place, &live, evidence, verdict);
+        return;
+    }
+    evidence = NULL;
     bool owner = place.has_owner && any_reaches(fault, &place.owner, fault->pointers, fault->pointer_count);
     if (is_crossed) {
         bool is_owner = place.has_owner && same(&crossed, &place.owner);
         // A loop over two blocks may address one block relative to the other: the distance is then the same in both
         // blocks.
         bool in_step = place.is_inside && fault->address - place.owner.start == pointer - crossed.start;
-        const char *confidence = place.is_inside && !is_owner ? inferred : exact;
-        attribute_to_block(fault, &place, in_step ? &place.owner : &crossed, confidence, verdict);
+        if (place.is_inside && !is_owner)
+            evidence = in_step ? "the address lies in this block, as far from its start as a pointer in another block"
+                               : "a register of the instruction's operand points into this block";
+        attribute_to_block(fault, &place, in_step ? &place.owner : &crossed, evidence, verdict);
         return;
     }
     if (place.is_inside && (owner || !find_base_of_computed_address(fault, &place, &crossed, &pointer))) {
-        attribute_to_block(fault, &place, &place.owner, exact, verdict);
+        attribute_to_block(fault, &place, &place.owner, NULL, verdict);
         return;
     }
     bool next = place.has_next && any_reaches(fault, &place.next, fault->pointers, fault->pointer_count);
     bool is_clear = !reaches_others(fault, &place);
     if (!place.is_inside && owner != next && is_clear) {
-        attribute_to_block(fault, &place, owner ? &place.owner : &place.next, exact, verdict);
+        attribute_to_block(fault, &place, owner ? &place.owner : &place.next, NULL, verdict);
         return;
     }
     if (place.is_inside || find_base_of_computed_address(fault, &place, &crossed, &pointer)) {
-        attribute_to_block(fault, &place, &crossed, inferred, verdict);
+        evidence = "a register holds the distance from this block to the address";
+        attribute_to_block(fault, &place, &crossed, evidence, verdict);
         return;
     }
     attribute_by_place(fault, &place, is_clear, verdict);
@@ -493,11 +523,13 @@ static void diagnose_tag_fault(const struct zg_fault *fault, struct zg_verdict *
     if (!found) {
         verdict->kind = zg_finding_use_after_free;
         verdict->confidence = ZG_CONFIDENCE(inferred);
+        verdict->evidence = "no block has the pointer's memory tag";
         verdict->is_forgotten = true;
         return;
     }
     const struct place place = {.is_protected = true};
-    attribute_to_block(fault, &place, &view, distance > 1 ? ZG_CONFIDENCE(inferred) : ZG_CONFIDENCE(exact), verdict);
+    const char *evidence = distance > 1 ? "this block is the nearest with the pointer's memory tag" : NULL;
+    attribute_to_block(fault, &place, &view, evidence, verdict);
     verdict->freed_memory = view.state != zg_state_live;
 }
 
@@ -508,18 +540,19 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
                                    .confidence = ZG_CONFIDENCE(exact),
                                    .address = fault->address};
     bool certain;
-    enum source source;
+    enum zg_origin_source source;
     if (fault->is_non_canonical) {
         if (diagnose_delete_array(fault, verdict)) return;
         source = source_in_registers(fault, &value, &certain);
-        if (source != source_none && diagnose_fill(fault, source, value, certain, verdict)) return;
+        if (source != zg_origin_none && diagnose_fill(fault, source, value, certain, verdict)) return;
         // A call through a pointer stored in a freed block: the target was never in a register, but the address of the
         // pointer is known.
         if (zg_arch_call_target_place(fault->code, fault->code_count, &fault->registers, &value) &&
-            fault->lookup(value, &verdict->block) && is_freed(&verdict->block)) {
+            fault->lookup(value, &verdict->block) && zg_origin_is_freed(&verdict->block)) {
             verdict->kind = zg_finding_use_after_free;
             verdict->freed_memory = verdict->has_block = true;
             verdict->confidence = ZG_CONFIDENCE(inferred);
+            verdict->evidence = "the called address was read from this block";
             verdict->address = value;
             verdict->access = ZG_ACCESS(call);
             return;
@@ -550,7 +583,7 @@ void zg_diagnose(const struct zg_fault *fault, struct zg_verdict *verdict) {
     // A pointer or index truncated to 32 bits. Accept it only if a block is found from which it may come: an ordinary
     // wild pointer may have this value, too.
     value = fault->address;
-    source = source_of(fault, value, &certain);
-    if (source == source_none) source = source_in_registers(fault, &value, &certain);
-    if (source != source_none) diagnose_fill(fault, source, value, false, verdict);
+    source = zg_origin_source_of(fault, value, &certain);
+    if (source == zg_origin_none) source = source_in_registers(fault, &value, &certain);
+    if (source != zg_origin_none) diagnose_fill(fault, source, value, false, verdict);
 }

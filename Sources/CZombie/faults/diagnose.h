@@ -9,7 +9,7 @@
 #include "stacks/unwind.h"
 #include "zombies/zombie.h"
 
-enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256 };
+enum { ZG_FAULT_POINTERS = 16, ZG_FAULT_STACK_WORDS = 256, ZG_FAULT_CODE_BEFORE = 24, ZG_FAULT_WORDS_BELOW = 16 };
 
 struct zg_fault {
     uint64_t address; // address as the kernel reports it
@@ -21,13 +21,20 @@ struct zg_fault {
     struct zg_registers registers;
     uint8_t code[16]; // instruction at pc; code_count bytes were readable
     int code_count;
+    // Code in front of the pc; the last before_count bytes were readable
+    uint8_t before[ZG_FAULT_CODE_BEFORE];
+    int before_count;
     uint64_t pointers[ZG_FAULT_POINTERS];
     int pointer_count;
     uint64_t stack[ZG_FAULT_STACK_WORDS]; // words from sp upwards
     int stack_count;
+    uint64_t below[ZG_FAULT_WORDS_BELOW]; // words below sp that a function without calls may use, from sp downwards
+    int below_count;
     struct zg_stack_bounds bounds;
     bool fills_new; // option fill_new: new blocks are filled
     bool (*lookup)(uint64_t address, struct zg_block_view *view);
+    // Reads a word of memory; false if that is impossible. NULL: no memory is read.
+    bool (*read_word)(uint64_t address, uint64_t *word);
     // Whether the address lies in the guarded heap's address space.
     bool (*is_ours)(uint64_t address);
     // Whether the address belonged to blocks whose records no longer exist.
@@ -44,6 +51,7 @@ struct zg_fault {
 struct zg_verdict {
     enum zg_finding_kind kind;
     const char *access, *confidence;
+    const char *evidence; // reason for the choice of the block, if it is inferred: a clause; NULL if there is none
     uint64_t address;
     // The fault is about freed memory: it is reported even if the program handles the signal
     bool freed_memory;

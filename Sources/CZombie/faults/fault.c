@@ -73,6 +73,10 @@ static void strip_all_tags(const struct zg_registers *registers) {
     zg_lookup_strip(fault.stack, fault.stack_count);
 }
 
+static bool read_word(uint64_t address, uint64_t *word) {
+    return zg_os_read_memory(word, address, sizeof *word) == sizeof *word;
+}
+
 static void gather_fault_state(const struct work *work) {
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
@@ -89,12 +93,21 @@ static void gather_fault_state(const struct work *work) {
                               .bounds = zg_thread_stack_bounds(),
                               .fills_new = zg_config.fill_new,
                               .lookup = zg_lookup_block,
+                              .read_word = read_word,
                               .is_ours = zg_lookup_is_in_heap,
                               .is_forgotten = zg_retire_is_forgotten,
                               .is_isolated = zg_lookup_is_isolated,
                               .find_zombie = zg_zombie_find};
     fault.pointer_count = zg_arch_pointer_registers(work->context, fault.pointers, ZG_FAULT_POINTERS);
     fault.code_count = (int)zg_os_read_memory(fault.code, fault.pc, sizeof fault.code);
+    fault.before_count =
+        zg_os_read_memory(fault.before, fault.pc - sizeof fault.before, sizeof fault.before) == sizeof fault.before
+            ? ZG_FAULT_CODE_BEFORE
+            : 0;
+    uint64_t below[ZG_FAULT_WORDS_BELOW];
+    if (zg_os_read_memory(below, fault.sp - sizeof below, sizeof below) == sizeof below)
+        for (; fault.below_count < ZG_FAULT_WORDS_BELOW; fault.below_count++)
+            fault.below[fault.below_count] = below[ZG_FAULT_WORDS_BELOW - 1 - fault.below_count];
     fault.stack_count = (int)(zg_os_read_memory(fault.stack, fault.sp, sizeof fault.stack) / sizeof fault.stack[0]);
     if (zg_tags_are_on()) strip_all_tags(&registers);
 }
@@ -145,6 +158,7 @@ static void describe_counting(void) {
 static void make_finding(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
+    if (verdict.evidence) zg_finding_detail_text(&finding, "evidence", verdict.evidence);
     finding.fatal = false; // the signal itself ends the program, unless the program's handler continues
     zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
     if (!fault.is_non_canonical) zg_finding_detail_number(&finding, "fault_address", fault.address, true);

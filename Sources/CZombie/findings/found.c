@@ -4,6 +4,7 @@
 #include "findings/found.h"
 
 #include "findings/crash.h"
+#include "findings/describe.h"
 #include "findings/repeats.h"
 #include "findings/report.h"
 #include "platform/arch.h"
@@ -102,6 +103,11 @@ static void found_change(enum zg_finding_kind kind, const struct zg_block_view *
                          const char *found_by) {
     struct zg_finding finding = new_finding(kind, ZG_ACCESS(write), view->start + change->offset, view);
     finding.block.offset = (int64_t)change->offset;
+    if (change->evidence) {
+        finding.confidence = ZG_CONFIDENCE(inferred);
+        zg_finding_detail_text(&finding, "evidence", change->evidence);
+    }
+    if (change->in_front) zg_describe_neighbours(&finding, change->in_front, NULL);
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
     // An address before the block has no offset; only the address is reported.
     if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);

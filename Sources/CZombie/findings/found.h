@@ -37,6 +37,9 @@ ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uin
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;
+    const char *evidence; // reason for choosing the block, if it is inferred: a clause; otherwise NULL
+    // Live block that ends in front of the changed bytes, so that a write past its end may have changed them; or NULL
+    const struct zg_block_view *in_front;
 };
 ZG_NOINLINE void zg_found_write_after_free(const struct zg_block_view *view, const struct zg_change *change,
                                            const char *found_by);

@@ -194,6 +194,47 @@ static bool is_mostly_filled(uint64_t page, uint64_t end) {
     return filled >= zero;
 }
 
+// Whether a write past the end of a live block in front changed the bytes of the freed block at `start`, which differ
+// from its first byte on. The bytes from the end of the live block to the next slot held zeros or the fill, unless that
+// write changed them, too. Sets `*live` if such a block exists, and otherwise `live->block` to NULL.
+static ZG_COLD const char *find_run_over(uint64_t start, const struct zg_change *change, struct zg_block_view *live) {
+    enum { MOST_SLACK = 256, LEAST_EQUAL = 4, MOST_EQUAL = 16 };
+    bool is_found = !change->offset && zg_lookup_block(start - 1, live) && live->state == zg_state_live && live->size &&
+                    !zg_lookup_is_isolated(live);
+    uint64_t end = is_found ? live->start + live->size : 0, zeros = 0;
+    if (!is_found || start - end > MOST_SLACK) {
+        live->block = NULL;
+        return NULL;
+    }
+    for (const uint8_t *at = (const uint8_t *)end; at < (const uint8_t *)start; at++) {
+        zeros += !*at;
+        if (*at == ZG_FILL_FREED) live->block = NULL;
+    }
+    if (end < start && zeros == start - end) live->block = NULL;
+    if (!live->block) return NULL;
+    if (end < start) return "the bytes between the end of this block and the freed block behind it changed, too";
+    uint64_t equal = zg_min(zg_min(change->length, live->size), MOST_EQUAL);
+    for (uint64_t i = 0; i < equal; i++) {
+        uint8_t changed = *(const uint8_t *)(start + i);
+        zeros += !changed;
+        if (changed != *(const uint8_t *)(end - equal + i)) return NULL;
+    }
+    return equal < LEAST_EQUAL || zeros == equal ? NULL : "the changed bytes are the same as the last of this block";
+}
+
+static ZG_COLD void report_changed_bytes(uint64_t start, struct zg_change *change, const char *found_by) {
+    struct zg_block_view view, live;
+    const char *evidence = find_run_over(start, change, &live);
+    if (evidence) {
+        change->evidence = evidence;
+        change->offset = start - live.start;
+        zg_found_overrun(&live, change, found_by);
+    } else if (zg_lookup_block(start, &view)) {
+        change->in_front = live.block ? &live : NULL;
+        zg_found_write_after_free(&view, change, found_by);
+    }
+}
+
 // Another thread may evict and reuse the block during the read. A difference counts only if the block is still
 // quarantined and still differs.
 static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
@@ -217,8 +258,7 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
         if (change.offset == bytes) change = (struct zg_change){.offset = i, .old = expected, .now = now};
         change.length = i - change.offset + 1;
     }
-    struct zg_block_view view;
-    if (change.offset < bytes && zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, found_by);
+    if (change.offset < bytes) report_changed_bytes(start, &change, found_by);
 }
 
 // Like `verify`, for a slot whose class and index are known.

@@ -32,6 +32,7 @@ struct zg_registers {
 // zg_arch_tag(pointer), and zg_arch_with_tag(address, tag): see arch_aarch64.h.
 // ZG_ARCH_ENCODED_REGISTERS, ZG_ARCH_INSTRUCTION_BYTES, ZG_ARCH_ASSUMES_ZEROS, zg_arch_dwarf_number(number): for the
 // emulators.
+// ZG_ARCH_CODE_UNIT: instructions begin at multiples of this number of bytes.
 // zg_arch_return_place(fp_place), zg_arch_strip(address), zg_arch_is_sp_exact(sp), ZG_ARCH_GUESSED_CFA: see
 // arch_x86_64.h.
 
@@ -54,6 +55,10 @@ bool zg_arch_may_load_pointer(const uint8_t *code, int count);
 int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t values[2]);
 // Finds the memory word from which an indirect call or jump takes its target. False for other instructions. Pure.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place);
+// Decodes a load of a whole word into a register that now holds `value`. If the registers of its operand have not
+// changed since, stores the base register's value and the address of the word. False for other instructions. Pure.
+bool zg_arch_loaded_from(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t value,
+                         uint64_t *base, uint64_t *place);
 // Sets `registers` to the state after a return from a call whose target could not be executed. `top_of_stack` is the
 // word at the stack pointer. False if the return address is invalid.
 bool zg_arch_undo_call(struct zg_registers *registers, uint64_t top_of_stack);

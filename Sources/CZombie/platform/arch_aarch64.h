@@ -12,6 +12,7 @@
 #define ZG_ARCH_ARGUMENT_REGISTERS 8
 #define ZG_ARCH_ENCODED_REGISTERS 32 // registers that instructions can name
 #define ZG_ARCH_INSTRUCTION_BYTES 4
+#define ZG_ARCH_CODE_UNIT 4
 // Flags and vectors are unknown where the refcount emulator starts.
 #define ZG_ARCH_ASSUMES_ZEROS false
 #define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext

@@ -407,6 +407,20 @@ int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_re
     return used;
 }
 
+bool zg_arch_loaded_from(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t value,
+                         uint64_t *base, uint64_t *place) {
+    struct zg_a64 it = decode_bytes(code, count);
+    if (it.kind != zg_a64_load || it.count != 1 || it.bytes != 8 || it.is_vector || it.from_pc || it.first == 31)
+        return false;
+    if (it.update != zg_a64_stays || it.base == it.first || it.index == it.first) return false;
+    if (it.index != ZG_A64_NONE && it.extend != ZG_A64_UXTX) return false;
+    if (registers->value[it.first] != value) return false;
+    *base = registers->value[it.base];
+    *place = *base + (uint64_t)it.offset;
+    if (it.index != ZG_A64_NONE) *place += registers->value[it.index] << it.shift;
+    return true;
+}
+
 // No AArch64 branch reads its target from memory.
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
     (void)code, (void)count, (void)registers, (void)place;

@@ -17,6 +17,7 @@
 #define ZG_ARCH_ARGUMENT_REGISTERS 6
 #define ZG_ARCH_ENCODED_REGISTERS 16 // registers that instructions can name
 #define ZG_ARCH_INSTRUCTION_BYTES 15 // at most
+#define ZG_ARCH_CODE_UNIT 1
 // The refcount emulator takes unknown flags and vectors for zeros. Of 300,000 starts at random places of real programs,
 // 15 % of those that reached a result would be lost if they stayed unknown.
 #define ZG_ARCH_ASSUMES_ZEROS true

@@ -42,6 +42,20 @@ int zg_arch_operand_registers(const uint8_t *code, int count, const struct zg_re
     return used;
 }
 
+bool zg_arch_loaded_from(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t value,
+                         uint64_t *base, uint64_t *place) {
+    enum { MOV = 0x8b };
+    struct zg_x64 it;
+    if (!read_operand(code, count, &it) || it.map != zg_x64_map_1 || it.opcode != MOV || !it.in_memory) return false;
+    if (!(it.rex & ZG_X64_REX_W) || it.prefixes & (ZG_X64_FS | ZG_X64_GS) || it.base == ZG_X64_NO_REGISTER)
+        return false;
+    if (it.base == it.reg || it.index == it.reg || value_of(registers, it.reg) != value) return false;
+    *base = value_of(registers, it.base);
+    *place = *base + (uint64_t)it.displacement;
+    if (it.index != ZG_X64_NO_REGISTER) *place += value_of(registers, it.index) << it.scale;
+    return true;
+}
+
 bool zg_arch_call_target_place(const uint8_t *code, int count, const struct zg_registers *registers, uint64_t *place) {
     struct zg_x64 it;
     if (!read_operand(code, count, &it) || !it.jumps || !it.in_memory) return false;

@@ -20,7 +20,10 @@ extension Finding {
         if let next = nextUse {
             parts.append("detected at the \(access == .cast ? "read of its class" : "retain") before this \(next.noun)")
         }
-        if confidence == .inferred { parts.append("inferred, because the address alone does not determine the block") }
+        if confidence == .inferred {
+            let evidence = detail["evidence"].map { visible($0) } ?? "the address alone does not determine the block"
+            parts.append("inferred, because \(evidence)")
+        }
         return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
 
@@ -73,13 +76,21 @@ extension Finding {
             detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
-        // The gap is beside this block, while memory that was never written is inside it.
-        let text = kind == .heapOverflow ? "the red zone of \(place)" : "\(source), in \(place)"
+        // The gap and the freed block are beside this block, while memory that was never written is inside it.
+        let text =
+            switch (kind, detail["read_from"], block.offset) {
+            case (.heapOverflow, Self.freedNeighbour?, let offset?):
+                "freed memory, \(bytes(offset - Int64(clamping: block.size))) after the end of \(place)"
+            case (.heapOverflow, _, _): "the red zone of \(place)"
+            default: "\(source), in \(place)"
+            }
         return "\(pointer) was followed\(signal), a value read from \(text)"
     }
 
     // The value of `read_from` for a red zone.
     private static let redZone = "the gap beside a block"
+    // The value of `read_from` for the fill of a freed block that was read past the end of a live block.
+    private static let freedNeighbour = "the freed block behind a block"
 
     // "outside of every block: 63 bytes after the end of a freed block of 768 bytes at 0x7f10, 9 bytes before …"
     private var neighbours: String? {
@@ -169,7 +180,8 @@ extension Finding {
         let length = count("length")
         var offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
         if let property = block?.property { offset += " (property \(property))" }
-        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(changedValues)\(foundBy)"
+        let inFront = neighbour("before").map { ", or were overrun from \($0.name) in front of it" } ?? ""
+        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(inFront)\(changedValues)\(foundBy)"
     }
 
     private var foundBy: String {
