@@ -248,6 +248,13 @@ static const char *text_from(struct input *input, char *bytes, int capacity) {
     return bytes;
 }
 
+// Freed blocks hold the fill.
+static bool read_word(uint64_t address, uint64_t *word) {
+    struct zg_block_view view;
+    *word = ZG_FILL_WORD;
+    return find_view(address, &view) && view.state >= zg_state_quarantined;
+}
+
 // The address's low bits determine the distance in slots.
 static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance) {
     *distance = pointer & 3;
@@ -280,6 +287,11 @@ static void diagnose_pure(struct input *input) {
     fault->pointer = how & 32 ? fault->address : 0, fault->find_by_tag = find_by_tag;
     fault->operand_count = how & 64 ? 2 : 0;
     for (int i = 0; i < 2; i++) fault->operands[i] = fault->registers.value[i];
+    fault->read_word = read_word;
+    fault->before_count = take8(input) % (ZG_FAULT_CODE_BEFORE + 1);
+    for (int i = 0; i < fault->before_count; i++) fault->before[ZG_FAULT_CODE_BEFORE - 1 - i] = take8(input);
+    fault->below_count = take8(input) % (ZG_FAULT_WORDS_BELOW + 1);
+    for (int i = 0; i < fault->below_count; i++) fault->below[i] = value_from(input);
 
     struct zg_fault before = *fault;
     struct zg_verdict verdict, again;
@@ -296,6 +308,7 @@ static void diagnose_pure(struct input *input) {
     CHECK(!verdict.overrun || verdict.kind == zg_finding_heap_overflow || verdict.kind == zg_finding_wild_access);
     CHECK(!(verdict.overrun && verdict.freed_memory));
     CHECK(verdict.kind != zg_finding_heap_overflow || verdict.has_block);
+    CHECK(!verdict.has_block || !verdict.evidence == !strcmp(verdict.confidence, "exact"));
     CHECK(!strcmp(verdict.confidence, "exact") || !strcmp(verdict.confidence, "inferred"));
     if (verdict.has_block) {
         bool known = false;

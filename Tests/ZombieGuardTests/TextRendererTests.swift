@@ -56,6 +56,22 @@ import Testing
         #expect(strange.sentence.contains("0 bytes after the end of"))
     }
 
+    @Test func lateWritesNameTheBlockInFront() {
+        let finding = Finding(
+            kind: .writeAfterFree, access: .write, confidence: .exact, address: Address(0x1040),
+            block: Finding.Block(start: Address(0x1040), size: 64, offset: 0, state: "quarantined"),
+            detail: [
+                "offset": "0", "length": "8", "old": "0x55", "new": "0x0", "found_by": "exit", "before": "0x1000",
+                "before_size": "64", "before_state": "live",
+            ])
+        #expect(
+            finding.sentence == """
+                8 bytes at offset 0 of a freed block of 64 bytes at 0x1040 changed after it was freed, from 0x55 to \
+                0x0; found when the program ended; a live block of 64 bytes at 0x1000, in front of it, may have been \
+                overrun
+                """)
+    }
+
     @Test func pointersReadFromFillsSayWhatTheyAre() {
         let block = Finding.Block(start: Address(0x1000), size: 100, offset: 0, state: "live")
         var finding = Finding(
@@ -71,6 +87,15 @@ import Testing
             finding.sentence
                 == "0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from the red zone of a block")
         #expect(finding.evidence == "inferred, because the address alone does not determine the block")
+        finding.block = Finding.Block(start: Address(0x1000), size: 100, offset: 112, state: "live")
+        finding.detail["read_from"] = "the freed block behind a block"
+        finding.detail["evidence"] = "the pointer was loaded relative to this block"
+        #expect(
+            finding.sentence == """
+                0xa5a5a5a5a5a5a5a5 was followed (SIGSEGV), a value read from freed memory, 12 bytes after the end of a \
+                live block of 100 bytes at 0x1000
+                """)
+        #expect(finding.evidence == "inferred, because the pointer was loaded relative to this block")
         finding.kind = .wildAccess
         finding.block = block
         finding.detail["read_from"] = "memory that was never written"

@@ -91,40 +91,68 @@ static bool find_loading(const struct zg_fault *fault, uint64_t value, struct zg
     return false;
 }
 
-// Whether a register holds the distance from `pointer` to a word that holds the value, behind the live block into which
-// the pointer points.
-static bool is_distance_known(const struct zg_fault *fault, uint64_t pointer, uint64_t value,
-                              struct zg_block_view *live) {
-    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
-        uint64_t distance = fault->registers.value[i];
-        if (!(fault->registers.known >> i & 1) || distance < sizeof value || distance > FIELD_REACH) continue;
-        if (is_behind_live(fault, pointer, pointer + distance, live) && is_read_at(fault, pointer + distance, value))
+// Finds a pointer into a live block from which a register holds the distance to a word behind the block that holds the
+// value.
+static bool find_distance(const struct zg_fault *fault, const uint64_t *words, int count, uint64_t value,
+                          struct zg_origin *origin) {
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < ZG_ARCH_REGISTER_COUNT && fault->is_ours(words[i]); j++) {
+            uint64_t distance = fault->registers.value[j], place = words[i] + distance;
+            struct zg_block_view live;
+            if (!(fault->registers.known >> j & 1) || distance < sizeof value || distance > FIELD_REACH) continue;
+            if (!is_behind_live(fault, words[i], place, &live) || !is_read_at(fault, place, value)) continue;
+            *origin = (struct zg_origin){.block = live,
+                                         .is_overrun = true,
+                                         .evidence =
+                                             "a register holds the distance from this block to the word that was read"};
             return true;
-    }
+        }
     return false;
+}
+
+// Returns the index of the first word that points into a memory of this kind, from `first` on; `count` if none does.
+// Skips `except`.
+static int find_pointer(const struct zg_fault *fault, enum zg_origin_source source, const uint64_t *words, int first,
+                        int count, const struct zg_block_view *except, struct zg_block_view *view) {
+    for (int i = first; i < count; i++)
+        if (fault->lookup(words[i], view) && is_origin(fault, source, view) &&
+            !(except && view->start == except->start))
+            return i;
+    return count;
+}
+
+// Takes the block into which the first register points that points into memory of this kind.
+static bool find_in_registers(const struct zg_fault *fault, enum zg_origin_source source, struct zg_origin *origin) {
+    struct zg_block_view other;
+    int count = fault->pointer_count;
+    int at = find_pointer(fault, source, fault->pointers, 0, count, NULL, &origin->block);
+    if (at == count) return false;
+    bool is_alone = find_pointer(fault, source, fault->pointers, at, count, &origin->block, &other) == count;
+    origin->evidence = is_alone ? "a register points into this block"
+                                : "a register points into this block, while others point into similar blocks";
+    return true;
+}
+
+// Takes the block into which the innermost stack word points, or from which a register holds the distance to a word
+// with the value.
+static bool find_on_stack(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value,
+                          struct zg_origin *origin) {
+    struct zg_block_view other;
+    int count = fault->stack_count;
+    int at = find_pointer(fault, source, fault->stack, 0, count, NULL, &origin->block);
+    if (source == zg_origin_freed && find_distance(fault, fault->stack, at, value, origin)) return true;
+    if (at == count) return false;
+    bool is_alone = find_pointer(fault, source, fault->stack, at, count, &origin->block, &other) == count;
+    origin->evidence = is_alone ? "a word on the stack points into this block"
+                                : "a word on the stack points into this block, while others point into similar blocks";
+    return true;
 }
 
 bool zg_origin_find(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value,
                     struct zg_origin *origin) {
-    *origin = (struct zg_origin){.evidence = "a register points into this block"};
+    *origin = (struct zg_origin){0};
     if (source == zg_origin_freed && find_loading(fault, value, origin)) return true;
-    static const char distance[] = "a register holds the distance from this block to the word that was read";
     // A function without calls keeps its variables below the stack pointer, where other functions leave old words, too.
-    for (int i = 0; source == zg_origin_freed && i < fault->below_count; i++)
-        if (is_distance_known(fault, fault->below[i], value, &origin->block)) {
-            origin->evidence = distance;
-            return origin->is_overrun = true;
-        }
-    for (int i = 0; i < fault->pointer_count; i++)
-        if (fault->lookup(fault->pointers[i], &origin->block) && is_origin(fault, source, &origin->block)) return true;
-    for (int i = 0; i < fault->stack_count; i++) {
-        uint64_t word = fault->stack[i];
-        if (!fault->lookup(word, &origin->block)) continue;
-        origin->evidence = "a word on the stack points into this block";
-        if (is_origin(fault, source, &origin->block)) return true;
-        if (source != zg_origin_freed || !is_distance_known(fault, word, value, &origin->block)) continue;
-        origin->evidence = distance;
-        return origin->is_overrun = true;
-    }
-    return false;
+    if (source == zg_origin_freed && find_distance(fault, fault->below, fault->below_count, value, origin)) return true;
+    return find_in_registers(fault, source, origin) || find_on_stack(fault, source, value, origin);
 }

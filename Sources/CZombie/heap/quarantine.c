@@ -194,11 +194,32 @@ static bool is_mostly_filled(uint64_t page, uint64_t end) {
     return filled >= zero;
 }
 
+// Whether `count` bytes are printable ASCII.
+static bool is_text(const uint8_t *bytes, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (bytes[i] < ' ' || bytes[i] > '~') return false;
+    return true;
+}
+
+// Returns the reason why one write may have changed the last bytes of a live block and `count` bytes of the freed block
+// that begins at its end; NULL if nothing suggests that.
+static const char *find_continuation(const uint8_t *end, uint64_t count) {
+    enum { LEAST = 4 };
+    uint64_t same = 0, zeros = 0;
+    if (count < LEAST) return NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        same += end[i] == *(end - count + i);
+        zeros += !end[i];
+    }
+    if (same == count && zeros < count) return "the changed bytes are the same as the last bytes of this block";
+    return is_text(end - LEAST, 2 * LEAST) ? "text runs on from the last bytes of this block" : NULL;
+}
+
 // Whether a write past the end of a live block in front changed the bytes of the freed block at `start`, which differ
 // from its first byte on. The bytes from the end of the live block to the next slot held zeros or the fill, unless that
 // write changed them, too. Sets `*live` if such a block exists, and otherwise `live->block` to NULL.
 static ZG_COLD const char *find_run_over(uint64_t start, const struct zg_change *change, struct zg_block_view *live) {
-    enum { MOST_SLACK = 256, LEAST_EQUAL = 4, MOST_EQUAL = 16 };
+    enum { MOST_SLACK = 256, MOST_COMPARED = 16 };
     bool is_found = !change->offset && zg_lookup_block(start - 1, live) && live->state == zg_state_live && live->size &&
                     !zg_lookup_is_isolated(live);
     uint64_t end = is_found ? live->start + live->size : 0, zeros = 0;
@@ -213,13 +234,7 @@ static ZG_COLD const char *find_run_over(uint64_t start, const struct zg_change 
     if (end < start && zeros == start - end) live->block = NULL;
     if (!live->block) return NULL;
     if (end < start) return "the bytes between the end of this block and the freed block behind it changed, too";
-    uint64_t equal = zg_min(zg_min(change->length, live->size), MOST_EQUAL);
-    for (uint64_t i = 0; i < equal; i++) {
-        uint8_t changed = *(const uint8_t *)(start + i);
-        zeros += !changed;
-        if (changed != *(const uint8_t *)(end - equal + i)) return NULL;
-    }
-    return equal < LEAST_EQUAL || zeros == equal ? NULL : "the changed bytes are the same as the last of this block";
+    return find_continuation((const uint8_t *)end, zg_min(zg_min(change->length, live->size), MOST_COMPARED));
 }
 
 static ZG_COLD void report_changed_bytes(uint64_t start, struct zg_change *change, const char *found_by) {

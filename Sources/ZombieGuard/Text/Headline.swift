@@ -180,8 +180,8 @@ extension Finding {
         let length = count("length")
         var offset = detail["offset"].map { " at offset \(visible($0))" } ?? ""
         if let property = block?.property { offset += " (property \(property))" }
-        let inFront = neighbour("before").map { ", or were overrun from \($0.name) in front of it" } ?? ""
-        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(inFront)\(changedValues)\(foundBy)"
+        let inFront = neighbour("before").map { "; \($0.name), in front of it, may have been overrun" } ?? ""
+        return "\(length)\(offset) of \(blockOrAddress) changed after it was freed\(changedValues)\(foundBy)\(inFront)"
     }
 
     private var foundBy: String {

@@ -7,7 +7,7 @@
 // exit: 99
 // confidence: inferred
 // options: isolated_per_context=0
-// detail: found_by="exit" length="8" evidence="same as the last of this block"
+// detail: found_by="exit" length="8" evidence="same as the last bytes"
 
 #include "../bug.h"
 
