@@ -32,6 +32,7 @@ struct RunCommand {
         options = try RuntimeOptions(
             inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
             given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? [])
+                + (try OnlyPrograms.option(arguments.values["--only"] ?? []).map { [$0] } ?? [])
                 + (arguments.has("--coverage") ? RunPairs.options : [])
                 + (arguments.values["-o"] ?? []))
     }
@@ -389,6 +390,11 @@ extension RunCommand {
                 name: "--collect", value: .required("crashes|stalls"),
                 text:
                     "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that are busy instead of waiting for events)"
+            ),
+            Flag(
+                name: "--only", value: .required("PROGRAM|PATH"), repeats: true,
+                text:
+                    "guard only programs with this name or path, in which * stands for anything (default: all, except build tools under swift build, package, run and test)"
             ),
             Flag(
                 name: "--report", value: .required("PATH"),

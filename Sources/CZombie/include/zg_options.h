@@ -150,6 +150,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
       "Applies to Swift objects in use by two threads. The delay makes races likelier.")                               \
     X(children, choice, 0, 0, 1, (follow, ignore), processes, shown,                                                   \
       "whether programs that the guarded program starts are guarded, too", "")                                         \
+    X(only, names, 0, 0, 0, (), processes, shown, "the only programs to guard, by name or path",                       \
+      "Separated by commas; * stands for anything. Others run unguarded, and what they start is guarded if named.")    \
     X(stats, bool, 1, 0, 1, (), processes, shown, "publish statistics for 'zguard stats'", "")                         \
     X(pressure, bool, 1, 0, 1, (), pressure, shown,                                                                    \
       "return memory to the kernel when the system or process runs short", "")                                         \

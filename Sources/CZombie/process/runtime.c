@@ -40,6 +40,7 @@
 #include "platform/text.h"
 #include "process/advice.h"
 #include "process/count_observer.h"
+#include "process/hidden.h"
 #include "process/locking.h"
 #include "process/ready.h"
 #include "process/stderr_watch.h"
@@ -50,6 +51,7 @@
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/bypass.h"
+#include "settings/exemption.h"
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -277,6 +279,12 @@ static void at_exit(int status, void *unused) {
 static void start(void) {
     bool is_ready = zg_ready(); // first, because it looks for inherited seccomp filters
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
+    if (zg_is_exempt) {
+        zg_report_open_coverage();
+        if (zg_exemption_is_package_manager()) zg_hidden_start();
+        if (zg_config.children != zg_children_follow) forget_preload();
+        return;
+    }
     if (!is_ready) {
         static const char no_space[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
