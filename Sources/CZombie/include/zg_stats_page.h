@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 11u
+#define ZG_STATS_VERSION 12u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -205,6 +205,11 @@ struct zg_layout_windows {
     uint32_t page_bytes;
 };
 
+// An address range of the runtime: heap, tables, alternate signal stacks. `end` 0 or 1: none.
+struct zg_layout_range {
+    uint64_t start, end;
+};
+
 // The processor's clock (zg_arch_ticks) and CLOCK_REALTIME, read together.
 struct zg_layout_time {
     uint64_t ticks, ns; // ns: nanoseconds since 1970
@@ -250,6 +255,8 @@ struct zg_layout {
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
     struct zg_layout_kept kept;
+    // Array of struct zg_layout_range: what the runtime has mapped. A search for references to blocks leaves it out.
+    uint64_t own_ranges, own_range_count;
     // Times at start-up, and at the last finding or memory pressure check (0: none).
     struct zg_layout_time first_time, last_time;
     struct zg_traps traps;

@@ -52,6 +52,9 @@ void *zg_os_map_for_good(uint64_t bytes);
 // Returns the `index`-th range of the runtime's address space: reservations, and memory of zg_os_map of 64 KiB and
 // more. False past the last one. A range that was unmapped is empty.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
+struct zg_layout_range;
+// Returns the whole table of them, for readers outside (zg_stats_page.h), and its length.
+const struct zg_layout_range *zg_os_own_ranges(uint64_t *count);
 // Call with `on` before mlockall(MCL_FUTURE) takes effect. Sets address space aside, so that the runtime's later
 // mappings are neither backed at once nor counted against the limit.
 void zg_os_lock_later(bool on);

@@ -22,6 +22,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "include/zg_stats_page.h"
 #include "platform/arch.h"
 #include "platform/filter.h"
 #include "platform/ratio.h"
@@ -116,7 +117,7 @@ static void advise_reserved(void *start, uint64_t bytes) {
 
 // Address ranges of the runtime. A free entry has `end` 0; setting `end` to TAKEN claims it.
 enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
-static struct { uint64_t start, end; } own_ranges[OWN_RANGES];
+static struct zg_layout_range own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
 // Appends the range while there is room, and then reuses entries of unmapped ranges.
@@ -139,6 +140,11 @@ static void forget_own(const void *start, uint64_t bytes) {
     for (uint64_t i = 0; i < OWN_RANGES && i < zg_load(&own_ranges_used); i++)
         if (zg_load(&own_ranges[i].start) == (uint64_t)start && zg_load(&own_ranges[i].end) > TAKEN)
             __atomic_store_n(&own_ranges[i].end, 0, __ATOMIC_RELEASE);
+}
+
+const struct zg_layout_range *zg_os_own_ranges(uint64_t *count) {
+    *count = OWN_RANGES;
+    return own_ranges;
 }
 
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
