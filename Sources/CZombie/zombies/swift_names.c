@@ -283,11 +283,11 @@ static uint64_t field_offsets(const struct zg_space *space, uint64_t metadata, u
     return (resilient ? immediate_members(space, metadata, descriptor) : metadata) + 8 * (uint64_t)place;
 }
 
-bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
-    if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return false;
-    // Find the field with the highest offset at or below this byte.
+// Finds the field with the highest offset at or below this byte of an instance. Returns the metadata of the class that
+// declares it; 0 if there is none.
+static uint64_t find_field(const struct zg_space *space, uint64_t metadata, uint64_t byte, uint32_t *field) {
+    if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return 0;
     uint64_t best = 0, owner = 0;
-    uint32_t field = 0;
     uint64_t class = metadata;
     for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
         uint64_t descriptor = class_descriptor(space, class),
@@ -296,10 +296,42 @@ bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint6
         for (uint32_t j = 0; j < count && j < FIELDS_MOST; j++) {
             uint64_t offset = word(space, offsets + 8 * j);
             if (offset > byte || offset < best || (offset == best && owner)) continue;
-            best = offset, owner = class, field = j;
+            best = offset, owner = class, *field = j;
         }
     }
-    return owner && best >= 16 && zg_swift_field_name(space, owner, field, text);
+    return best >= 16 ? owner : 0;
+}
+
+bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
+    uint32_t field = 0;
+    uint64_t owner = find_field(space, metadata, byte, &field);
+    return owner && zg_swift_field_name(space, owner, field, text);
+}
+
+// A mangled type ends with Xw (weak), Xo (unowned) or Xu (unowned(unsafe)) if the property does not own its object.
+// Symbolic references in it are a control byte and an offset of four bytes (from 0x18 on: of eight), which may contain
+// NUL bytes.
+char zg_swift_ownership_at(const struct zg_space *space, uint64_t metadata, uint64_t byte) {
+    enum { TYPE_BYTES_MOST = 512 };
+    uint32_t field = 0;
+    uint64_t owner = find_field(space, metadata, byte, &field);
+    uint64_t descriptor = owner ? class_descriptor(space, owner) : 0,
+             fields = descriptor ? relative(space, descriptor + 16) : 0;
+    if (!fields || field >= half(space, fields + 12)) return 0;
+    uint64_t at = relative(space, fields + 16 + (uint64_t)quarter(space, fields + 10) * field + 4), start = at;
+    uint8_t last = 0, before = 0, next, first[3] = {0};
+    while (at && at - start < TYPE_BYTES_MOST && read_bytes(space, at, &next, 1) && next) {
+        bool is_symbolic = next < 0x20;
+        if (at - start < sizeof first) first[at - start] = next;
+        before = is_symbolic ? 0 : last, last = is_symbolic ? 0 : next;
+        at += !is_symbolic ? 1 : next < 0x18 ? 5 : 9;
+    }
+    // Standard types (Mangling.rst): Si Int, Su UInt; SP, Sp, SV, Sv, SR, Sr, SW, Sw unsafe pointers and buffers.
+    if (first[0] == 'S' && (first[1] == 'i' || first[1] == 'u') && !first[2]) return 'i';
+    if (first[0] == 'S')
+        for (const char *kind = "PpVvRrWw"; *kind; kind++)
+            if (first[1] == (uint8_t)*kind) return 'p';
+    return before == 'X' ? (char)last : 0;
 }
 
 // Returns the address of the virtual table header, or 0. It lies behind the descriptor's fixed part, the generic header
