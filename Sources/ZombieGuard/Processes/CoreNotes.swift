@@ -3,7 +3,7 @@
 import CUnwind
 
 /// Decoded notes of a core file. Malformed notes are skipped.
-struct CoreNotes {
+package struct CoreNotes {
     /// A program header of a core file.
     struct Segment {
         var type: UInt32
@@ -42,9 +42,9 @@ struct CoreNotes {
     private(set) var user: UInt32?
 
     /// A thread: its ID and its registers by DWARF number.
-    struct Thread {
-        var id: Int
-        var registers: [UInt64]
+    package struct Thread {
+        package var id: Int
+        package var registers: [UInt64]
     }
 
     /// A signal as in the kernel's siginfo_t.
