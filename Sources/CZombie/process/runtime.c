@@ -9,6 +9,7 @@
 
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "faults/collector.h"
 #include "faults/crash.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
@@ -63,6 +64,9 @@
 
 static bool started;
 static uint64_t started_ns;
+// The process is the child of a fork of a process with several threads. It has their blocks but not the threads: a search
+// for leaks would find these blocks lost.
+static bool lacks_threads;
 
 // Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
 // pthread_atfork are dropped at exit together with those of atexit, before zg_runtime_finish. A thread that is forking
@@ -187,6 +191,7 @@ static void after_fork_in_child(void) {
     zg_module_after_fork_in_child();
     zg_locking_after_fork_in_child();
     if (!started) return;
+    if (!forking.is_alone) lacks_threads = true;
     zg_os_lift_descriptor_limit();
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
@@ -266,6 +271,7 @@ static void describe_process(void) {
     zg_string_copy(zg_stats->program, zg_module_program_path(), sizeof zg_stats->program);
     zg_stats->layout.kept =
         (struct zg_layout_kept){(uint64_t)&zg_journal, (uint64_t)&zg_last_text, (uint64_t)zg_annotations};
+    zg_stats->layout.own_ranges = (uint64_t)zg_os_own_ranges(&zg_stats->layout.own_range_count);
     zg_string_copy(zg_stats->runtime_version, ZG_VERSION, sizeof zg_stats->runtime_version);
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
@@ -349,6 +355,7 @@ bool zg_runtime_is_started(void) { return started && zg_ready(); }
 
 void zg_runtime_finish(void) {
     if (!started || !zg_ready()) return;
+    if (!lacks_threads) zg_collector_search_leaks();
     zg_maintenance_stop();
     zg_found_never_abort(true);
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
