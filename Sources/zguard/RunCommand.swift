@@ -3,6 +3,7 @@
 import CSystem
 import Glibc
 import ZombieGuard
+import ZombieGuardGraph
 import ZombieGuardStalls
 
 struct RunCommand {
@@ -101,6 +102,7 @@ struct RunCommand {
             : watching.flatMap {
                 try? StallWatch(page: $0.page, isDefault: !options.userSetCollect) { processID }
             }
+        let leaks = arguments.has("--leaks") ? watching.flatMap { try? LeakRequests(page: $0.page) } : nil
         let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
         let child = try start(executed, environment)
         sink.begin()
@@ -112,6 +114,7 @@ struct RunCommand {
             for message in socket?.receive() ?? [] {
                 requests?.answer(message)
                 stalls?.note(message)
+                addOwn(leaks?.answer(message) ?? [], kept, &intake, &sink)
             }
             requests?.clean()
             raw.look()
@@ -125,6 +128,7 @@ struct RunCommand {
         socket = nil
         let claimed = watching?.written ?? 0
         requests?.close()
+        for note in leaks?.notes ?? [] { Output.warn(note) }
         addOwn(stalls?.finish(isByItself: end.signal == nil) ?? [], kept, &intake, &sink)
         while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
         addOwn(handled?.left(by: child.processID, end) ?? [], kept, &intake, &sink)
@@ -224,7 +228,7 @@ struct RunCommand {
         let isOfCrash = end.cause == .program && end.status != 0
         if isInHandler, isOfCrash { end.cause = .handler }
         end.isExplained = intake.groups.findings.contains { finding in
-            finding.processID == Int(child.processID) && finding.kind != .stall
+            finding.processID == Int(child.processID) && ![.stall, .leak, .retainCycle].contains(finding.kind)
                 && (isOfCrash || finding.crash != nil || finding.detail["ended_by"] != nil)
         }
     }
@@ -416,6 +420,11 @@ extension RunCommand {
             Flag(
                 name: "--coverage", value: .required("DIR"),
                 text: "add the allocation and free pairs of this run to a directory, for 'zguard coverage'"),
+            Flag(
+                name: "--leaks",
+                text:
+                    "when a process ends by itself, also report blocks that nothing leads to, and retain cycles of Swift objects"
+            ),
             Flag(
                 name: "--keep-age", value: .required("AGE"),
                 text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),
