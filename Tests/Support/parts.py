@@ -128,6 +128,8 @@ PARTS = [
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=6),
+    # Leaks and retain cycles, and none where there are none.
+    Part("leaks", driver("Graph/leaks"), 60),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
