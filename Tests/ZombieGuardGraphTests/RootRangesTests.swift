@@ -1,8 +1,8 @@
 // Tests of the choice of memory that is searched for roots.
 
 import Testing
-import ZombieGuard
 
+@testable import ZombieGuard
 @testable import ZombieGuardGraph
 
 @Suite struct RootRangesTests {
