@@ -45,6 +45,9 @@ package final class BlockTable {
     private var ranks = FlatArray<UInt32>()
     /// Sorted by address.
     private let places = FlatArray<Place>()
+    /// Regions of 2^shift bytes each, side by side: the number of each one's area in `places`, or -1.
+    private var regions = (base: UInt64(0), shift: UInt64(0))
+    private let areaOfRegion = FlatArray<Int32>()
     /// Address range of the blocks outside of all areas, which are the last ones in the table.
     private var sortedRange: Range<UInt64> = 0..<0
     private var firstSorted = 0
@@ -114,6 +117,18 @@ package final class BlockTable {
         highest = max(highest, range.upperBound)
     }
 
+    /// Makes the look-up of areas that begin at multiples of 2^`shift` behind `base` a shift, instead of a search.
+    package func index(regionsAt base: UInt64, shift: UInt64, count: Int) {
+        guard shift > 0, shift < 63 else { return }
+        regions = (base, shift)
+        for region in 0..<count {
+            let start = base &+ UInt64(region) << shift
+            // The first slot of a region may lie behind its beginning.
+            let found = (0..<places.count).first { places[$0].base &- start < 1 << shift }
+            areaOfRegion.append(Int32(found ?? -1))
+        }
+    }
+
     // MARK: Properties of a block
 
     @inline(__always)
@@ -149,14 +164,11 @@ package final class BlockTable {
             let block = sortedBlock(at: address)
             if block != Self.none { return block }
         }
-        var low = 0
-        var high = places.count
-        while low < high {
-            let middle = (low &+ high) / 2
-            if places.base[middle].base > address { high = middle } else { low = middle &+ 1 }
-        }
-        if low == 0 || address >= places.base[low &- 1].end { return Self.none }
-        let place = places.base[low &- 1]
+        let region = Int(truncatingIfNeeded: (address &- regions.base) >> regions.shift)
+        let number = region >= 0 && region < areaOfRegion.count ? Int(areaOfRegion.base[region]) : area(before: address)
+        if number < 0 { return Self.none }
+        let place = places.base[number]
+        if address < place.base || address >= place.end { return Self.none }
         let slot = Int((address &- place.base).multipliedFullWidth(by: place.reciprocal).high)
         let word = slot >> 6
         if word >= place.words { return Self.none }
@@ -164,6 +176,17 @@ package final class BlockTable {
         let bit: UInt64 = 1 << UInt64(slot & 63)
         if bits & bit == 0 { return Self.none }
         return place.ranks[word] &+ UInt32((bits & (bit &- 1)).nonzeroBitCount)
+    }
+
+    // Number of the last area that does not begin behind an address; -1 if there is none.
+    private func area(before address: UInt64) -> Int {
+        var low = 0
+        var high = places.count
+        while low < high {
+            let middle = (low &+ high) / 2
+            if places.base[middle].base > address { high = middle } else { low = middle &+ 1 }
+        }
+        return low &- 1
     }
 
     private func sortedBlock(at address: UInt64) -> UInt32 {

@@ -72,4 +72,6 @@ package final class ClassTable {
     }
 
     package func isSwift(_ block: UInt32) -> Bool { `class`(of: block)?.isSwift ?? false }
+
+    package func isTask(_ block: UInt32) -> Bool { number(of: block).map { label($0).name == "Swift.Task" } ?? false }
 }

@@ -97,13 +97,17 @@ package final class HeapSnapshot {
     }
 
     /// Reads a core file.
-    package static func of(_ core: CoreFile, _ extent: Extent) throws(CoreError) -> HeapSnapshot {
+    ///
+    /// - Throws: ``GraphError`` if the contents of blocks are missing; ``CoreError`` if there is no heap.
+    package static func of(_ core: CoreFile, _ extent: Extent) throws -> HeapSnapshot {
         let snapshot = HeapSnapshot(try HeapReader(core: core))
         if extent == .blocks {
             snapshot.readBlocks()
             snapshot.readContents(extent)
         } else {
             snapshot.readGraph(registers: core.threads.map(\.registers))
+            let missing = core.isOfDebugger ? snapshot.blankPages() : 0
+            if missing > 0 { throw GraphError(missing: missing) }
         }
         return snapshot
     }
@@ -155,6 +159,16 @@ package final class HeapSnapshot {
             notes.append(
                 "thread \(thread.id) did not stop in time: blocks that only its registers lead to may be shown")
         }
+    }
+
+    // Number of live isolated blocks whose pages are all zeros. gdb reads memory in large pieces, and writes zeros for a
+    // piece that has a guard page in it.
+    private func blankPages() -> Int {
+        (0..<blocks.count).filter { block in
+            let start = blocks.starts.base[block]
+            guard layout.windows.contains(start) || layout.isolated.contains(start) else { return false }
+            return memory.read(at: start & ~4095, upTo: 4096).allSatisfy { $0 == 0 }
+        }.count
     }
 
     private var memory: any MemoryReader { source.memory }
@@ -239,6 +253,9 @@ package final class HeapSnapshot {
         }
         spans.sort { $0.start < $1.start }
         blocks.beginSorted()
+        blocks.index(
+            regionsAt: layout.slabs.start, shift: layout.slabs.shift,
+            count: min(layout.classes.count, Int(clamping: layout.slabs.size >> min(layout.slabs.shift, 63))))
         for span in spans {
             blocks.addSorted(start: span.start, size: span.size, stack: span.stack, family: span.family)
         }
@@ -467,6 +484,11 @@ func monotonicNanoseconds() -> UInt64 {
 package struct GraphError: Error, CustomStringConvertible {
     package let description: String
     package let hint: String?
+
+    init(missing blocks: Int) {
+        description = "the core file lacks the contents of \(blocks) live blocks: gdb could not read their memory"
+        hint = "read the process, or a core file that the kernel wrote"
+    }
 
     init(_ processID: Int, _ refusal: StoppedThreads.Refusal) {
         switch refusal {

@@ -57,6 +57,7 @@ extension LeakSearch {
             className: label?.name, place: "memory", start: Address(snapshot.blocks.starts[Int(step.block)]),
             size: snapshot.blocks.size(of: step.block), alloc: frames.stack(snapshot.blocks.stacks[Int(step.block)]))
         result.classSymbol = label?.symbol
+        if number == nil, classes.isTask(previous.block) { result.className = Finding.Leak.Step.frameName }
         if let known, known.isSwift {
             let size = classes.names.instanceSize(of: known)
             // A closure is a pair of words: its code, and its context, which is the next object.
@@ -76,6 +77,11 @@ extension LeakSearch {
         }
         return result
     }
+}
+
+extension Finding.Leak.Step {
+    /// Memory of a task for the frames of its async functions.
+    fileprivate static let frameName = "async frame"
 }
 
 /// Turns stacks of the depot and code addresses into frames, each stack once.

@@ -88,7 +88,11 @@ package struct LeakSearch {
             let isOnCycle =
                 sizes.base[Int(component.base[Int(number)])] > 1 || all.targets(of: number).contains(number)
             guard isOnCycle, let steps = typedReferences(of: block) else {
-                for target in all.targets(of: number) { add(target) }
+                // The frames of an async function are memory of its task and refer to it, but do not own it.
+                let isPlain = isOnCycle && classes.number(of: block) == nil
+                for target in all.targets(of: number) where !(isPlain && classes.isTask(lost[Int(target)])) {
+                    add(target)
+                }
                 return
             }
             for step in steps where local.base[Int(step.target)] != BlockTable.none {
@@ -138,10 +142,11 @@ package struct LeakSearch {
             let target = snapshot.target(of: words[index])
             let offset = UInt64(index) * 8
             guard target != BlockTable.none else { continue }
+            // Tasks, and the storage of dictionaries, have pointers into themselves. Only a property can own its object.
+            if target == block, offset >= size { continue }
             if offset < size {
                 switch classes.ownership(number, at: offset) {
                 case .strong: break
-                // Storage of dictionaries has pointers into itself.
                 case .pointer: if target == block { continue }
                 case .weak, .unowned, .unmanaged, .number: continue
                 }

@@ -10,22 +10,25 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
+from Support.cores import kernel_writes_here, kernels_core  # noqa: E402
 from Support.environment import ARCH, LIBRARY, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
 TIMEOUT_SECONDS = 120
+TRIES = 5
 BUILDS = {"-Onone": ["-Onone"], "-O": ["-O"], "static": ["-O", "-static-stdlib"]}
 
 # Cases of lost.c: blocks and bytes that are lost, and those that only these lead to.
@@ -135,13 +138,16 @@ def containers(directory):
     program = build_cxx()
     assert not (found := findings_at_end(directory, program, "kept")), found
     found = findings_at_end(directory, program, "object")
-    assert [(each["kind"], each["block"].get("class"), each["blocks"]) for each in found] == [("leak", "shop::Item", 1)], found
+    assert [(each["kind"], each["block"].get("class")) for each in found] == [("leak", "shop::Item")], found
+    # The last one may still be in a register or a dead stack slot, as with LeakSanitizer.
+    assert found[0]["blocks"] in (9, 10), found
     found = findings_at_end(directory, program, "array")
     assert [(each["kind"], each["blocks"]) for each in found] == [("leak", 1)], found
     # The names of four items are in blocks of their own, and one item has a block.
     assert found[0]["indirect"]["blocks"] == 5, found
     found = findings_at_end(directory, program, "ring")
-    assert [(each["kind"], each["blocks"]) for each in found] == [("leak", 1)] and found[0]["indirect"]["blocks"] == 3, found
+    assert [each["kind"] for each in found] == ["leak"] and found[0]["blocks"] in (9, 10), found
+    assert found[0]["indirect"]["blocks"] == 3 * found[0]["blocks"], found
 
 
 def swift_cases():
@@ -157,14 +163,19 @@ def swift_cases():
 def swift_case(kind, name, paths):
     def test(directory):
         program = build_cycles(kind)
-        found = findings_at_end(directory, program, name)
-        if paths:
+        # A reference that is left over in main's own frame, or in a register, may hide the cycle. Where it is depends on addresses.
+        for _ in range(TRIES if paths else 1):
+            found = findings_at_end(directory, program, name)
             cycles = [finding for finding in found if finding["kind"] == "retain-cycle"]
+            if cycles:
+                break
+        if paths:
             assert cycles, f"no cycle: {found}"
-            said = paths_said(program, name)
+            said = paths_said(directory)
             wanted = [plain(path) for path in paths]
             assert any(plain(text).startswith(path) for text in said for path in wanted), f"another cycle: {said}, not {paths}"
-            for closure in re.findall(r"closure #\d.*? in \S+(.*?) →", " ".join(said)):
+            # Optimized code may have no line for a closure that was inlined.
+            for closure in re.findall(r"(?<!implicit )closure #\d.*? in \S+(.*?) →", " ".join(said)) if kind == "-Onone" else ():
                 assert "(cycles.swift:" in closure, f"a closure without its line: {said}"
             for step in cycles[0]["cycle"]:
                 assert step["stacks"]["alloc"], f"an object without its allocation: {step}"
@@ -180,10 +191,10 @@ def plain(text):
     return re.sub(r" +", " ", re.sub(r"\([^()]*\)", "", text))
 
 
-def paths_said(program, *words):
-    """The paths of the cycles, as the text report has them. Every closure must have a line."""
-    _, _, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--leaks", "--", program, *words], env=scrubbed())
-    return re.findall(r"retain-cycle: .* alive: (.*); \d+ block", err)
+def paths_said(directory):
+    """The paths of the cycles in the last report, as its text has them."""
+    _, out, _ = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", Path(directory) / "report.jsonl"], env=scrubbed())
+    return re.findall(r"retain-cycle: .* alive: (.*); \d+ block", out)
 
 
 def real_program(*command, needs=None):
@@ -194,6 +205,41 @@ def real_program(*command, needs=None):
         assert not found, [(each["program"], each["kind"], each["blocks"], each["bytes"], [frame.get("function") for frame in
                             each["stacks"]["alloc"]][:8]) for each in found]
     return test
+
+
+def core_file(directory):
+    """gdb's core file gives what the process gives, or nothing."""
+    core = Path(directory) / "core"
+    process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        command = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", process.pid, "-ex", f"generate-core-file {core}"]
+        _, out, err = run_within(TIMEOUT_SECONDS, command, env=scrubbed())
+        assert core.exists(), out + err
+    finally:
+        process.kill()
+        process.wait()
+    # gdb writes zeros for the memory around guard pages: what leads where is not known then.
+    code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "leaks", core, "--format", "json"], env=scrubbed())
+    if code != 1 or "lacks the contents of" not in err:
+        assert code == 99 and amounts([json.loads(line) for line in out.splitlines()]) == LOST["indirect"], out + err
+    code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "heap", core], env=scrubbed())
+    assert code == 0 and "make_node (lost.c:" in out, out + err
+
+
+def kernels_core_file(directory):
+    """The kernel's core file gives what the process gives."""
+    if not kernel_writes_here():
+        return
+    process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=directory,
+                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGQUIT)
+    process.wait(TIMEOUT_SECONDS)
+    core = kernels_core(Path(directory))
+    assert core, "no core file"
+    code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "leaks", core, "--format", "json"], env=scrubbed())
+    assert code == 99 and amounts([json.loads(line) for line in out.splitlines()]) == LOST["indirect"], out + err
 
 
 def zguard_dies(directory):
@@ -213,6 +259,36 @@ def zguard_dies(directory):
     finally:
         process.kill()
         process.wait()
+
+
+def zguard_dies_at_end(directory):
+    """A program that waits for zguard at its end goes on when zguard is killed."""
+    process = subprocess.Popen([ZGUARD, "run", "--leaks", "--", build_c(), "chain"], env=scrubbed(), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        program = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+        process.send_signal(signal.SIGSTOP)
+        process.stdin.close()
+        time.sleep(1)
+        state = Path(f"/proc/{program}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        assert state in "SR", f"the program does not wait: its state is {state}"
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while Path(f"/proc/{program}").exists() and Path(f"/proc/{program}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+            assert time.monotonic() < deadline, "the program still waits"
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def every_process(directory):
+    """Each process of a run that ends by itself is searched, and none that a fork has left without its threads."""
+    program = build_c()
+    found = findings_at_end(directory, "/bin/sh", "-c", f"{program} direct end; {program} indirect end; {program} chain end")
+    assert sorted(each["blocks"] for each in found) == [1, 3], found
 
 
 def heap_grows(directory):
@@ -248,7 +324,11 @@ def tests():
     yield "containers", containers
     for kind in BUILDS:
         yield from ((f"cycle {name} {kind}", swift_case(kind, name, paths)) for name, paths in swift_cases().items())
+    yield "core file", core_file
+    yield "kernel's core file", kernels_core_file
     yield "zguard dies", zguard_dies
+    yield "zguard dies at the end", zguard_dies_at_end
+    yield "every process", every_process
     yield "heap grows", heap_grows
     yield "real python3", real_program("/usr/bin/python3", "-c", "pass")
     yield "real git", real_program("git", "-C", ROOT, "--no-pager", "log", "--oneline", "-20")

@@ -55,6 +55,25 @@ import Testing
         #expect(table.block(at: .max) == BlockTable.none)
     }
 
+    @Test func findsIndexedRegions() {
+        let table = BlockTable()
+        // The regions of 1 MiB; the second has no area, and the third begins with a hole.
+        table.beginArea(base: 0x1000_0000, slotSize: 16, slotCount: 100)
+        table.add(slot: 3, start: 0x1000_0030, size: 16, stack: 0, family: 0)
+        table.beginArea(base: 0x1020_0040, slotSize: 32, slotCount: 100)
+        table.add(slot: 1, start: 0x1020_0060, size: 32, stack: 0, family: 0)
+        table.beginArea(base: 0x2000_0000, slotSize: 4096, slotCount: 4)
+        table.add(slot: 0, start: 0x2000_0000, size: 4096, stack: 0, family: 0)
+        table.beginSorted()
+        table.index(regionsAt: 0x1000_0000, shift: 20, count: 3)
+        #expect(table.block(at: 0x1000_0035) == 0)
+        #expect(table.block(at: 0x1010_0030) == BlockTable.none)
+        #expect(table.block(at: 0x1020_0020) == BlockTable.none)
+        #expect(table.block(at: 0x1020_0060) == 1)
+        #expect(table.block(at: 0x2000_0fff) == 2)
+        #expect(table.block(at: 0x1000_0000 - 1) == BlockTable.none)
+    }
+
     @Test func findsLargeBlocks() {
         let table = table()
         #expect(table.block(at: 0x100000 + 4999) == 7)

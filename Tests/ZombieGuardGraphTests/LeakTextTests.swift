@@ -41,7 +41,8 @@ import ZombieGuard
         finding.block?.className = "shop::Item"
         finding.leak = Finding.Leak(blocks: 2, bytes: 96)
         #expect(
-            finding.sentence == "nothing refers to 2 live objects of shop::Item (96 bytes); allocated in make (feed.c:12)")
+            finding.sentence
+                == "nothing refers to 2 live objects of shop::Item (96 bytes); allocated in make (feed.c:12)")
     }
 
     @Test func pathsOfCycles() {
@@ -58,7 +59,8 @@ import ZombieGuard
         #expect(
             cycle([
                 step("Shop.Parent", "children", "field"),
-                step("Swift._ContiguousArrayStorage<Shop.Child>", nil, "element"), step("Shop.Child", "parent", "field"),
+                step("Swift._ContiguousArrayStorage<Shop.Child>", nil, "element"),
+                step("Shop.Child", "parent", "field"),
             ]).cyclePath == "Parent.children → element of [Child] → Child.parent → Parent")
         #expect(
             cycle([
@@ -74,7 +76,10 @@ import ZombieGuard
     }
 
     @Test func jsonIsReadAsItWasWritten() throws {
-        for finding in [leak, cycle([step("Shop.Session", "handler", "field", code: frame("f", "/a", 1)), step(nil, nil, "memory")])] {
+        for finding in [
+            leak,
+            cycle([step("Shop.Session", "handler", "field", code: frame("f", "/a", 1)), step(nil, nil, "memory")]),
+        ] {
             let read = try #require(Finding(jsonLine: finding.jsonLine))
             #expect(read.leak == finding.leak)
         }

@@ -20,6 +20,8 @@ public final class CoreFile: MemoryReader {
     /// Path of the program's executable; nil if the notes do not tell.
     let program: String?
     let processID: Int
+    /// Whether a debugger wrote the file: see ``CoreNotes/isOfDebugger``.
+    package let isOfDebugger: Bool
     /// User who wrote the file. Files that the core file names are opened with no more rights than this user has.
     package let author: Author
 
@@ -60,6 +62,7 @@ public final class CoreFile: MemoryReader {
         }
         if let program { notes.replaceProgram(by: program) }
         threads = notes.threads
+        isOfDebugger = notes.isOfDebugger
         signal = notes.signal
         self.program = notes.program
         processID = notes.processID != 0 ? notes.processID : notes.threads.first?.id ?? 0

@@ -38,6 +38,8 @@ package struct CoreNotes {
     private(set) var entry: UInt64 = 0
     /// Process ID; 0 without an NT_PRPSINFO note.
     private(set) var processID = 0
+    /// Whether gdb wrote the file. It writes zeros for a part of memory of which it cannot read a page.
+    private(set) var isOfDebugger = false
     /// User ID of the process; nil without an NT_PRPSINFO note.
     private(set) var user: UInt32?
 
@@ -66,7 +68,9 @@ package struct CoreNotes {
     private enum Place { static let threadID = 32, registers = 112, processID = 24, user = 16 }
 
     mutating func read(_ notes: [UInt8]) {
-        for note in ELFNotes(notes) where note.name.elementsEqual("CORE\0".utf8) {
+        for note in ELFNotes(notes) {
+            if note.name.elementsEqual("GDB\0".utf8) { isOfDebugger = true }
+            guard note.name.elementsEqual("CORE\0".utf8) else { continue }
             let contents = Array(note.contents)
             if note.type == NoteType.files { readFiles(contents) }
             if note.type == NoteType.threadStatus, contents.count >= Processor.stackPointerPlace + 8 {

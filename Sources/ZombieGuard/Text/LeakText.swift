@@ -92,8 +92,8 @@ extension Finding {
                     : "nothing refers to \(leak.blocks) live blocks (\(bytes))"
             }
         if leak.indirectBlocks > 0 {
-            let more = leak.indirectBlocks == 1 ? "1 block" : "\(leak.indirectBlocks) blocks"
-            text += ", which alone lead to \(more) more (\(leak.indirectBytes) bytes)"
+            let more = leak.indirectBlocks == 1 ? "1 more block" : "\(leak.indirectBlocks) more blocks"
+            text += ", which alone lead\(isOne ? "s" : "") to \(more) (\(leak.indirectBytes) bytes)"
         }
         if let origin = stacks.alloc.origin { text += "; allocated in \(origin.shortPlace)" }
         return text

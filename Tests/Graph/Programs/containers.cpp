@@ -62,7 +62,10 @@ Item *array;
     array = new Item[10];    // a pointer behind the number of elements
 }
 
-[[gnu::noinline]] static void lose_object() { new Item; }
+[[gnu::noinline]] static void lose_object() {
+    Item *item = new Item;
+    asm volatile("" : : "r"(item)); // otherwise the compiler leaves out the allocation
+}
 [[gnu::noinline]] static void lose_array() {
     Item *items = new Item[3];
     items[0].next = std::make_shared<Item>();
@@ -81,9 +84,9 @@ Item *array;
 int main(int count, char **words) {
     if (count < 2) return 2;
     if (!strcmp(words[1], "kept")) keep();
-    if (!strcmp(words[1], "object")) lose_object();
+    for (int i = 0; !strcmp(words[1], "object") && i < 10; i++) lose_object();
     if (!strcmp(words[1], "array")) lose_array();
-    if (!strcmp(words[1], "ring")) lose_ring();
+    for (int i = 0; !strcmp(words[1], "ring") && i < 10; i++) lose_ring();
     scrub();
     return 0;
 }

@@ -286,7 +286,7 @@ final class Worker: @unchecked Sendable {
         }
     }
 }
-// case: Worker.task → Swift.Task
+// case: Worker.task → Task →
 func task(_ isFixed: Bool) {
     let started = DispatchSemaphore(value: 0)
     let worker = Worker()
@@ -298,11 +298,14 @@ func task(_ isFixed: Bool) {
         worker.continuation = nil
         usleep(20_000)
     }
-    // Other tasks take over what libdispatch keeps for the next job: it still refers to the last task.
-    for _ in 0..<32 {
-        Task { started.signal() }
-        started.wait()
+    // Each thread of the pool keeps memory of its last jobs for the next ones that it makes: it still refers to the task.
+    for _ in 0..<8 {
+        Task {
+            for _ in 0..<64 { Task { started.signal() } }
+            started.signal()
+        }
     }
+    for _ in 0..<8 * 65 { started.wait() }
     usleep(20_000)
 }
 
