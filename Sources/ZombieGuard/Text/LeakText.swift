@@ -73,7 +73,9 @@ extension Finding {
 
     /// "3 blocks of 144 bytes are lost, allocated in openFeed() (feed.c:12)"
     var leakSentence: String {
-        guard let leak else { return "blocks are lost" }
+        guard let leak else {
+            return kind == .leak ? "nothing refers to a live block" : "objects keep only each other alive"
+        }
         let isOne = leak.blocks == 1
         let bytes = "\(leak.bytes) byte\(leak.bytes == 1 ? "" : "s")"
         if let cyclePath {
