@@ -141,7 +141,7 @@ static bool write_finding(struct work *work) {
 // Completes the report, now that it is known whether the fault ends the program.
 static void complete(struct work *work) {
     bool ends = !work->resolved && (work->ended_by || zg_signals_is_deadly(work->signal));
-    work->was_reported = ends && finding.is_reported_later && zg_namer_request();
+    work->was_reported = finding.is_reported_later && zg_namer_request(ends);
     if (!work->was_reported) zg_report_complete(&finding, ends);
 }
 

@@ -358,6 +358,7 @@ void zg_runtime_finish(void) {
     if (!lacks_threads) zg_collector_search_leaks();
     zg_maintenance_stop();
     zg_found_never_abort(true);
+    zg_found_has_namer = NULL; // the process ends before its naming thread could report
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return;
     zg_sample_count_bypassed();
