@@ -31,6 +31,7 @@ enum {
     context_anonymous = 2,
     context_protocol = 3,
     context_class = 16,
+    context_enum = 18,
     context_last_type = 31
 };
 
@@ -228,12 +229,56 @@ static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_
     }
 }
 
+// Whether an enum has an indirect case, as its field descriptor says.
+static bool has_indirect_case(const struct zg_space *space, uint64_t descriptor) {
+    uint64_t fields = relative(space, descriptor + 16);
+    uint32_t count = fields ? half(space, fields + 12) : 0, bytes = fields ? quarter(space, fields + 10) : 0;
+    for (uint32_t i = 0; i < count && i < FIELDS_MOST; i++)
+        if (half(space, fields + 16 + (uint64_t)bytes * i) & 1) return true;
+    return false;
+}
+
+// Returns the descriptor of the enum of which the object is a payload, or 0. The payload of an indirect case has the
+// metadata of a closure context with one capture. It is told apart if the capture is a tuple that contains the enum, as
+// in most recursive enums. Capture descriptor: number of captures, two more numbers, then the mangled types, in which a
+// symbolic reference is a control character and a relative pointer.
+static uint64_t payload_owner(const struct zg_space *space, uint64_t metadata) {
+    enum { TYPE_MOST = 256, REFERENCE_BYTES = 4, DIRECT = 1, INDIRECT = 2, LAST_RELATIVE = 0x17 };
+    uint64_t captures = word(space, metadata + 16), owner = 0;
+    uint64_t type = captures && half(space, captures) == 1 ? relative(space, captures + 12) : 0;
+    uint8_t c = 0, last = 0;
+    for (uint64_t at = type; type && at < type + TYPE_MOST && read_bytes(space, at, &c, 1) && c; at++, last = c) {
+        if (c > LAST_RELATIVE) continue;
+        uint64_t context = relative(space, at + 1);
+        if (c == INDIRECT) context = word(space, context);
+        if (!owner && (c == DIRECT || c == INDIRECT) && context_kind(space, context) == context_enum &&
+            has_indirect_case(space, context))
+            owner = context;
+        at += REFERENCE_BYTES;
+    }
+    return last == 't' && !c ? owner : 0;
+}
+
+// Appends "closure context", or "indirect enum Shop.Expression" for the payload of such an enum.
+static void put_closure(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
+    uint64_t owner = payload_owner(space, metadata), before = text->count;
+    if (owner) {
+        zg_text_string(text, "indirect enum ");
+        uint64_t name = text->count;
+        if (put_context(space, owner, 0, text, 0)) return;
+        text->count = name; // a generic enum: the metadata does not have its arguments
+        if (put_name(space, text, relative(space, owner + 8))) return;
+        text->count = before;
+    }
+    zg_text_string(text, "closure context");
+}
+
 bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint64_t before = text->count;
     bool known = true;
     switch (word(space, metadata)) {
     case kind_class: known = zg_class_is_swift(space, metadata) && put_class(space, metadata, text, 0); break;
-    case kind_closure: zg_text_string(text, "closure context"); break;
+    case kind_closure: put_closure(space, metadata, text); break;
     case kind_box: zg_text_string(text, "box"); break;
     case kind_error: zg_text_string(text, "boxed error"); break;
     case kind_task: zg_text_string(text, "Swift.Task"); break;
