@@ -192,6 +192,15 @@ def check_samples(run, group, found, prelude, temporary):
             run.check(name + mode, [] if result.returncode == 0 else result.stderr.splitlines()[:6])
 
 
+def check_addresses(run):
+    """All pages have the same placeholder for the address of ZombieGuard, and TESTING.md says that it is one."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *(path for module in MODULES for path in sorted(catalogue(module).rglob("*"))
+                                                                          if path.suffix in (".md", ".swift", ".tutorial"))]
+    found = {url for path in pages for url in re.findall(r'package\(url: "([^"]*)"', path.read_text())}
+    run.check("one placeholder for the address", [] if found == {"https://example.com/ZombieGuard.git"} else sorted(found))
+    run.check("TESTING.md says that it is one", [] if "`example.com` is a placeholder" in (ROOT / "docs/TESTING.md").read_text() else ["it does not"])
+
+
 def check_widths(run, module):
     """A page cuts off code that is wider than its column."""
     texts = [(path.name, code) for path in sorted(catalogue(module).glob("*.md"))
@@ -299,6 +308,7 @@ def main():
             check_widths(run, module)
         check_samples(run, "README.md and docs", list(page_samples()), PRELUDE + CART + PAGE_PRELUDE, temporary)
         check_tutorial_files(run)
+        check_addresses(run)
     return run.close()
 
 

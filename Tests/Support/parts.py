@@ -139,6 +139,8 @@ PARTS = [
     Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
     Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
+    Part("ci", driver("House/ci"), 30),
+    Part("try-package", driver("House/try_package"), 20),
     Part("plugins", driver("House/plugins", "--quick"), 18),
     Part("plugins-all", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.
