@@ -15,6 +15,7 @@
 #include "faults/namer.h"
 #include "faults/signals.h"
 #include "faults/swift_abort.h"
+#include "faults/unaligned.h"
 #include "findings/describe.h"
 #include "findings/found.h"
 #include "findings/last_text.h"
@@ -630,11 +631,24 @@ static void after_program_handler(struct work *work) {
     if (work->in_abort && work->is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
 }
 
+// Continues a vector instruction that needs an aligned block.
+static bool continue_unaligned(const struct work *work) {
+    if (work->signal != SIGSEGV || work->info->si_code <= 0 || !zg_arch_fault_without_address(work->context))
+        return false;
+    // A thread that diagnoses a fault has the lock.
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work->tid || zg_report_is_mine()) return false;
+    zg_lock_take(&fault_lock);
+    bool done = zg_unaligned_continue(work->info, work->context);
+    zg_lock_drop(&fault_lock);
+    return done;
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
     zg_signals_restore_moved_stack(context);
     if (zg_tags_are_on() && strip_fault_tag(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_access(info))) return;
+    if (continue_unaligned(&work)) return;
     // This signal was sent while the thread diagnoses a fault: deliver the signal later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_defer(signal, info, context);

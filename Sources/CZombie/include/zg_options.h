@@ -77,8 +77,9 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(isolated_overhead, percent, 30, 0, 1000, (), isolated, shown,                                                    \
       "CPU time for isolating blocks, as a share of the program's",                                                    \
       "The first block of each allocation stack may use up to three times that share. 100%: no limit.")                \
-    X(isolated_align, choice, 0, 0, 2, (16, 8, 1), isolated, shown, "alignment of the end of an isolated block",       \
-      "8 and 1 find more, and break programs that need malloc's alignment.")                                           \
+    X(isolated_align, choice, 0, 0, 3, (auto, 16, 8, 1), isolated, shown, "alignment of the end of an isolated block", \
+      "auto: by its size, and exact for strings. 8 and 1 find more, and break programs that need malloc's "            \
+      "alignment.")                                                                                                    \
     X(isolated_windows, choice, 0, 0, 2, (auto, off, all), isolated, hidden,                                           \
       "share physical pages between small isolated blocks (Linux 6.15)",                                               \
       "auto: if that is cheaper. off: never. all: whenever possible.")                                                 \

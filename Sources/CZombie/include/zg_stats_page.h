@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 12u
+#define ZG_STATS_VERSION 13u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -48,6 +48,8 @@
     X(windowed_blocks, counter, "blocks",                                                                              \
       "isolated blocks in windows, which share physical pages with "                                                   \
       "other blocks")                                                                                                  \
+    X(unaligned_accesses, counter, "instructions",                                                                     \
+      "vector instructions that faulted on less aligned isolated blocks, and were continued")                          \
     X(fenced_live_bytes, gauge, "bytes", "memory of live isolated blocks")                                             \
     X(fence_declined, counter, "blocks", "blocks that were not isolated because a budget was used up")                 \
     X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \

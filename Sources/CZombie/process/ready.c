@@ -14,6 +14,7 @@
 #include "heap/quarantine.h"
 #include "images/module.h"
 #include "pages/choice.h"
+#include "pages/exact_ends.h"
 #include "pages/lifetimes.h"
 #include "pages/overread.h"
 #include "pages/private_pages.h"
@@ -77,7 +78,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_address_space();
     bool done = zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) &&
-                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init();
+                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init() && zg_exact_end_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
     zg_watched_init();
