@@ -64,8 +64,8 @@ let package = Package(
         .executableTarget(
             name: "zguard",
             dependencies: [
-                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "ZombieGuardGraph", "CSystem",
-                "COlderLibc",
+                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "ZombieGuardGraph",
+                "CSystem", "COlderLibc",
             ]),
         // The plugins build zguard on demand. As a dependency it would be built even where zguard is installed.
         .plugin(

@@ -161,8 +161,8 @@ package final class HeapSnapshot {
         }
     }
 
-    // Number of live isolated blocks whose pages are all zeros. gdb reads memory in large pieces, and writes zeros for a
-    // piece that has a guard page in it.
+    // Number of live isolated blocks whose pages are all zeros. gdb reads memory in large pieces, and writes zeros for
+    // a piece that has a guard page in it.
     private func blankPages() -> Int {
         (0..<blocks.count).filter { block in
             let start = blocks.starts.base[block]

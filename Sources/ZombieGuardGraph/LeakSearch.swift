@@ -6,7 +6,8 @@ import ZombieGuard
 
 /// Blocks that cannot be reached from any root.
 package struct LeakSearch {
-    /// Blocks of one allocation stack and one class that no other lost block refers to, with all that is lost with them.
+    /// Blocks of one allocation stack and one class that no other lost block refers to, with all that is lost with
+    /// them.
     package struct Leak {
         package var block: UInt32
         package var classNumber: Int?
@@ -142,7 +143,8 @@ package struct LeakSearch {
             let target = snapshot.target(of: words[index])
             let offset = UInt64(index) * 8
             guard target != BlockTable.none else { continue }
-            // Tasks, and the storage of dictionaries, have pointers into themselves. Only a property can own its object.
+            // Tasks, and the storage of dictionaries, have pointers into themselves. Only a property can own its
+            // object.
             if target == block, offset >= size { continue }
             if offset < size {
                 switch classes.ownership(number, at: offset) {

@@ -2,8 +2,9 @@
 
 import ZombieGuard
 
-/// The address ranges from which blocks are reached: writable data of images, stacks, thread-local storage, and all other
-/// readable memory that no file backs. Without the guarded heap and the runtime's own tables, which name every block.
+/// The address ranges from which blocks are reached: writable data of images, stacks, thread-local storage, and all
+/// other readable memory that no file backs. Without the guarded heap and the runtime's own tables, which name every
+/// block.
 struct RootRanges {
     private(set) var all: [Range<UInt64>] = []
 

@@ -64,8 +64,8 @@
 
 static bool started;
 static uint64_t started_ns;
-// The process is the child of a fork of a process with several threads. It has their blocks but not the threads: a search
-// for leaks would find these blocks lost.
+// The process is the child of a fork of a process with several threads. It has their blocks but not the threads: a
+// search for leaks would find these blocks lost.
 static bool lacks_threads;
 
 // Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
