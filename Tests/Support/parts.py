@@ -66,6 +66,7 @@ PARTS = [
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
     Part("exact-ends", driver("Detection/exact_ends"), 4),
+    Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("fences", driver("Detection/fences"), 12, slices=8),
     Part("zombies", driver("Detection/zombies"), 60, slices=18),

@@ -29,9 +29,11 @@ static void add_shortened_detail(struct zg_finding *finding) {
         zg_finding_detail_text(finding, "shortened", !allocated ? "free" : freed ? "free, alloc" : "alloc");
 }
 
+bool zg_found_may_end(void) { return zg_config.on_finding == zg_on_finding_abort && !never_abort; }
+
 bool zg_found_report(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    bool ends = thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort;
+    bool ends = thread && finding->fatal && zg_found_may_end();
     struct zg_crash end;
     add_shortened_detail(finding);
     if (ends && !finding->crash && thread->frame && zg_found_describe_end)

@@ -23,6 +23,8 @@ extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash
 // that does not wait for it. NULL without such a thread.
 extern bool (*zg_found_has_namer)(void);
 extern void (*zg_found_wake_namer)(void);
+// Whether a fatal finding ends the program.
+bool zg_found_may_end(void);
 // `never`: later findings do not abort the program, because it is exiting already.
 void zg_found_never_abort(bool never);
 

@@ -92,6 +92,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(protect, choice, 0, 0, 2, (auto, guard, mprotect), isolated, hidden,                                             \
       "how freed pages are protected: MADV_GUARD_INSTALL or mprotect",                                                 \
       "MADV_GUARD_INSTALL needs Linux 6.13. mprotect uses up mappings.")                                               \
+    X(watchpoints, bool, 1, 0, 1, (), isolated, hidden, "watch freed blocks of rare pairs by hardware watchpoints",    \
+      "x86-64, Linux 5.18. A rare pair is a free stack that frees few blocks of a busy allocation stack.")             \
     X(focus, path, 0, 0, 0, (), isolated, hidden, "file of allocation stacks of which every block is isolated",        \
       "'zguard run --focus' writes it and sets this option.")                                                          \
     X(mappings, number, 16000, 64, 1000000000, (), isolated, hidden, "mappings that protected pages may use up",       \

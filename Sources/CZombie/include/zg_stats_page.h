@@ -81,6 +81,10 @@
     X(guarded_at_once, counter, "blocks", "freed blocks that were guarded before the program went on")                 \
     X(guarded_later, counter, "blocks", "freed isolated blocks that were guarded after others had been freed, too")    \
     X(waiting_bytes_peak, gauge, "bytes", "largest amount of freed isolated blocks that were not guarded yet")         \
+    X(watchpoints, counter, "blocks",                                                                                  \
+      "freed blocks of rare pairs whose first words a hardware watchpoint watched for a while")                        \
+    X(watchpoint_strays, counter, "accesses",                                                                          \
+      "accesses at watchpoints that are no finding: vector loads beside the block, or unknown instructions")           \
     X(focused_blocks, counter, "blocks", "blocks of focused allocation stacks")                                        \
     X(focused_isolated, counter, "blocks", "isolated blocks of focused allocation stacks")
 
@@ -143,7 +147,8 @@
     X(tags_lost,                                                                                                       \
       "the program uses pointers without their memory tags: from then on the accesses of such threads are not "        \
       "checked")                                                                                                       \
-    X(no_focus, "the file of focused stacks cannot be read: no stack is watched in full")
+    X(no_focus, "the file of focused stacks cannot be read: no stack is watched in full")                              \
+    X(no_watchpoints, "the kernel refused hardware watchpoints: rare frees that are not isolated are not watched")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,

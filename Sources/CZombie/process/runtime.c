@@ -21,6 +21,7 @@
 #include "heap/foreign.h"
 #include "heap/free.h"
 #include "heap/quarantine.h"
+#include "heap/watchpoints.h"
 #include "images/loader.h"
 #include "images/module.h"
 #include "include/zg_program.h"
@@ -200,6 +201,7 @@ static void after_fork_in_child(void) {
     zg_page_time_after_fork_in_child();
     zg_count_history_after_fork_in_child();
     zg_overread_after_fork_in_child();
+    zg_watchpoints_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
