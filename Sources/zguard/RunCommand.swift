@@ -104,6 +104,7 @@ struct RunCommand {
             }
         let leaks = arguments.has("--leaks") ? watching.flatMap { try? LeakRequests(page: $0.page) } : nil
         let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
+        if filters == nil { zg_system_hold_event() }
         let child = try start(executed, environment)
         sink.begin()
         raw.kept?.begin()
