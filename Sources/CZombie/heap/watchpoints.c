@@ -15,14 +15,14 @@
 #include "settings/stats.h"
 #include "threads/single.h"
 
-// The figures are from docs/design/033-watchpoints.md.
+// The figures are from docs/design/036-watchpoints.md.
 // Processor time of the process for which a block is watched. While any watchpoint is set, the processor's repeated
 // string instructions, which copy and fill large blocks, are 8 to 36 times slower; git is 35 % slower.
 #define WATCHED_NS ((uint64_t)8000000)
 // After it, nothing is watched for this many times as long. So git is 0.35 % slower.
 #define REST_TIMES ((uint64_t)100)
 // The process has freed 64 blocks within this time, and will soon free others, so that the watch will be ended.
-#define ACTIVE_NS ((uint64_t)2000000)
+#define ACTIVE_NS ((uint64_t)20000000)
 // A pair stays out of the caches of pairs if no other such pair was looked at for this time. A free that misses the
 // cache takes 0.2 us more, so this takes 0.2 % of the processor time at most.
 #define RARE_NS ((uint64_t)100000)
