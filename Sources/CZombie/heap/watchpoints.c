@@ -15,7 +15,7 @@
 #include "settings/stats.h"
 #include "threads/single.h"
 
-// The figures are from docs/design/036-watchpoints.md.
+// The figures are from docs/design/037-watchpoints.md.
 // Processor time of the process for which a block is watched. While any watchpoint is set, the processor's repeated
 // string instructions, which copy and fill large blocks, are 8 to 36 times slower; git is 35 % slower.
 #define WATCHED_NS ((uint64_t)8000000)
