@@ -1,7 +1,7 @@
 // A loop over a large block that realloc has shrunk runs into the freed block behind.
 // finding: heap-overflow
 // access: read
-// block: size=90000 offset=131072 state=live
+// block: size=90000 state=live
 // stack-access: sum
 // stack-alloc: ~shrink
 // exit: 139
