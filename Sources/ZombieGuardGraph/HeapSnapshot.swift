@@ -67,8 +67,11 @@ package final class HeapSnapshot {
     /// - Parameters:
     ///   - process: a guarded process.
     ///   - extent: with `graph`, all threads are stopped while memory is copied.
+    ///   - waiting: ID of a thread that waits in the runtime for the end of the search; 0 if there is none.
     /// - Throws: ``GraphError`` if the process cannot be read or stopped.
-    package static func of(_ process: GuardedProcess, _ extent: Extent) throws -> HeapSnapshot {
+    package static func of(
+        _ process: GuardedProcess, _ extent: Extent, waiting: Int32 = 0
+    ) throws -> HeapSnapshot {
         if extent == .blocks {
             let snapshot = HeapSnapshot(try HeapReader(process: process))
             snapshot.readBlocks()
@@ -76,9 +79,36 @@ package final class HeapSnapshot {
             return snapshot
         }
         let memory = try ProcessMemory(processID: process.processID)
+        let runtime = ((try? Mapping.all(of: process.processID)) ?? []).filter {
+            $0.path.hasSuffix(GuardedProcess.librarySuffix) && $0.permissions.contains("x")
+        }
+        for attempt in 1...attempts {
+            let result = try stopped(process, memory) { threads in
+                attempt == attempts || !threads.contains { isInside(runtime, $0, except: waiting) }
+            }
+            if let result { return try result.get() }
+            usleep(pauseMicroseconds)
+        }
+        fatalError("the last attempt takes what it finds")
+    }
+
+    // A thread in the middle of malloc may hold the number of a slot whose record says that it is live, and not yet the
+    // block's address. Then no word leads to the block. Such a moment is short: try again.
+    private static let attempts = 20, pauseMicroseconds: UInt32 = 500
+
+    private static func isInside(_ code: [Mapping], _ thread: StoppedThreads.Thread, except waiting: Int32) -> Bool {
+        let place = thread.registers[Int(ZG_THREAD_PC)]
+        return thread.id != waiting && code.contains { $0.start <= place && place < $0.end }
+    }
+
+    // Stops the threads, and reads the graph if `isGood`; otherwise returns nil.
+    private static func stopped(
+        _ process: GuardedProcess, _ memory: ProcessMemory, isGood: ([StoppedThreads.Thread]) -> Bool
+    ) throws -> Result<HeapSnapshot, any Error>? {
         var result: Result<HeapSnapshot, any Error>?
         do throws(StoppedThreads.Refusal) {
             _ = try StoppedThreads(of: process.processID, memory: memory) { stopped in
+                if !isGood(stopped.threads) { return }
                 result = Result {
                     let start = monotonicNanoseconds()
                     let snapshot = HeapSnapshot(try HeapReader(process: process))
@@ -93,7 +123,7 @@ package final class HeapSnapshot {
         } catch {
             throw GraphError(process.processID, error)
         }
-        return try result!.get()
+        return result
     }
 
     /// Reads a core file.

@@ -33,19 +33,19 @@ package final class LeakRequests {
         // A late copy of a message may name a request that another process has made since.
         let process = message.sender.number
         guard let memory = try? ProcessMemory(processID: process),
-            memory.record(UInt64.self, at: place) == nonce
+            let ending = memory.record(zg_dying_process.self, at: place), ending.nonce == nonce
         else { return [] }
         zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
         defer {
             zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
             _ = zg_system_futex_wake(&request.pointee.state)
         }
-        return search(process)
+        return search(process, waiting: Int32(truncatingIfNeeded: ending.tid))
     }
 
-    private func search(_ process: Int) -> [Finding] {
+    private func search(_ process: Int, waiting: Int32) -> [Finding] {
         do {
-            let snapshot = try HeapSnapshot.of(GuardedProcess(processID: process), .graph)
+            let snapshot = try HeapSnapshot.of(GuardedProcess(processID: process), .graph, waiting: waiting)
             for note in snapshot.notes + snapshot.source.notes { self.note(note) }
             return LeakSearch(snapshot, ClassTable(snapshot)).findings(time: Timestamp.now.description)
         } catch {
