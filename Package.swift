@@ -44,11 +44,14 @@ let package = Package(
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
             exclude: lowerFolders + ["README.md"]),
-        // What only some users need, above all others: nothing below imports these two.
+        // What only some users need, above all others: nothing below imports these three.
         .target(
             name: "ZombieGuardStalls",
             dependencies: ["ZombieGuard", "ZombieGuardCore", "CZombie", "CSystem", "CUnwind"]),
         .target(name: "ZombieGuardFleet", dependencies: ["ZombieGuard", "ZombieGuardCore", "CZlib", "CSystem"]),
+        .target(
+            name: "ZombieGuardGraph",
+            dependencies: ["ZombieGuard", "ZombieGuardCore", "CZombie", "CSystem", "CUnwind"]),
         // Linking this target guards a test bundle: malloc becomes a symbol of the executable, which precedes all
         // libraries in symbol search order.
         .target(name: "CZombieTesting", dependencies: ["CZombie", "CZombiePublish"]),
@@ -61,7 +64,8 @@ let package = Package(
         .executableTarget(
             name: "zguard",
             dependencies: [
-                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "CSystem", "COlderLibc",
+                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "ZombieGuardGraph",
+                "CSystem", "COlderLibc",
             ]),
         // The plugins build zguard on demand. As a dependency it would be built even where zguard is installed.
         .plugin(
@@ -76,6 +80,7 @@ let package = Package(
         .testTarget(
             name: "ZombieGuardTests",
             dependencies: ["ZombieGuard", "ZombieGuardCore", "ZombieGuardFleet", "zguard", "CZombie", "CSystem"]),
+        .testTarget(name: "ZombieGuardGraphTests", dependencies: ["ZombieGuardGraph", "ZombieGuard", "CZombie"]),
         .testTarget(
             name: "ZombieGuardFleetTests", dependencies: ["ZombieGuardFleet", "ZombieGuard", "ZombieGuardCore"]),
     ],

@@ -108,6 +108,14 @@ struct GuardedRun {
     }
 
     private func builtZGuard() throws -> String {
+        // The package manager takes seconds to see that nothing has changed, so the path is kept in a file.
+        let kept = context.pluginWorkDirectoryURL.appendingPathComponent("zguard-\(configuration).path")
+        if let path = try? String(contentsOf: kept, encoding: .utf8),
+            FileManager.default.isExecutableFile(atPath: path), try isCurrent(kept, ["Sources", "Package.swift"])
+        {
+            return path
+        }
+        let start = Date()
         let result = try build(
             .product("zguard"), "zguard, as none is installed",
             hint: "set ZGUARD to the path of an installed zguard")
@@ -116,7 +124,16 @@ struct GuardedRun {
                 $0.kind == .executable && $0.url.lastPathComponent == "zguard"
             })
         else { throw PluginFailure(message: "the build produced no zguard", status: .cannotGuard) }
+        try file.url.path.write(to: kept, atomically: true, encoding: .utf8)
+        try FileManager.default.setAttributes([.modificationDate: start], ofItemAtPath: kept.path)
         return file.url.path
+    }
+
+    // Whether a file is newer than these sources of ZombieGuard.
+    private func isCurrent(_ file: URL, _ sources: [String]) throws(PluginFailure) -> Bool {
+        guard let made = Self.changed(file) else { return false }
+        let package = try zombieGuard()
+        return sources.allSatisfy { Self.newest(package.appendingPathComponent($0)) < made }
     }
 
     // Links the library like scripts/build. A dynamic library built by the package manager would load the Swift runtime
@@ -124,10 +141,8 @@ struct GuardedRun {
     private func builtLibrary() throws -> URL {
         let package = try zombieGuard()
         let library = context.pluginWorkDirectoryURL.appendingPathComponent("libzguard.so")
-        let sources = ["Sources/CZombie", "Sources/CZombiePublish", "scripts/common.sh", "Package.swift"].map {
-            package.appendingPathComponent($0)
-        }
-        if let made = Self.changed(library), sources.allSatisfy({ Self.newest($0) < made }) { return library }
+        let sources = ["Sources/CZombie", "Sources/CZombiePublish", "scripts/common.sh", "Package.swift"]
+        if try isCurrent(library, sources) { return library }
         Self.say("building the runtime library")
         let fresh = context.pluginWorkDirectoryURL.appendingPathComponent("libzguard.so.new")
         let process = Process()

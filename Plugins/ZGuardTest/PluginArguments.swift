@@ -91,6 +91,9 @@ struct PluginArguments {
         Option(name: "--profile", value: "guard|fence|sample", text: "preset of runtime options", isForwarded: true),
         Option(name: "-o", value: "KEY=VALUE", text: "set a runtime option", isForwarded: true),
         Option(
+            name: "--only", value: "PROGRAM|PATH", text: "guard only programs with this name or path",
+            isForwarded: true),
+        Option(
             name: "--report", value: "PATH",
             text: "write findings to a file, or to a directory that serves as report store",
             isForwarded: true),

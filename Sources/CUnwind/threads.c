@@ -37,6 +37,14 @@ int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
     return zg_thread_registers_of(bytes, vector.iov_len, registers) ? 0 : -EINVAL;
 }
 
+int zg_thread_vectors(int tid, void *bytes, size_t count) {
+    struct iovec vector = {bytes, count};
+    // x86-64: with the upper halves of vectors, if the processor has them.
+    if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &vector) == 0) return (int)vector.iov_len;
+    vector = (struct iovec){bytes, count};
+    return ptrace(PTRACE_GETREGSET, tid, NT_FPREGSET, &vector) == 0 ? (int)vector.iov_len : -errno;
+}
+
 static void mend_call(int tid) {
     uint64_t bytes[REGISTER_WORDS];
     struct iovec vector = {bytes, sizeof bytes};

@@ -18,6 +18,7 @@ typedef int zg_no_exec_is_published; // ISO C forbids an empty translation unit
 #include <unistd.h>
 
 #include "entry/children.h"
+#include "faults/signals.h"
 #include "images/loader.h"
 #include "platform/arch.h"
 #include "platform/os.h"
@@ -101,6 +102,7 @@ static ZG_COLD int call_with_changed_environment(const struct start *start, char
 
 static int exec_or_spawn(const struct start *start, char *const *environment) {
     bool searches = start->way == by_execvpe || start->way == by_spawnp;
+    if (start->way != by_spawn && start->way != by_spawnp) zg_signals_before_exec();
     enum zg_children_change change = searches ? zg_children_look_for(start->path, environment)
                                               : zg_children_look(start->file, start->path, environment);
     return change == zg_children_as_it_is ? go(start, environment)

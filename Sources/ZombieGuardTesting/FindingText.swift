@@ -8,9 +8,12 @@ extension Finding {
     /// Maximum number of frames per stack in a message.
     private static let framesShown = 8
 
-    /// Kind, sentence and stacks; the stacks contain the program's own frames only.
+    /// "use-after-free: method Cart.add(_:) was called on …", the first line of every report.
+    var headline: String { "\(visible(kind.rawValue)): \(sentence)" }
+
+    /// Headline and stacks; the stacks contain the program's own frames only.
     var message: String {
-        var text = "\(visible(kind.rawValue)): \(sentence)"
+        var text = headline
         if let evidence { text += "\n\(evidence)" }
         let found = isNoticedLate ? [] : stacks.access
         for (title, stack) in [

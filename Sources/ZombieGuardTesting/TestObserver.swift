@@ -30,16 +30,23 @@ private final class TestObserver: XCTestObservation {
 
 private let ownProcess = getpid()
 
+private let listener = Mutex<GuardRuntime.FindingListener?>(nil)
+
 @_cdecl("zg_testing_started")
 func testBundleStarted() {
     _ = ownProcess
     XCTestObservationCenter.shared.addTestObserver(TestObserver())
-    if !ExpectedZombie.isChild { GuardRuntime.current?.onFatalFinding(reportEnd) }
+    if !ExpectedZombie.isChild { listener.withLock { $0 = GuardRuntime.current?.onFinding(report) } }
 }
 
-/// Prints the complete report of a finding that is about to end the process, since no test can report it any more.
-@Sendable private func reportEnd(_ finding: Finding) {
+/// Prints the first line of a finding. If the finding is about to end the process, prints the complete report, since no
+/// test can report it any more.
+@Sendable private func report(_ finding: Finding, isEnd: Bool) {
     let output = Descriptor(adopting: dup(STDERR_FILENO))
+    if !isEnd {
+        try? output.write("\(TextRenderer.mark)\(finding.headline)\n")
+        return
+    }
     let style = TextStyle(directory: getcwd(nil, 0).map { String(cString: $0) })
     try? output.write(TextRenderer(style: style, excerpts: SourceExcerpts()).render(finding))
 }
@@ -51,6 +58,7 @@ func testBundleEnding(_ status: CInt) -> CInt {
     guard getpid() == ownProcess, !ExpectedZombie.isChild else { return status }
     let watched = GuardRuntime.current?.statistics.coverage.text ?? Coverage.unknownText
     let output = Descriptor(adopting: dup(STDERR_FILENO))
+    listener.withLock { $0 }?.sayNew(isEnd: false)
     let findings = FindingLedger.closeAll().filter { $0.kind != .deallocMismatch }
     if findings.isEmpty {
         try? output.write("ZombieGuard: \(watched)\n")

@@ -23,7 +23,8 @@ struct DoctorCommand {
         var rows: [[String]] = []
         var works = false
         for probe in [
-            kernel, pages, proc, libc, findObject, memfd, guardPages, windows, maskedLoads, memoryTags, safeRead,
+            kernel, pages, proc, libc, findObject, memfd, guardPages, windows, watchpoints, maskedLoads, memoryTags,
+            safeRead,
             filters,
             overcommit, mapCount,
             addressSpace, addressBits,
@@ -98,6 +99,19 @@ struct DoctorCommand {
             "small isolated blocks share memory",
             .limited,
             "needs Linux 6.15; each isolated block takes a page of memory, and fewer are isolated")
+    }
+
+    private var watchpoints: Probe {
+        let name = "watchpoints"
+        if SystemCallFilters() != nil {
+            return Probe(name, .limited, "not tried under a seccomp filter; rare frees are watched only if isolated")
+        }
+        return result(
+            name, zg_system_probe_watchpoints(), .ok,
+            "the first words of freed blocks of rare pairs are watched",
+            .limited,
+            "need x86-64, Linux 5.18 and kernel.perf_event_paranoid of at most 2; rare frees are watched only if isolated"
+        )
     }
 
     private var maskedLoads: Probe {

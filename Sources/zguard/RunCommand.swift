@@ -3,6 +3,7 @@
 import CSystem
 import Glibc
 import ZombieGuard
+import ZombieGuardGraph
 import ZombieGuardStalls
 
 struct RunCommand {
@@ -32,6 +33,7 @@ struct RunCommand {
         options = try RuntimeOptions(
             inherited: Preload.environment(RuntimeOptions.variable), profile: arguments.value("--profile"),
             given: (arguments.value("--collect").map { ["collect=\($0)"] } ?? [])
+                + (try OnlyPrograms.option(arguments.values["--only"] ?? []).map { [$0] } ?? [])
                 + (arguments.has("--coverage") ? RunPairs.options : [])
                 + (arguments.values["-o"] ?? []))
     }
@@ -100,7 +102,9 @@ struct RunCommand {
             : watching.flatMap {
                 try? StallWatch(page: $0.page, isDefault: !options.userSetCollect) { processID }
             }
+        let leaks = arguments.has("--leaks") ? watching.flatMap { try? LeakRequests(page: $0.page) } : nil
         let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
+        if filters == nil { zg_system_hold_event() }
         let child = try start(executed, environment)
         sink.begin()
         raw.kept?.begin()
@@ -111,6 +115,7 @@ struct RunCommand {
             for message in socket?.receive() ?? [] {
                 requests?.answer(message)
                 stalls?.note(message)
+                addOwn(leaks?.answer(message) ?? [], kept, &intake, &sink)
             }
             requests?.clean()
             raw.look()
@@ -124,6 +129,7 @@ struct RunCommand {
         socket = nil
         let claimed = watching?.written ?? 0
         requests?.close()
+        for note in leaks?.notes ?? [] { Output.warn(note) }
         addOwn(stalls?.finish(isByItself: end.signal == nil) ?? [], kept, &intake, &sink)
         while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
         addOwn(handled?.left(by: child.processID, end) ?? [], kept, &intake, &sink)
@@ -223,7 +229,7 @@ struct RunCommand {
         let isOfCrash = end.cause == .program && end.status != 0
         if isInHandler, isOfCrash { end.cause = .handler }
         end.isExplained = intake.groups.findings.contains { finding in
-            finding.processID == Int(child.processID) && finding.kind != .stall
+            finding.processID == Int(child.processID) && ![.stall, .leak, .retainCycle].contains(finding.kind)
                 && (isOfCrash || finding.crash != nil || finding.detail["ended_by"] != nil)
         }
     }
@@ -391,6 +397,11 @@ extension RunCommand {
                     "also report, separated by commas: crashes (signals that end the program, with all its threads), stalls (threads that are busy instead of waiting for events)"
             ),
             Flag(
+                name: "--only", value: .required("PROGRAM|PATH"), repeats: true,
+                text:
+                    "guard only programs with this name or path, in which * stands for anything (default: all, except build tools under swift build, package, run and test)"
+            ),
+            Flag(
                 name: "--report", value: .required("PATH"),
                 text: "write findings to a file, or to a directory that serves as report store"),
             Flag(
@@ -410,6 +421,11 @@ extension RunCommand {
             Flag(
                 name: "--coverage", value: .required("DIR"),
                 text: "add the allocation and free pairs of this run to a directory, for 'zguard coverage'"),
+            Flag(
+                name: "--leaks",
+                text:
+                    "when a process ends by itself, also report blocks that nothing leads to, and retain cycles of Swift objects"
+            ),
             Flag(
                 name: "--keep-age", value: .required("AGE"),
                 text: "delete older reports in the directory, such as 12h; none: keep all (default 7d)"),

@@ -9,7 +9,7 @@ place isolated blocks. A part is a set of faults with options:
   guard, mprotect   a share of the faults, with freed pages protected by MADV_GUARD_INSTALL, or by mprotect
   continue    a share of the faults, with on_finding=continue: the program goes on, and the later free is not a bug
   default     a share of the faults, with default options: the first block of each context is isolated
-  align8, align1   a share of the faults, with isolated_align=8 and isolated_align=1: the guard page is closer to the block's end
+  align16, align8, align1   a share of the faults, with isolated_align=16, 8 and 1 instead of auto: the guard page is farther from the block's end or closer
   windows, windows-clean   small blocks in windows: uses after free and overflows of live blocks; and correct uses
   tags, tags-continue, tags-clean   only on arm64 (--arch aarch64), and the only parts there: blocks with memory tags (profile mte)
 --slice thins this out, but keeps every use, way to make and to free a block, and size, in each mode.
@@ -84,6 +84,26 @@ VECTOR = 64
 FRONT_GAP = 256  # bytes of the red zone in front of a block that are checked when it is freed
 
 
+def natural(size):
+    """Returns the largest power of two that divides the size, at most 16."""
+    return min(size & -size, 16) or 16
+
+
+def aligned_to(most):
+    """isolated_align=16, 8 or 1."""
+    return lambda size, make: most
+
+
+def aligned_in_fence(size, make):
+    """isolated_align=auto in profile fence: blocks of strdup end exactly, and blocks of up to 8 bytes as far as what fits needs it."""
+    return natural(size) if make == "strdup" else max(2, 1 << (size - 1).bit_length()) if 0 < size <= 8 else 16
+
+
+def aligned_by_default(size, make):
+    """isolated_align=auto in other profiles: no block begins at an odd address."""
+    return max(2, aligned_in_fence(size, make))
+
+
 def round_up(number, step):
     return -(-number // step) * step
 
@@ -91,7 +111,8 @@ def round_up(number, step):
 class Fault:
     """One fault and its expected finding. Offsets are relative to the block's start."""
 
-    isolated_align = 16  # the option of that name; set before the faults of a part are created
+    # Returns the alignment of a block's end, by size and allocation function; set before the faults of a part are created.
+    end_alignment = None
     spills = False  # with on_finding=continue, the write also changes another block, which gives a further finding
 
     def __init__(self, mode, size, use, offset, make="malloc", drop="free", alignment=16, count=1, earlier=0):
@@ -99,7 +120,7 @@ class Fault:
         self.make, self.drop, self.alignment = make, drop, PAGE if make == "valloc" else alignment
         self.earlier = earlier
         if make in PLAIN:
-            self.alignment = self.isolated_align
+            self.alignment = Fault.end_alignment(size, make)
         # Aligned blocks of at least OWN_PAGES bytes are never moved to a page start, because the program may remap their pages.
         is_at_start = earlier % START_EVERY == START_AT and (make in PLAIN or size < OWN_PAGES)
         step = PAGE if is_at_start else min(self.alignment, PAGE)
@@ -277,8 +298,8 @@ def matrix(widths):
             if use not in ("memcmp", "memchr"):
                 for over in (1, 100):
                     faults.append(Fault("live", size, use, 0, drop=next(drops), 
-                                        count=round_up(size, Fault.isolated_align) + over))
-        if size % Fault.isolated_align == 0:  # otherwise a zero byte in the gap may end the string
+                                        count=Fault("live", size, use, 0).fence + over))
+        if Fault("live", size, "read_1", 0).fence == size:  # otherwise a zero byte in the gap may end the string
             for use in ("strlen", "strchr", "strrchr", "strcpy_from", "strdup", "snprintf_from"):
                 fault = Fault("live", size, use, 0, drop=next(drops), count=size + 1)
                 fault.low, fault.high = size, size + PAGE - 1
@@ -611,13 +632,13 @@ def symbolicated(zguard, reports, wanted, names):
 
 
 class Part:
-    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, isolated_align=16, earlier_most=5,
+    def __init__(self, name, options, share=1, is_clean=False, goes_on=False, alignment=aligned_in_fence, earlier_most=5,
                  earlier_bytes_most=1 << 30, faults=matrix, arch="x86_64"):
         self.faults, self.arch = faults, arch
         # The pages are tested. Checks of libc's functions would find the bug before the access.
         options = options if is_clean else ":".join(filter(None, [options, "witnesses=0"]))
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
-        self.isolated_align = isolated_align
+        self.end_alignment = alignment
         # Maximum numbers of blocks and bytes that the stack may have allocated before, so that the budget still allows an isolated block.
         self.earlier_most, self.earlier_bytes_most = earlier_most, earlier_bytes_most
 
@@ -628,11 +649,12 @@ PARTS = [
     Part("guard", "profile=fence:isolated_windows=off:protect=guard", share=11),
     Part("mprotect", "profile=fence:isolated_windows=off:protect=mprotect", share=5),
     Part("continue", "profile=fence:isolated_windows=off:on_finding=continue", share=7, goes_on=True),
-    Part("default", "", share=5, earlier_most=1, earlier_bytes_most=PAGE),
+    Part("default", "", share=5, alignment=aligned_by_default, earlier_most=1, earlier_bytes_most=PAGE),
     Part("windows", "profile=fence:isolated_windows=all", faults=in_windows),
     Part("windows-clean", "profile=fence:isolated_windows=all", share=2, is_clean=True, faults=in_windows),
-    Part("align8", "profile=fence:isolated_windows=off:isolated_align=8", share=7, isolated_align=8),
-    Part("align1", "profile=fence:isolated_windows=off:isolated_align=1", share=3, isolated_align=1),
+    Part("align16", "profile=fence:isolated_windows=off:isolated_align=16", share=7, alignment=aligned_to(16)),
+    Part("align8", "profile=fence:isolated_windows=off:isolated_align=8", share=7, alignment=aligned_to(8)),
+    Part("align1", "profile=fence:isolated_windows=off:isolated_align=1", share=3, alignment=aligned_to(1)),
     Part("tags", "profile=mte", faults=with_tags, arch="aarch64"),
     Part("tags-continue", "profile=mte:on_finding=continue", share=7, goes_on=True, faults=with_tags, arch="aarch64"),
     Part("tags-clean", "profile=mte", share=2, is_clean=True, faults=with_tags, arch="aarch64"),
@@ -711,7 +733,7 @@ def main():
     widths = subprocess.run([str(executable), "--widths"], stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def faults_of(part):
-        Fault.isolated_align = part.isolated_align
+        Fault.end_alignment = staticmethod(part.end_alignment)
         return [fault for fault in part.faults({int(width) for width in widths.split()})
                 if re.search(arguments.only, str(fault)) and
                 fault.earlier <= part.earlier_most and fault.earlier * fault.size <= part.earlier_bytes_most]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks bugs that do not hit the first blocks of a stack.
 
-rare: one block among many of one site is freed at a place of its own and read some iterations later. Profile fence finds each of them.
+rare: one block among many of one site is freed at a place of its own and read some iterations later. Profile fence finds each of them, and
+profile guard half of all where the kernel has watchpoints.
 overrun: the K-th block of a site is read or written beyond its end. Profile fence finds each overrun that the default finds.
 The closing line must never say that all frees were guarded at once where a free was not.
 Closing line: N passed, N failed."""
@@ -91,15 +92,26 @@ class Programs:
         return re.findall(r"\((\d+) (use-after-free|heap-overflow|wild-access)\)", closing), closing
 
 
+def has_watchpoints():
+    return re.search(r"^ok +watchpoints ", run_within(TIMEOUT_SECONDS, [ZGUARD, "doctor"], env=scrubbed())[1], re.MULTILINE)
+
+
 def rare(programs, checks, sizes, times):
+    lost = runs = 0
     for blocks in sizes:
         for after in (0, 100, 10_000):
             for profile in ("fence", "guard"):
                 missed = [closing for _ in range(times) for found, closing in [programs.run(profile, "rare", blocks, after)] if not found]
+                if profile == "guard":
+                    lost, runs = lost + len(missed), runs + times
                 problems = [f"{len(missed)} of {times} missed: {missed[0]}"] if missed and profile == "fence" else []
                 problems += [f"says too much: {line}" for line in missed if " 100 % of the frees at once" in line
                              or re.search(r"watched ([\d,]+) of \1 ", line)]
                 checks.check(f"rare free among {blocks}, read {after} later, profile {profile}", problems)
+    if has_watchpoints():
+        checks.check("rare frees in profile guard", [f"{lost} of {runs} missed"] if 2 * lost > runs else [])
+    else:
+        print("skipped: rare frees in profile guard: no watchpoints here")
 
 
 def overrun(programs, checks, numbers):

@@ -174,6 +174,11 @@ def failing(run, temporary, folder, names):
     attached = result.stdout.count("⎙ Attached")
     if attached != len(reports):
         problems.append(f"{attached} attachments are announced, {len(reports)} were written")
+    # The runtime's own form, without names, is "KIND (ACCESS, CONFIDENCE) at ADDRESS, …".
+    lines = re.findall(r"^==zguard== (?!thread |freed |allocated )(.*)", result.stdout, re.M)
+    problems += [f"another sentence than everywhere: {line}" for line in lines if not re.match(r"[a-z-]+: ", line)]
+    if folder == "FailingTests" and "CartTests" in names and not any("a deallocated Shop.Cart" in line for line in lines):
+        problems.append(f"no line on standard error names the class: {lines}")
     run.check(f"{folder}: {names}", problems)
     for test in tests:
         same = sum(other.shown == test.shown for other in tests)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the documentation of the libraries: symbols, catalogs, code samples and the tutorial.
-Every public symbol of a debug build is documented, docc converts the catalogs without a warning, the Swift code in them compiles. --built:
-follows the tutorial step by step and compares the output. Closing line: N passed, N failed."""
+Every public symbol of a debug build is documented, docc converts the catalogs without a warning, the Swift code in them, in README.md and in
+docs compiles, in Swift 6 and with every upcoming feature. --built: follows the tutorial step by step and compares the output. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -28,6 +28,17 @@ WIDEST = 90  # characters; a page shows about 80
 # Declarations that the samples of the articles assume.
 PRELUDE = """\
 final class Shop { func checkout() -> Int { 0 } }
+"""
+# Declarations that the samples of README.md and docs assume beside these.
+PAGE_PRELUDE = """\
+let shop = BusyShop()
+let model = Model()
+let order = (id: 17, total: 0)
+final class BusyShop: Sendable {
+    func checkout() async throws {}
+    func closeTwice() async {}
+}
+final class Model: Sendable { func reload() async {} }
 """
 CART = """\
 final class Cart {
@@ -60,16 +71,17 @@ def maps():
 
 # MARK: symbols
 
-# The module that ZombieGuard re-exports.
+# The module that ZombieGuard re-exports. ZombieGuardTesting re-exports two of its types, which the pages of ZombieGuard document.
 REEXPORTED = "ZombieGuardCore"
 
 
 def symbols(run, module, directory):
     """Writes the symbol graphs of a module's public symbols into the directory; returns the symbols."""
     prefix, triple = toolchain()
+    reexported = [f"-experimental-allowed-reexported-modules={REEXPORTED}"] if module == "ZombieGuard" else []
     result = command(prefix / "bin/swift-symbolgraph-extract", "-module-name", module, "-target", triple, "-I", PRODUCTS / "Modules", *maps(),
                      "-minimum-access-level", "public", "-skip-synthesized-members", "-emit-extension-block-symbols",
-                     f"-experimental-allowed-reexported-modules={REEXPORTED}", "-output-dir", directory)
+                     *reexported, "-output-dir", directory)
     graphs = [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
     found = [symbol for graph in graphs for symbol in graph["symbols"]]
     run.check(f"{module} has public symbols", [] if len(found) > 10 else [result.stderr[-1000:]])
@@ -141,11 +153,33 @@ def samples(module):
             yield f"{path.name}, sample {number}", text
 
 
-def check_samples(run, module, temporary):
+def page_samples():
+    """Yields the Swift samples of README.md and of docs, made complete: an ellipsis stands for anything, the imports of a page hold until
+    its end, and parts of a manifest are put into one."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        imports = []
+        for number, (indent, text) in enumerate(re.findall(r"^( *)```swift\n(.*?)^ *```", path.read_text(), re.M | re.S), 1):
+            text = re.sub(rf"^{indent}", "", text, flags=re.M).replace("{ … }", "{}")
+            if ".package(" in text and "import PackageDescription" not in text:
+                text = f'import PackageDescription\n\nlet package = Package(\n    name: "Shop",\n{text.rstrip().rstrip(",")})\n'
+            elif "import PackageDescription" not in text:
+                text = "".join(f"{line}\n" for line in imports if line not in text.splitlines()) + text
+                imports += [line for line in re.findall(r"^import \w+$", text, re.M) if line not in imports]
+            yield f"{path.relative_to(ROOT)}, sample {number}", text
+
+
+def upcoming():
+    """Flags that turn on every feature of a later language mode than Swift 6."""
+    listed = json.loads(command("swiftc", "-print-supported-features").stdout)["features"]["upcoming"]
+    return [word for each in listed if int(each["enabled_in"]) > 6 for word in ("-enable-upcoming-feature", each["name"])]
+
+
+def check_samples(run, group, found, prelude, temporary):
     prefix, triple = toolchain()
-    found = list(samples(module))
-    run.check(f"{module} has samples", [] if found else ["there is none"])
-    (temporary / "Prelude.swift").write_text(PRELUDE + CART)
+    run.check(f"{group} has samples", [] if found else ["there is none"])
+    features = upcoming()
+    run.check("MemberImportVisibility is an upcoming feature", [] if "MemberImportVisibility" in features else [str(features)])
+    (temporary / "Prelude.swift").write_text(prelude)
     for name, text in found:
         file = temporary / "main.swift"
         file.write_text(text)
@@ -153,8 +187,18 @@ def check_samples(run, module, temporary):
             words = ["-I", prefix / "lib/swift/pm/ManifestAPI", "-package-description-version", "6.0", file]
         else:
             words = ["-I", PRODUCTS / "Modules", *maps(), "-plugin-path", prefix / "lib/swift/host/plugins/testing", temporary / "Prelude.swift", file]
-        result = command(prefix / "bin/swiftc", "-typecheck", "-swift-version", "6", "-warnings-as-errors", "-target", triple, *words)
-        run.check(name, [] if result.returncode == 0 else result.stderr.splitlines()[:6])
+        for mode, flags in (("", []), (" with every upcoming feature", features)):
+            result = command(prefix / "bin/swiftc", "-typecheck", "-swift-version", "6", "-warnings-as-errors", "-target", triple, *flags, *words)
+            run.check(name + mode, [] if result.returncode == 0 else result.stderr.splitlines()[:6])
+
+
+def check_addresses(run):
+    """All pages have the same placeholder for the address of ZombieGuard, and TESTING.md says that it is one."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *(path for module in MODULES for path in sorted(catalogue(module).rglob("*"))
+                                                                          if path.suffix in (".md", ".swift", ".tutorial"))]
+    found = {url for path in pages for url in re.findall(r'package\(url: "([^"]*)"', path.read_text())}
+    run.check("one placeholder for the address", [] if found == {"https://example.com/ZombieGuard.git"} else sorted(found))
+    run.check("TESTING.md says that it is one", [] if "`example.com` is a placeholder" in (ROOT / "docs/TESTING.md").read_text() else ["it does not"])
 
 
 def check_widths(run, module):
@@ -260,9 +304,11 @@ def main():
             found = symbols(run, module, graphs)
             run.check(f"every public symbol of {module} is documented", [text for symbol in found for text in problems_of(symbol)])
             check_conversion(run, module, graphs, temporary)
-            check_samples(run, module, temporary)
+            check_samples(run, module, list(samples(module)), PRELUDE + CART, temporary)
             check_widths(run, module)
+        check_samples(run, "README.md and docs", list(page_samples()), PRELUDE + CART + PAGE_PRELUDE, temporary)
         check_tutorial_files(run)
+        check_addresses(run)
     return run.close()
 
 

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,6 +236,44 @@ def check_running(run, package):
     run.check("an interrupt ends it", ([] if "==zguard== no findings" in shown else [shown]) + left)
 
 
+def check_package_manager(run, package):
+    """`zguard run -- swift test` guards the tests, and not the package manager and its tools."""
+    report = package.directory / "swift.json"
+
+    def swift(*options, verb="test", more=()):
+        result = subprocess.run([ZGUARD, "run", *options, "--", "swift", verb, *more], cwd=package.directory, text=True,
+                                env=scrubbed(), capture_output=True, timeout=TIMEOUT_SECONDS, stdin=subprocess.DEVNULL)
+        closing = re.search(r"^==zguard== (.*)", result.stderr.strip().splitlines()[-1])
+        return result, closing[1] if closing else ""
+
+    words = ("-o", "on_finding=continue")
+    filters = ("--filter", "[bB]uysLate")
+    source = package.directory / "Sources/Shop/Cart.swift"
+    source.write_text(source.read_text() + "// changed\n")
+    result, closing = swift(*words, more=filters)
+    expect(run, "swift test: the finding in the tests", result, status="", tests={"buysLate": True, "OldTests.testBuysLate": True},
+           says=("a deallocated Shop.Cart", "userPackageTests"), never=("Plugin ended",))
+    count = re.search(r", (\d+) programs exempt$", closing)
+    run.check("swift test: tools that compile are exempt", [] if count and int(count[1]) > 10 and result.returncode == 99 else [closing])
+    stored = subprocess.run(["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-s", "300", ZGUARD, "run", "--quiet", *words, "--",
+                             "swift", "test", *filters], cwd=package.directory, env=scrubbed(), capture_output=True, text=True,
+                            timeout=TIMEOUT_SECONDS) if shutil.which("strace") else None
+    # The first of two equal runs may compile manifests, because strace changes the environment.
+    if stored:
+        stored = subprocess.run(stored.args, cwd=package.directory, env=scrubbed(), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        run.check("swift test: the manifests are those of the run before", [
+            line for line in stored.stderr.splitlines() if re.search(r'execve\("\S*-manifest"', line)])
+    result, closing = swift("--only", "sh")
+    run.check("--only: nothing is guarded that it does not name", [] if closing.startswith("no findings; no program was guarded, ") else [closing])
+    result, closing = swift("--only", "sh", "--require-coverage", "1%", "--report", str(report))
+    run.check("--only: and no coverage is claimed", [] if result.returncode in (1, 98) else [str(result.returncode)])
+    result, closing = swift("--only", "*PackageTests.xctest", *words, more=filters)
+    run.check("--only: a pattern", [] if result.returncode == 99 and "finding" in closing else [closing])
+    result, closing = swift(*words, verb="run", more=("till", "bug"))
+    expect(run, "swift run: a finding in the program", result, status="", says=("a deallocated Shop.Cart", "words bug"),
+           never=("Plugin ended",))
+
+
 def check_wrong_calls(run, package):
     for name, words, says in (
             ("an unknown option", ("zguard-test", "--bogus"), ("unknown option '--bogus'", "--profile guard|fence|sample", "--skip REGEX")),
@@ -276,7 +315,8 @@ def check_built(run, directory):
     run.check("the library needs libc alone", [name for name in needed if not re.match(r"libc\.so|ld-linux", name)] or (
         [] if needed else ["it is not there"]))
     made = library.stat().st_mtime_ns if library.exists() else None
-    expect(run, "they are kept", package("zguard-run", "till", "x"), out="words x\n", never=("building the runtime library",))
+    expect(run, "they are kept", package("zguard-run", "till", "x"), out="words x\n",
+           never=("building the runtime library", "building zguard"))
     run.check("the library is not built again", [] if library.exists() and library.stat().st_mtime_ns == made else ["it is"])
     expect(run, "tests run with them", package("zguard-test", "[aA]ddsOne"), tests={"addsOne": True, "OldTests.testAddsOne": True})
     expect(run, "optimised", package("zguard-test", "-c", "release", "addsOne"), tests={"addsOne": True})
@@ -296,6 +336,7 @@ def main():
             check_help(run, package)
             expect(run, "a finding in a program", package("zguard-run", "-o", "on_finding=continue", "till", "bug"), status=99,
                    says=("a deallocated Shop.Cart",), out="words bug\n")
+            check_package_manager(run, package)
             expect(run, "a finding in tests", package("zguard-test", "[bB]uysLate"), status=99,
                    tests={"buysLate": True, "OldTests.testBuysLate": True})
         else:
@@ -303,6 +344,7 @@ def main():
             check_help(run, package)
             check_wrong_calls(run, package)
             check_running(run, package)
+            check_package_manager(run, package)
             check_testing(run, package)
     return run.close()
 

@@ -116,11 +116,11 @@ def completions_are_complete():
 
 def kinds_stand_everywhere():
     kinds = set(texts("CZombie/include/zg_finding_kinds.h", "ZG_FINDING_KINDS"))
-    # zguard, not the library, detects stalls; their programs are in Tests/Stalls.
-    folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()} | {"stall"}
+    # zguard, not the library, detects stalls and leaks; their programs are in Tests/Stalls and Tests/Graph.
+    folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()} | {"stall", "leak", "retain-cycle"}
     assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
     for path, text in sources("Fuzz/dictionaries/*.dict"):
-        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall)"$', text, re.M))
+        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall|leak)"$', text, re.M))
         assert not named or named == kinds, f"{path}: {named ^ kinds}"
 
 
@@ -163,7 +163,7 @@ def system_calls_are_named():
 PAGE_BYTES = 4096
 PAGES = ["ARCHITECTURE.md", "Sources/CZombie/README.md"] + [f"docs/architecture/{name}.md" for name in (
     "life-of-a-block", "entry-threads-locks", "quarantine-and-isolated-pages", "from-fault-to-finding", "swift-and-cxx-objects",
-    "way-of-a-report", "fork-signals-filters", "how-to-add")]
+    "way-of-a-report", "fork-signals-filters", "graph-of-a-heap", "how-to-add")]
 FOLDERS = ("", "Sources", "Sources/CZombie", "Sources/CZombie/include", "Sources/CZombie/*", "Sources/ZombieGuard", "Sources/ZombieGuard/*",
            "Sources/CZombiePublish/include", "docs", "docs/design", "Fuzz/dictionaries")
 FILE = re.compile(r"(?:[A-Za-z][\w.-]*/)+[\w.-]*|[\w-]+\.(?:c|h|cpp|swift|md|py|json|dict)")

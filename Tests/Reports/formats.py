@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Detection import bugs, stalling, zombies  # noqa: E402
+from Graph import leaks  # noqa: E402
 from Reports.formats_samples import samples, worst_case  # noqa: E402
 from Support import builds  # noqa: E402
 from Support.browser import Browser, BrowserError, brightness, colours  # noqa: E402
@@ -70,7 +71,8 @@ def compiled_examples():
 
 
 def real_programs():
-    """Yields command lines of programs with bugs, and options for the runtime: every kind of finding, C, C++ and Swift."""
+    """Yields command lines of programs with bugs, and options for the runtime or flags of `zguard run`: every kind of finding, C, C++ and
+    Swift."""
     for example in compiled_examples():
         yield [example], ""
     by_kind = {}
@@ -84,6 +86,8 @@ def real_programs():
     _, stalls = next(stalling.built())
     yield [stalls, "poll_computes"], "collect=stalls"
     yield [stalls, "waits_for_lock"], "collect=stalls"
+    yield [leaks.build_c(), "indirect", "end"], "--leaks"
+    yield [leaks.build_cycles("-Onone"), "closuresInArray"], "--leaks"
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in ZOMBIE_CONFIGURATIONS]
     built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)
@@ -99,13 +103,16 @@ def collect(zguard, library, directory):
     finished, raw = directory / "finished.jsonl", directory / "raw.jsonl"
     for words, options in real_programs():
         report = directory / "one.jsonl"
-        arguments = [word for option in options.split(":") if option for word in ("-o", option)]
+        options = options.split(":")
+        flags = [option for option in options if option.startswith("--")]
+        options = [option for option in options if option and option not in flags]
+        arguments = flags + [word for option in options for word in ("-o", option)]
         command(zguard, "run", "--quiet", "--report", report, *arguments, "--", *words)
         with finished.open("a") as all_lines:
             all_lines.write(report.read_text())
         one = directory / "one.raw"
         one.unlink(missing_ok=True)
-        text = ":".join(filter(None, [options, f"report_path={one}"]))
+        text = ":".join([*options, f"report_path={one}"])
         command(*words, environment={"LD_PRELOAD": str(library), "ZGUARD_OPTIONS": text})
         with raw.open("a") as all_lines:
             all_lines.write(one.read_text() if one.exists() else "")
@@ -115,6 +122,7 @@ def collect(zguard, library, directory):
 # MARK: the schemas of zguard's own formats
 
 
+WARNINGS = ("dealloc-mismatch", "stall", "leak", "retain-cycle")  # kinds whose findings are warnings
 # keys for which the schema documents every value
 LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}
 
@@ -199,7 +207,7 @@ def check_schemas(run, finished, raw):
         found = lines(path)
         run.check(f"{name} findings of all kinds", sorted(
             {kind for kind in schema["properties"]["kind"]["examples"]} - {finding["kind"] for finding in found}
-            - ({"stall"} if name == "raw" else set())))  # zguard itself detects stalls
+            - ({"stall", "leak", "retain-cycle"} if name == "raw" else set())))  # zguard itself detects these
         run.check(f"{name} findings against the schema", [
             f"{finding['kind']}: {problem}" for finding in found for problem in errors(document, finding)])
         run.check(f"{name} findings have no other keys", [
@@ -281,11 +289,12 @@ def sarif_problems(log, findings):
             problems.append(f"{name}: fingerprints {result['partialFingerprints']}")
         if result["occurrenceCount"] != finding["count"]:
             problems.append(f"{name}: occurrenceCount {result['occurrenceCount']}")
-        if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] in ("dealloc-mismatch", "stall")
+        if result["level"] != ("warning" if finding["confidence"] != "exact" or finding["kind"] in WARNINGS
                                else "error"):
             problems.append(f"{name}: level {result['level']}")
         stacks = [finding["stacks"][each] for each in ("access", "previous", "free", "alloc") if finding["stacks"].get(each)]
         stacks += [one["stack"] for one in ([finding["holder"]] if "holder" in finding else []) + finding.get("sampled", [])[1:]]
+        stacks += [step["stacks"]["alloc"] for step in finding.get("cycle", [])[1:] if step["stacks"]["alloc"]]
         if [len(stack["frames"]) for stack in result.get("stacks", [])] != [len(stack) for stack in stacks]:
             problems.append(f"{name}: other stacks")
         numbers = [location["id"] for location in result.get("relatedLocations", [])]
@@ -490,7 +499,7 @@ def github_problems(data, findings, said):
     problems += [f"{line!r} is no command" for line in data.decode().split("\n") if line and not line.startswith("::")]
     for (name, properties, message), finding, sentence in zip(found, findings, said):
         signature = finding["signature"]
-        if name != ("warning" if finding["confidence"] != "exact" or finding["kind"] in ("dealloc-mismatch", "stall") else "error"):
+        if name != ("warning" if finding["confidence"] != "exact" or finding["kind"] in WARNINGS else "error"):
             problems.append(f"{signature}: {name}")
         if set(properties) - {"file", "line", "col", "title"} or "title" not in properties:
             problems.append(f"{signature}: properties {properties}")

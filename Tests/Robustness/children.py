@@ -180,6 +180,82 @@ def counted(work):
             process.stdout.close()
 
 
+def copies(work):
+    """Makes a folder like a toolchain's: swift-test starts what its words say; the other programs print LD_PRELOAD."""
+    tools = work.path / "toolchain"
+    tools.mkdir()
+    for name, program in (("swift-driver", "starter"), ("swift-test", "starter"), ("swift-frontend", "glibc"), ("clang", "glibc")):
+        shutil.copy(work.programs / program, tools / name)
+    (tools / "swift").symlink_to("swift-driver")
+    for name in ("shop-manifest", "tests"):
+        shutil.copy(work.programs / "glibc", work.path / name)
+    return tools
+
+
+def exempt(work):
+    """Swift's package manager and its tools are exempt, whichever function starts them; programs that it starts are guarded."""
+    tools = copies(work)
+    library, both = str(LIBRARY), f"{OTHER}:{LIBRARY}"
+    for way in WAYS:
+        if way in ("execvp", "execvpe", "execlp", "posix_spawnp", "syscall"):
+            continue  # these search PATH, or the runtime does not see them
+        for preload, rest in ((library, "nothing"), (both, OTHER)):
+            for program, shown in ((work.path / "tests", preload), (tools / "clang", rest), (work.path / "shop-manifest", rest)):
+                result = work.run(preload, tools / "swift-test", way, "fork", program)
+                assert f" {shown}\n3\nunchanged\n" in result.stdout, f"{way} of {program.name}: {result.stdout}"
+                assert not result.stderr, result.stderr
+    # A searched program of the system, and a program of the package manager.
+    result = work.run(library, tools / "swift-test", "posix_spawnp", "fork", "/usr/bin/env")
+    assert "LD_PRELOAD" not in result.stdout, result.stdout
+    # `swift` without a verb, compilers that somebody guards, and others are guarded, and so is what they start.
+    for program in (tools / "swift", work.programs / "starter"):
+        assert f" {library}\n" in work.run(library, program, "execve", "fork", tools / "clang").stdout, program
+    # Without a compiler beside it, a program of that name is no package manager.
+    (tools / "swift-frontend").unlink()
+    assert f" {library}\n" in work.run(library, tools / "swift-test", "execve", "fork", tools / "clang").stdout
+
+
+TWICE = r"""
+#include <stdlib.h>
+static void free_twice(char *volatile block) {
+    free(block);
+    free(block);
+}
+int main(void) { free_twice(malloc(SIZE)); }
+"""
+
+
+def named(work):
+    """`--only` guards the programs that it names, by name, path and pattern, and what they start if it is named."""
+    source = work.path / "twice.c"
+    source.write_text(TWICE)
+    (work.path / "folder").mkdir()
+    for size, name in enumerate(("first", "second", "folder/third")):
+        function = Path(name).name  # equal stacks would make one finding of three
+        subprocess.run(["gcc", "-w", f"-DSIZE={size + 2000}", f"-Dfree_twice={function}", "-o", work.path / name, source], check=True,
+                       timeout=DEADLINE_SECONDS)
+    script = f"cd {work.path}; ./first; ./second; folder/third"
+
+    def run(*only):
+        words = [word for each in only for word in ("--only", each)]
+        result = subprocess.run([ZGUARD, "run", *words, "--", "bash", "-c", script], capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+                                stdin=subprocess.DEVNULL, env=work.environment(None), cwd=work.path)
+        return result, result.stderr.splitlines()[-1]
+
+    for only, found, exempted in (((), 3, 0), (("first",), 1, 3), (("first", "third"), 2, 2), ((str(work.path / "second"),), 1, 3),
+                                  (("folder/third",), 1, 3), (("*ir*",), 2, 2), (("*/folder/*",), 1, 3), (("bash",), 0, 3), (("nobody",), 0, 4)):
+        result, closing = run(*only)
+        count = result.stderr.count("==zguard== double-free: ")
+        libcs = result.stderr.count("free(): double free") + result.stderr.count("double free or corruption")
+        assert count == found, f"{only}: {result.stderr}"
+        assert (f", {exempted} programs exempt" in closing) == bool(exempted), f"{only}: {closing}"
+        assert ("no program was guarded" in closing) == (only == ("nobody",)), closing
+        assert libcs == 3 - found, result.stderr
+    for bad in ("", "a,b", "a:b"):
+        result, _ = run(bad)
+        assert result.returncode == 64 and "--only" in result.stderr, result
+
+
 def refused(work):
     """`zguard run` applies the same check and names the reason."""
     cases = [(work.programs / name, line) for name, line in (("musl", LINES["other_libc"]), ("tsan", LINES["sanitized"]), ("asan", LINES["sanitized"]),
@@ -198,7 +274,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zguard-children-") as folder:
         Work.programs = Path(folder)
         build(Work.programs)
-        tests = [(test.__name__, test) for test in (every_kind_of_program, every_function, scripts, emptied, emulated, counted, refused)]
+        tests = [(test.__name__, test) for test in (every_kind_of_program, every_function, scripts, emptied, emulated, counted, exempt, named,
+                                                            refused)]
         return run_tests(tests, "zguard-children-", arguments.filter, Work, shows_passed=True)
 
 

@@ -445,9 +445,21 @@ static void check_open_guards(void) {
     CHECK(zg_policy_opens_guard(2, UINT32_MAX), "also where the count wraps around");
 }
 
+static void check_ends(void) {
+    static const uint8_t small[] = {[1] = 2, [2] = 2, [3] = 4, [4] = 4, [5] = 8, [6] = 8, [7] = 8, [8] = 8};
+    for (uint64_t size = 1; size < 10000; size++) {
+        uint64_t wanted = size <= 8 ? small[size] : 16, natural = size & -size;
+        CHECK_EQUAL(zg_policy_end_alignment(size), wanted, "small blocks end as far as what fits needs it");
+        natural = natural < 16 ? natural : 16;
+        CHECK_EQUAL(zg_policy_string_alignment(size, true), natural, "strings end exactly");
+        CHECK_EQUAL(zg_policy_string_alignment(size, false), natural > 1 ? natural : 2, "at no odd address");
+    }
+}
+
 int main(void) {
     check_table();
     check_first_blocks();
+    check_ends();
     check_later_blocks();
     check_all_blocks();
     check_preference();

@@ -30,7 +30,7 @@ static void resize(size_t from, size_t to, unsigned salt) {
     unsigned char *resized = realloc(block, to);
     size_t kept = from < to ? from : to;
     if (!CHECK(resized, "realloc succeeds")) return;
-    CHECK((uint64_t)resized % 16 == 0, "realloc aligns to 16");
+    CHECK((uint64_t)resized % promised_alignment(to) == 0, "realloc aligns");
     CHECK(malloc_usable_size(resized) >= to, "realloc gives what was asked for");
     if (!CHECK(has_pattern(resized, kept, from, salt), "realloc keeps the contents"))
         fprintf(stderr, "  from %zu to %zu\n", from, to);

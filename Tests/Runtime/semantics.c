@@ -33,7 +33,7 @@ static void check_malloc(void) {
         blocks[i] = malloc(sizes[i]);
         CHECK(blocks[i], "malloc gives a block of every size, 0 too");
         CHECK_EQUAL(errno, 77, "malloc leaves errno alone on success");
-        CHECK(is_aligned(blocks[i], 16), "malloc aligns to 16");
+        CHECK(is_aligned(blocks[i], promised_alignment(sizes[i])), "malloc aligns");
         CHECK(malloc_usable_size(blocks[i]) >= sizes[i], "the usable size covers what was asked for");
         memset(blocks[i], i, malloc_usable_size(blocks[i]));
     }
@@ -120,7 +120,7 @@ static void check_calloc(void) {
             unsigned char *block = calloc(1, size);
             if (round < 2 || !block) {
                 CHECK(block && errno == 80, "calloc gives a block and leaves errno alone");
-                CHECK(is_aligned(block, 16), "calloc aligns to 16");
+                CHECK(is_aligned(block, promised_alignment(size)), "calloc aligns");
             }
             CHECK(is_zero(block, size), "calloc's block is zero, reused or not");
             memset(block, 0xee, malloc_usable_size(block));

@@ -70,8 +70,8 @@ static bool is_zero(const unsigned char *start, size_t size) {
 }
 
 static void make(struct held *held, uint64_t r) {
-    size_t alignment = 16;
     held->size = 1 + r % MOST;
+    size_t alignment = promised_alignment(held->size);
     held->salt = (unsigned)(r >> 16);
     switch (r >> 40 & 7) {
     case 0:

@@ -65,6 +65,8 @@ PARTS = [
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
+    Part("exact-ends", driver("Detection/exact_ends"), 4),
+    Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("fences", driver("Detection/fences"), 12, slices=8),
     Part("zombies", driver("Detection/zombies"), 60, slices=18),
@@ -128,6 +130,8 @@ PARTS = [
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=6),
+    # Leaks and retain cycles, and none where there are none.
+    Part("leaks", driver("Graph/leaks"), 60),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
@@ -137,6 +141,8 @@ PARTS = [
     Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
     Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
+    Part("ci", driver("House/ci"), 30),
+    Part("try-package", driver("House/try_package"), 20),
     Part("plugins", driver("House/plugins", "--quick"), 18),
     Part("plugins-all", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.

@@ -144,7 +144,7 @@ import Testing
                 == #"{"pairs":40,"pairs_watched":3,"pairs_percent":7.5,"frees":500,"frees_guarded_at_once_percent":0.4,"#
                 + #""frees_guarded_later_percent":99,"waiting_bytes_most":4096,"#
                 + #""stacks_percent":61,"blocks_percent":14.5,"stacks":100,"stacks_watched":61,"blocks":1000,"blocks_watched":145,"#
-                + #""reason":"fence_bytes","reason_text":"isolated_bytes was used up","reason_ms":1000,"unguarded_programs":0,"#
+                + #""reason":"fence_bytes","reason_text":"isolated_bytes was used up","reason_ms":1000,"unguarded_programs":0,"exempt_programs":0,"#
                 + #""filtered_programs":0,"unknown_processes":0}"#)
         let all = coverage(["allocations": 1, "fenced_blocks": 1, "contexts": 1, "contexts_fenced": 1]).json.line
         #expect(all.contains(#""reason":null,"reason_text":null,"reason_ms":null"#))

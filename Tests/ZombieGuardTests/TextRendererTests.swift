@@ -235,6 +235,25 @@ import Testing
             $0.access = .release
             $0.block?.className = "Shop.Cart"
         },
+        Row(
+            kind: .useAfterFree,
+            sentence:
+                "the class of a deallocated Shop.Cart (48 bytes at 0x7f000010) was read (a cast or a dynamic call)"
+        ) {
+            $0.access = .read
+            $0.block?.language = "swift"
+            $0.block?.offset = 0
+            $0.block?.className = "Shop.Cart"
+        },
+        Row(
+            kind: .useAfterFree,
+            sentence: "the payload of a deallocated indirect enum Shop.Expr was read (48 bytes at 0x7f000010)"
+        ) {
+            $0.access = .read
+            $0.block?.language = "swift"
+            $0.block?.offset = 0
+            $0.block?.className = "indirect enum Shop.Expr"
+        },
         Row(kind: .heapOverflow, sentence: "write at 0x7f000041, 1 byte after the end of a live block of 48 bytes") {
             $0.access = .write
             $0.block?.state = "live"
@@ -264,8 +283,8 @@ import Testing
         },
         Row(
             kind: .useAfterFree,
-            sentence: "recv() wrote 5 bytes to memory that was freed during the call, at 0x7f000010, the start of a "
-                + "freed block of 48 bytes"
+            sentence: "recv() wrote 5 bytes to memory that was freed during the call, at the start of a freed block "
+                + "of 48 bytes at 0x7f000010"
         ) {
             $0.access = .write
             $0.detail = ["call": "recv", "bytes": "5", "freed": "during the call"]
@@ -301,7 +320,7 @@ import Testing
         Row(kind: .stackOverflow, sentence: "thread 3 (worker) ran out of stack at 0x7f000010"),
         Row(
             kind: Finding.Kind(rawValue: "new-kind"),
-            sentence: "free at 0x7f000010, the start of a freed block of 48 bytes"),
+            sentence: "free at the start of a freed block of 48 bytes at 0x7f000010"),
     ]
 
     @Test(arguments: rows) func sentence(row: Row) {

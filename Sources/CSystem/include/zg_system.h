@@ -127,6 +127,12 @@ int zg_system_probe_guard_pages(void);
 // Shared memory can be mapped a second time and guarded there, as windows require (Linux 6.15).
 int zg_system_probe_windows(void);
 int zg_system_probe_vm_read(void);
+// Hardware watchpoints that send a signal (perf_event_open, Linux 5.18). -EOPNOTSUPP on processors other than x86-64. A
+// seccomp filter may kill the process for this call.
+int zg_system_probe_watchpoints(void);
+// Keeps a performance event of this process open, from a thread of its own: the first event of all processes takes the
+// kernel about 10 ms to open, and programs under zguard need not wait then. A seccomp filter may kill the process.
+void zg_system_hold_event(void);
 // The kernel's page size in bytes. The runtime supports 4 KiB only.
 size_t zg_system_page_bytes(void);
 // Width in bits of the addresses that the kernel gives to programs: 47 or 48 on most systems, 39 or 42 on small ones.

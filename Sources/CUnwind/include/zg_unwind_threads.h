@@ -21,6 +21,9 @@ int zg_thread_seize(int tid);
 // 1: the thread has stopped; pass `*signal` (0: none) to zg_thread_detach. 0: not stopped yet.
 int zg_thread_has_stopped(int tid, int *signal);
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
+// Copies the registers of the floating-point and vector unit, in a layout of the processor's. Returns the number of
+// bytes.
+int zg_thread_vectors(int tid, void *bytes, size_t count);
 // Detaches from a stopped thread, which continues with this signal. A system call that the stop interrupted is
 // restarted if the registers show it (x86-64).
 int zg_thread_detach(int tid, int signal);

@@ -10,8 +10,10 @@
 #include "platform/filter.h"
 #include "platform/os.h"
 #include "platform/text.h"
+#include "process/hidden.h"
 #include "settings/config.h"
 #include "settings/coverage.h"
+#include "settings/exemption.h"
 #include "settings/stats.h"
 
 enum { CANDIDATE_BYTES = 512 };
@@ -33,6 +35,7 @@ static bool has_us(char *const *environment) {
 
 static enum zg_children_change change_for_ours(void) {
     uint64_t passing;
+    if (ZG_UNLIKELY(zg_hidden[0] != NULL)) return zg_children_with_us;
     return ZG_UNLIKELY(zg_filter_in_effect) && zg_filter_describe(&passing) ? zg_children_with_filters
                                                                             : zg_children_as_it_is;
 }
@@ -48,7 +51,11 @@ static enum zg_children_change look_without_us(int directory, const char *path) 
 
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment) {
     if (!path) return zg_children_as_it_is;
-    if (!has_us(environment)) return look_without_us(directory, path);
+    if (ZG_UNLIKELY(zg_hidden[0] != NULL) && zg_exemption_covers(directory, path)) {
+        zg_coverage_note_exempt();
+        return zg_children_as_it_is;
+    }
+    if (!zg_hidden[0] && !has_us(environment)) return look_without_us(directory, path);
     switch (zg_program_classify(directory, path)) {
     case zg_program_static:
     case zg_program_privileged: zg_coverage_note_unwatched_child(); return change_for_ours();
@@ -57,7 +64,7 @@ enum zg_children_change zg_children_look(int directory, const char *path, char *
     }
     zg_coverage_note_unwatched_child();
     zg_stats_note_unguarded_child();
-    return zg_children_without_us;
+    return zg_hidden[0] ? zg_children_as_it_is : zg_children_without_us;
 }
 
 // Searches like execvp: in the directories of PATH, or /bin and /usr/bin. An empty name is the current directory.
@@ -90,7 +97,7 @@ enum zg_children_change zg_children_look_for(const char *name, char *const *envi
 enum { FILTERS_BYTES = 64 }; // size of the entry that describes filters
 
 struct zg_children_room zg_children_room(char *const *environment) {
-    struct zg_children_room room = {2, FILTERS_BYTES};
+    struct zg_children_room room = {1 + ZG_HIDDEN_MOST, FILTERS_BYTES};
     for (; *environment; environment++) {
         room.words++;
         if (value_in(*environment, "LD_PRELOAD")) room.bytes += zg_string_length(*environment) + 1;
@@ -117,9 +124,12 @@ void zg_children_write(char *const *environment, enum zg_children_change change,
         char *entry = *environment;
         if (change == zg_children_without_us && value && zg_program_preload_has_library(value))
             entry = without_us(entry, value, &bytes);
-        if (change == zg_children_with_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
+        if (change == zg_children_with_us && zg_hidden_is_ours(entry)) entry = NULL;
+        if (entry && change == zg_children_with_filters && value_in(entry, ZG_FILTERS_VARIABLE)) entry = NULL;
         if (entry) *words++ = entry;
     }
+    for (int i = 0; change == zg_children_with_us && i < ZG_HIDDEN_MOST; i++)
+        if (zg_hidden[i]) *words++ = zg_hidden[i];
     if (change == zg_children_with_filters) {
         struct zg_text text;
         uint64_t passing;

@@ -9,6 +9,7 @@
 
 #include "blocks/lookup.h"
 #include "entry/calls.h"
+#include "pages/exact_ends.h"
 #include "pages/retire.h"
 #include "platform/clock.h"
 #include "platform/os.h"
@@ -223,11 +224,27 @@ void zg_witness_search_back(struct zg_witness *witness, const void *start, int b
 
 // --- strings ---------------------------------------------------------------------------------------------------------
 
+// Notes that the allocation stack of a block that begins with a string allocates strings: its next isolated blocks end
+// exactly at their guard page.
+static ZG_NOINLINE void note_string(const char *string) {
+    uint64_t address = (uint64_t)string, index, interior;
+    struct zg_block_view view;
+    if (!zg_witness_concerns(string)) return;
+    if (ZG_LIKELY(zg_slab_contains(address))) {
+        const struct zg_slab *slab = zg_slab_find(address, &index, &interior);
+        if (!interior && index < __atomic_load_n(&slab->used, __ATOMIC_ACQUIRE))
+            zg_exact_end_note_string(slab->blocks[index].alloc_stack);
+    } else if (zg_lookup_block(address, &view) && !view.offset) {
+        zg_exact_end_note_string(view.alloc_stack);
+    }
+}
+
 // Measures a string that is read, up to `most` bytes. False after a finding.
 static ZG_NOINLINE bool measure(struct zg_witness *witness, const char *string, uint64_t most, bool written,
                                 uint64_t *length) {
     *length = 0;
     if (!most) return true;
+    note_string(string);
     uint64_t room = find_room(witness, string, ZG_WITNESS_ANY, written), limit = zg_min(room, most);
     if (witness->has_found) return false;
     if (limit == ZG_WITNESS_ANY) {
@@ -249,6 +266,7 @@ void zg_witness_string(struct zg_witness *witness, const char *string, uint64_t 
 void zg_witness_search_string(struct zg_witness *witness, const char *string, int byte) {
     uint64_t room = find_room(witness, string, ZG_WITNESS_ANY, false);
     if (room == ZG_WITNESS_ANY) return;
+    note_string(string);
     for (uint64_t at = 0; at < room; at += STRIDE) {
         uint64_t count = zg_min(STRIDE, room - at);
         if (memchr(string + at, byte, count) || memchr(string + at, 0, count)) return;
@@ -262,7 +280,10 @@ void zg_witness_compare_strings(struct zg_witness *witness, const char *a, const
     const void *const pointers[2] = {a, b};
     if (!most) return;
     uint64_t rooms[2], least = find_rooms(witness, pointers, ZG_WITNESS_ANY, rooms);
-    if (least == ZG_WITNESS_ANY || most <= least) return;
+    if (least == ZG_WITNESS_ANY) return;
+    note_string(a);
+    note_string(b);
+    if (most <= least) return;
     // Strings in the program's locale that differ by more than the case of ASCII letters may end the comparison.
     for (uint64_t i = 0; i < least; i++) {
         if (ZG_LIKELY(a[i] == b[i] && a[i])) continue; // long strings are mostly equal: fold few bytes
@@ -277,6 +298,7 @@ void zg_witness_find_string(struct zg_witness *witness, const char *start, const
     if (witness->has_found || !*wanted) return;
     uint64_t room = find_room(witness, string, ZG_WITNESS_ANY, false), length = strlen(wanted);
     if (room == ZG_WITNESS_ANY) return;
+    note_string(start);
     const char *end = string + room;
     for (uint64_t compared = 0; string < end; string += STRIDE) {
         uint64_t count = zg_min(STRIDE, (uint64_t)(end - string));
@@ -300,6 +322,7 @@ static bool is_digit(uint8_t byte, int base) {
 void zg_witness_number(struct zg_witness *witness, const char *string, int base) {
     uint64_t room = find_room(witness, string, ZG_WITNESS_ANY, false), at = 0;
     if (room == ZG_WITNESS_ANY || base == 1 || base < 0 || base > 36) return; // without a valid base nothing is read
+    note_string(string);
     while (at < room && (string[at] == ' ' || (string[at] >= '\t' && string[at] <= '\r'))) at++;
     if (at < room && (string[at] == '-' || string[at] == '+')) at++;
     if (!base) base = at < room && string[at] == '0' ? 8 : 10;
@@ -312,6 +335,7 @@ void zg_witness_copy_string(struct zg_witness *witness, char *to, const char *fr
     uint64_t length, before = 0;
     if (appends && !measure(witness, to, ZG_WITNESS_ANY, true, &before)) return;
     if (!measure(witness, from, most, false, &length)) return;
+    note_string(to);
     access_bytes(witness, to, before + length + 1, true);
 }
 

@@ -1,5 +1,5 @@
-// Asks zguard for the stacks of all threads before the process dies: a request on the run's page, a message on the
-// run's socket, and a wait on a futex. Signal context; no lock.
+// Asks zguard for the stacks of all threads before the process dies, or for a search for leaks before it ends: a request
+// on the run's page, a message on the run's socket, and a wait on a futex. Signal context; no lock.
 
 #include "faults/collector.h"
 
@@ -33,11 +33,13 @@ static void note_threads(void) {
     }
 }
 
+// `registers`: NULL if the process ends by itself.
 static void describe(const struct zg_registers *registers) {
     static uint32_t asked;
     dying.nonce = zg_mix(zg_os_clock_ns(1 /* CLOCK_MONOTONIC */) ^ (uint64_t)&dying ^ ++asked);
     dying.pid = (uint32_t)zg_os_pid();
     dying.tid = (uint32_t)zg_os_tid();
+    if (!registers) return;
     dying.pc = registers->pc;
     dying.has_few_registers = registers->known != (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1;
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) dying.registers[i] = registers->value[i];
@@ -46,16 +48,16 @@ static void describe(const struct zg_registers *registers) {
 
 // Time limits. Elapsed time is measured by the clock and by the number of waits times their length, and the larger
 // value counts: a seccomp filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
-static const int64_t longest = INT64_C(10000000000), step = 20000000;
+static const int64_t longest_collection = INT64_C(10000000000), longest_search = INT64_C(60000000000), step = 20000000;
 struct wait_limit {
     uint64_t since;
-    int64_t steps;
+    int64_t steps, longest;
 };
 
 static bool is_over(const struct wait_limit *wait_limit) {
     uint64_t now = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */);
-    return wait_limit->steps * step >= longest ||
-           (now > wait_limit->since && (int64_t)(now - wait_limit->since) >= longest);
+    return wait_limit->steps * step >= wait_limit->longest ||
+           (now > wait_limit->since && (int64_t)(now - wait_limit->since) >= wait_limit->longest);
 }
 
 static void wait_a_step(struct wait_limit *wait_limit, uint32_t *word, uint32_t expected, bool is_private) {
@@ -98,8 +100,8 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
     request->pid = dying.pid;
     zg_os_let_trace(zguard);
     __atomic_store_n(&request->state, zg_request_asked, __ATOMIC_RELEASE);
-    struct zg_run_message message = {zg_message_dying, (uint32_t)(request - collector->requests), (uint64_t)&dying,
-                                     dying.nonce};
+    struct zg_run_message message = {registers ? zg_message_dying : zg_message_ending,
+                                     (uint32_t)(request - collector->requests), (uint64_t)&dying, dying.nonce};
     zg_run_send(&message);
     uint32_t state;
     while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered &&
@@ -109,13 +111,23 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
     return state == zg_request_answered ? zg_collected_threads : zg_collected_no_answer;
 }
 
-enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
+static enum zg_collected ask_zguard(const struct zg_registers *registers, int64_t longest) {
     struct zg_collector *collector = zg_coverage_run_page ? &zg_coverage_run_page->collector : NULL;
     int zguard = collector ? (int)__atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) : 0;
-    struct wait_limit wait_limit = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */)};
+    struct wait_limit wait_limit = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */), .longest = longest};
     if (!zguard || zg_os_is_gone(zguard)) return zg_collected_no_zguard;
     if (!take_turn(&wait_limit)) return zg_collected_no_answer;
     enum zg_collected collected = ask(collector, zguard, registers, &wait_limit);
     __atomic_store_n(&dying_thread, 0, __ATOMIC_RELEASE);
     return collected;
+}
+
+enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
+    return ask_zguard(registers, longest_collection);
+}
+
+void zg_collector_search_leaks(void) {
+    if (!zg_coverage_run_page || !__atomic_load_n(&zg_coverage_run_page->collector.wants_leaks, __ATOMIC_ACQUIRE))
+        return;
+    ask_zguard(NULL, longest_search);
 }

@@ -14,4 +14,8 @@ enum zg_collected {
 // `registers`: registers of the calling thread where it dies. Takes at most ten seconds.
 enum zg_collected zg_collector_ask(const struct zg_registers *registers);
 
+// Asks the zguard that runs the process for a search of the heap for leaks, if it wants one, and waits for the end of
+// the search: a minute at most, and only while zguard lives. Call when the process ends by itself, without a lock.
+void zg_collector_search_leaks(void);
+
 #endif

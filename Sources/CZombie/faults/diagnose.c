@@ -339,7 +339,8 @@ static bool ran_over(const struct zg_fault *fault, const struct place *place, st
         return true;
     }
     *evidence = "the freed block behind this block begins at the address, and no other pointer leads there";
-    return count > 0 && is_at_hand && !points_there;
+    // A watched block was freed a moment ago: a pointer to its start is rather a stale one.
+    return count > 0 && is_at_hand && !points_there && !fault->is_watched;
 }
 
 // Whether a register points into a block other than `owner` and `next`.

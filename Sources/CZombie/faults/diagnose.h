@@ -15,6 +15,7 @@ struct zg_fault {
     uint64_t address; // address as the kernel reports it
     // `address` with the pointer's memory tag (blocks/tags.h); 0 if the pointer has no tag
     uint64_t pointer;
+    bool is_watched;       // a watchpoint has noticed the access (heap/watchpoints.h)
     bool is_non_canonical; // the kernel does not report the address: it is non-canonical
     enum zg_fault_access access;
     uint64_t pc, sp;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "faults/fault.h"
 
+#include <gnu/libc-version.h>
 #include <ucontext.h>
 
 #include "blocks/tags.h"
@@ -15,12 +16,14 @@
 #include "faults/namer.h"
 #include "faults/signals.h"
 #include "faults/swift_abort.h"
+#include "faults/unaligned.h"
 #include "findings/describe.h"
 #include "findings/found.h"
 #include "findings/last_text.h"
 #include "findings/report.h"
 #include "findings/crash.h"
 #include "findings/report_forms.h"
+#include "heap/watchpoints.h"
 #include "images/module.h"
 #include "pages/retire.h"
 #include "pages/revive.h"
@@ -62,6 +65,7 @@ struct work {
     bool is_nested;    // the thread is in the program's handler for an earlier fault
     bool ends_go;      // the fault ends a Go program
     bool in_abort;     // the signal was raised in libc's abort
+    bool is_watched;   // a watchpoint has noticed the access, which did not fault
     struct zg_handled *handled;
     const char *ended_by; // signal or exit status by which the fault's handler ended the program
 };
@@ -130,9 +134,12 @@ static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
     if (work->ends_go) zg_signals_note_explained();
-    if (zg_crash_is_wanted() && !may_go_on &&
-        (work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context)))
-        zg_crash_describe(&finding, work->signal, work->info, work->context, zg_crash_ask_zguard);
+    // The runtime aborts the program after a watched access.
+    bool ends = work->is_watched ? zg_found_may_end() && !zg_signals_is_explained()
+                                 : work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context);
+    if (zg_crash_is_wanted() && !may_go_on && ends)
+        zg_crash_describe(&finding, work->is_watched ? SIGABRT : work->signal, work->info, work->context,
+                          zg_crash_ask_zguard);
     finding.is_reported_later = !zg_config.report_path[0] && zg_namer_is_waiting();
     work->reported = true;
     return zg_found_report(&finding);
@@ -141,7 +148,8 @@ static bool write_finding(struct work *work) {
 // Completes the report, now that it is known whether the fault ends the program.
 static void complete(struct work *work) {
     bool ends = !work->resolved && (work->ended_by || zg_signals_is_deadly(work->signal));
-    work->was_reported = ends && finding.is_reported_later && zg_namer_request();
+    if (work->is_watched) ends = zg_found_may_end();
+    work->was_reported = finding.is_reported_later && zg_namer_request(ends);
     if (!work->was_reported) zg_report_complete(&finding, ends);
 }
 
@@ -160,8 +168,10 @@ static void make_finding(const struct work *work) {
     finding.confidence = verdict.confidence;
     if (verdict.evidence) zg_finding_detail_text(&finding, "evidence", verdict.evidence);
     finding.fatal = false; // the signal itself ends the program, unless the program's handler continues
-    zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
-    if (!fault.is_non_canonical) zg_finding_detail_number(&finding, "fault_address", fault.address, true);
+    if (work->is_watched) zg_finding_detail_text(&finding, "found_by", "watchpoint");
+    else zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
+    if (!fault.is_non_canonical && !work->is_watched)
+        zg_finding_detail_number(&finding, "fault_address", fault.address, true);
     if (verdict.freed_with) {
         zg_finding_detail_text(&finding, "allocated_with", zg_lookup_family_name(verdict.block.family));
         zg_finding_detail_text(&finding, "freed_with", verdict.freed_with);
@@ -323,6 +333,77 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     if (zg_config.on_finding == zg_on_finding_continue && (verdict.freed_memory || verdict.overrun))
         work->resolved = resume_access(work, is_tagged) && !faults_repeatedly();
     if (is_new) complete(work);
+}
+
+// Whether the address lies in the image that contains one of these: libc, the loader.
+static bool is_in_libc(uint64_t pc) {
+    extern void *__libc_stack_end; // in the loader
+    struct zg_module module;
+    const uint64_t known[] = {(uint64_t)gnu_get_libc_version, (uint64_t)&__libc_stack_end};
+    if (!zg_module_find_unwind(pc, &module)) return false;
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(known); i++)
+        if (known[i] >= module.start && known[i] < module.end) return true;
+    return false;
+}
+
+// Finds the access that a watchpoint has noticed, if the program uses what it has accessed. Vector loads of libc's
+// string functions, and of similar code, reach over the end of the block in front and ignore what is there.
+static bool find_watched_access(const struct work *work, struct zg_past_access *access) {
+    enum { AHEAD = 4 };
+    uint8_t code[ZG_ARCH_CODE_BEHIND + AHEAD];
+    struct zg_registers registers;
+    struct zg_block_view block;
+    uint64_t word = (uint64_t)work->info->si_addr & ~UINT64_C(7);
+    zg_arch_registers_from_context(&registers, work->context);
+    if (!zg_lookup_block(word, &block) || block.state != zg_state_quarantined) return false;
+    int behind = (int)zg_min(ZG_ARCH_CODE_BEHIND, registers.pc & (ZG_PAGE_BYTES - 1));
+    if (zg_os_is_readable(registers.pc - ZG_ARCH_CODE_BEHIND, registers.pc)) behind = ZG_ARCH_CODE_BEHIND;
+    int count = (int)zg_os_read_memory(code, registers.pc - (uint64_t)behind, (uint64_t)behind + AHEAD);
+    if (count < behind || !zg_arch_find_past_access(code, behind, count - behind, &registers, word, access))
+        return false;
+    // The address is lost: assume that the register pointed to the start of the word.
+    if (!access->address) access->address = word;
+    if (access->access == zg_fault_write || !access->is_vector) return true;
+    return access->address >= block.start && !is_in_libc(access->pc);
+}
+
+// Gives the diagnosis the pointer that the instruction has overwritten with what it loaded.
+static void restore_lost_register(const struct zg_past_access *access) {
+    if (access->lost_register < 0) return;
+    uint64_t pointer = access->address - access->lost_offset;
+    fault.registers.value[access->lost_register] = pointer;
+    fault.pointers[fault.pointer_count < ZG_FAULT_POINTERS ? fault.pointer_count++ : 0] = pointer;
+}
+
+static void work_on_watched(void *work_pointer, void *unused_1, void *unused_2) {
+    (void)unused_1, (void)unused_2;
+    struct work *work = work_pointer;
+    struct zg_past_access access;
+    struct zg_registers registers;
+    if (!find_watched_access(work, &access)) return;
+    zg_arch_registers_from_context(&registers, work->context);
+    // Everything below sees the context at the access itself.
+    zg_arch_set_pc(work->context, access.pc);
+    gather_fault_state(work);
+    fault.address = access.address;
+    fault.access = access.access;
+    fault.is_non_canonical = false;
+    fault.is_watched = true;
+    restore_lost_register(&access);
+    zg_diagnose(&fault, &verdict);
+    bool is_bug = verdict.has_block && (verdict.freed_memory || verdict.overrun);
+    if (is_bug) {
+        make_finding(work);
+        bool is_new = write_finding(work);
+        if (is_new) complete(work);
+        if (access.access == zg_fault_write) {
+            // Do not report the changed contents once more when the block leaves the quarantine.
+            struct zg_block_view block;
+            if (zg_lookup_block(access.address, &block))
+                __atomic_fetch_or(&block.block->header, ZG_HEADER_CHANGED, __ATOMIC_RELAXED);
+        }
+    }
+    zg_arch_set_pc(work->context, registers.pc);
 }
 
 // Completes a fatal error of the Swift runtime, which has detected a use of a freed object and ends the program.
@@ -630,11 +711,44 @@ static void after_program_handler(struct work *work) {
     if (work->in_abort && work->is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
 }
 
+// Continues a vector instruction that needs an aligned block.
+static bool continue_unaligned(const struct work *work) {
+    if (work->signal != SIGSEGV || work->info->si_code <= 0 || !zg_arch_fault_without_address(work->context))
+        return false;
+    // A thread that diagnoses a fault has the lock.
+    if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work->tid || zg_report_is_mine()) return false;
+    zg_lock_take(&fault_lock);
+    bool done = zg_unaligned_continue(work->info, work->context);
+    zg_lock_drop(&fault_lock);
+    return done;
+}
+
+// An access at a watchpoint. The instruction has been executed.
+static void handle_watched(struct work *work) {
+    const struct zg_thread *thread = zg_thread_current_or_null();
+    // The runtime reads freed blocks itself. A signal that was blocked comes too late to find the instruction.
+    bool is_programs =
+        !(thread && thread->in_runtime) && !zg_signals_is_late_watch(work->info) && !is_borrowed_thread(work->tid);
+    work->is_watched = work->resolved = true;
+    if (is_programs) work_alone(work_on_watched, work);
+    if (!work->reported) {
+        zg_watchpoints_note_stray();
+        return;
+    }
+    zg_watchpoints_pause();
+    if (zg_found_may_end()) zg_signals_abort();
+}
+
 void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     struct work work = {.tid = zg_os_tid(), .signal = signal, .info = info, .context = context};
     zg_signals_restore_moved_stack(context);
+    if (signal == SIGTRAP && zg_signals_is_watch(info)) {
+        handle_watched(&work);
+        return;
+    }
     if (zg_tags_are_on() && strip_fault_tag(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_access(info))) return;
+    if (continue_unaligned(&work)) return;
     // This signal was sent while the thread diagnoses a fault: deliver the signal later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_defer(signal, info, context);

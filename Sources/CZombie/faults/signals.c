@@ -11,6 +11,7 @@
 
 #include "blocks/tags.h"
 #include "findings/report.h"
+#include "heap/watchpoints.h"
 #include "images/loader.h"
 #include "images/module.h"
 #include "pages/protect.h"
@@ -50,6 +51,8 @@ static zg_signals_handler *handler; // the runtime's own handler
 // Bit i: managed_signals[i] is managed. Its handler in the kernel is the runtime's or, as is_for_us says, the
 // program's.
 static uint32_t installed;
+// The runtime's handler gets SIGTRAP of watchpoints (heap/watchpoints.h).
+static bool watches;
 // True if SWIFT_BACKTRACE asks for Swift's crash report, and until the environment was read.
 static bool swift_was_asked = true;
 // Process that the table describes. A child of vfork shares the memory, but has its own signal actions.
@@ -140,7 +143,8 @@ static uint64_t ever_hidden;
 
 static bool is_for_us(int index, const struct sigaction *action) {
     int signal = managed_signals[index];
-    return index < FIRST_COLLECTED || signal == SIGILL || signal == SIGTRAP || signal == SIGFPE ||
+    bool is_crash = signal == SIGILL || signal == SIGTRAP || signal == SIGFPE;
+    return index < FIRST_COLLECTED || (is_crash && zg_config.collect & zg_collect_crashes) ||
            action->sa_handler == SIG_DFL || is_swift_crash_handler(action) ||
            (__atomic_load_n(&ever_hidden, __ATOMIC_ACQUIRE) >> (managed_signals[index] - 1) & 1);
 }
@@ -215,6 +219,15 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     manage(SIGBUS);
     if (zg_config.collect & zg_collect_crashes)
         for (int i = 2; i < (int)MANAGED; i++) manage(managed_signals[i]);
+    // Go's runtime ends the program for a SIGTRAP that its handler, which it installs past libc, does not expect.
+    if (zg_watchpoints_may_be() && !is_program_of_go) {
+        int index = index_of(SIGTRAP);
+        if (!(installed >> index & 1)) manage(SIGTRAP);
+        // A handler of the program that is there already keeps the signal.
+        struct sigaction wanted = wanted_action(index);
+        watches = installed >> index & 1 && is_for_us(index, &wanted);
+        if (watches) zg_watchpoints_start((uint64_t)handler);
+    }
     // A Go library was loaded before the runtime.
     if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
         zg_module_function(exported_by_go))
@@ -263,6 +276,8 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
     struct sigaction previous = wanted_action(index);
     if (action) {
         set_program_action(index, action);
+        // The program's own handler must not get the signals of watchpoints.
+        if (signal == SIGTRAP && watches && !is_for_us(index, action)) zg_watchpoints_pause();
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
         // The kernel may have the program's handler.
         else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags);
@@ -282,11 +297,14 @@ static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SI
 
 // With collect=crashes, other signals that instructions raise are treated in the same way, while the program has no
 // handler for them. The kernel would call the program's handler for a signal that the program believes to be blocked.
-static uint64_t crashes_of_instructions(void) {
+// SIGTRAP is, too, if there may be watchpoints: the kernel delivers a blocked one too late to find the instruction.
+static uint64_t other_open_signals(void) {
     static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
     uint64_t signals = 0;
-    if (!(zg_config.collect & zg_collect_crashes)) return 0;
+    bool collects = zg_config.collect & zg_collect_crashes;
+    if (!collects && !watches) return 0;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(numbers); i++) {
+        if (!collects && numbers[i] != SIGTRAP) continue;
         int index = index_of(numbers[i]);
         struct sigaction action = wanted_action(index);
         if ((__atomic_load_n(&installed, __ATOMIC_ACQUIRE) >> index & 1) && is_for_us(index, &action))
@@ -324,7 +342,7 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         // libc reserves signals 32 and 33.
         wanted_now &= ~(UINT64_C(3) << 31);
         uint64_t held_back = wanted_now & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
-        uint64_t kept_open = faults | crashes_of_instructions();
+        uint64_t kept_open = faults | other_open_signals();
         if (!(held_back & ~kept_open)) kept_open = faults;
         uint64_t rest = held_back & ~kept_open;
         uint64_t hidden = rest ? wanted_now & kept_open & ~before : 0, open = wanted_now & ~hidden;
@@ -353,6 +371,35 @@ void zg_signals_hide(struct zg_hidden_faults hidden) {
     if (!thread) return;
     thread->faults_hidden = hidden.signals;
     thread->hidden_with = hidden.with;
+}
+
+// The kernel's siginfo of SIGTRAP with code TRAP_PERF, which older C libraries do not declare.
+struct watch_info {
+    int signal, error, code;
+    uint64_t address, mark;
+    uint32_t type, flags;
+};
+
+static struct watch_info watch_info_of(const siginfo_t *info) {
+    struct watch_info watch;
+    __builtin_memcpy(&watch, info, sizeof watch);
+    return watch;
+}
+
+bool zg_signals_is_watch(const siginfo_t *info) {
+    enum { OF_PERF_EVENT = 6 }; // TRAP_PERF
+    return watches && info->si_code == OF_PERF_EVENT && watch_info_of(info).mark == ZG_OS_WATCH_MARK;
+}
+
+bool zg_signals_is_late_watch(const siginfo_t *info) {
+    enum { ASYNC = 1 }; // TRAP_PERF_FLAG_ASYNC
+    return watch_info_of(info).flags & ASYNC;
+}
+
+void zg_signals_before_exec(void) {
+    siginfo_t info;
+    if (!watches || !zg_watchpoints_are_open() || !zg_signals_is_pending(UINT64_C(1) << (SIGTRAP - 1))) return;
+    if (zg_os_take_signal(SIGTRAP, &info) && !zg_signals_is_watch(&info)) zg_os_raise_again(SIGTRAP, &info);
 }
 
 static uint64_t mask_of(const void *context) {

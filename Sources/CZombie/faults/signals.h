@@ -85,6 +85,12 @@ void zg_signals_restore_moved_stack(void *context);
 void zg_signals_restore_lowered_stack(void);
 // Whether a signal of this mask (one bit each) is blocked and pending for the thread.
 bool zg_signals_is_pending(uint64_t signals);
+// Whether the signal is SIGTRAP of a watchpoint of the runtime.
+bool zg_signals_is_watch(const siginfo_t *info);
+// Whether such a signal was blocked at the access, and is delivered later.
+bool zg_signals_is_late_watch(const siginfo_t *info);
+// Call before the program executes another one, which would die of a pending SIGTRAP of a watchpoint.
+void zg_signals_before_exec(void);
 // Calls the program's handler for a signal, on the stack and with the mask that the program asked for. Without a
 // handler the default action follows when the runtime's handler returns. Signal context.
 void zg_signals_call_program_handler(int signal, siginfo_t *info, void *context);

@@ -16,6 +16,9 @@
 static bool never_abort;
 void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
 
+bool (*zg_found_has_namer)(void);
+void (*zg_found_wake_namer)(void);
+
 void zg_found_never_abort(bool never) { never_abort = never; }
 
 // Adds a detail that says which of the block's stacks lack their outer frames.
@@ -26,16 +29,22 @@ static void add_shortened_detail(struct zg_finding *finding) {
         zg_finding_detail_text(finding, "shortened", !allocated ? "free" : freed ? "free, alloc" : "alloc");
 }
 
+bool zg_found_may_end(void) { return zg_config.on_finding == zg_on_finding_abort && !never_abort; }
+
 bool zg_found_report(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
-    bool ends = thread && finding->fatal && zg_config.on_finding == zg_on_finding_abort && !never_abort;
+    bool ends = thread && finding->fatal && zg_found_may_end();
     struct zg_crash end;
     add_shortened_detail(finding);
     if (ends && !finding->crash && thread->frame && zg_found_describe_end)
         zg_found_describe_end(finding, &end, thread->frame);
+    bool is_named =
+        !ends && !finding->is_reported_later && !zg_config.report_path[0] && zg_found_has_namer && zg_found_has_namer();
+    if (is_named) finding->is_reported_later = true;
     bool is_new = zg_report_write(finding, zg_repeats_is_first);
     if (is_new) {
         zg_stats_add(zg_counter_findings, 1);
+        if (is_named) zg_found_wake_namer();
     } else {
         zg_stats_add(zg_counter_findings_suppressed, 1);
         if (zg_repeats_have_due()) zg_report_write_repeats();

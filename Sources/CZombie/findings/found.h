@@ -19,6 +19,12 @@ bool zg_found_report(struct zg_finding *finding);
 // Adds crash details to a finding with which on_finding=abort ends the program. `end` is storage of the caller, `frame`
 // the frame of the published function. The pointer is set at start-up if crashes are collected, otherwise NULL.
 extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
+// Set if a thread of the process reports findings with symbol names (faults/namer.h): whether it can now, and a request
+// that does not wait for it. NULL without such a thread.
+extern bool (*zg_found_has_namer)(void);
+extern void (*zg_found_wake_namer)(void);
+// Whether a fatal finding ends the program.
+bool zg_found_may_end(void);
 // `never`: later findings do not abort the program, because it is exiting already.
 void zg_found_never_abort(bool never);
 

@@ -15,6 +15,7 @@
 #include "findings/found.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
+#include "heap/watchpoints.h"
 #include "pages/isolation.h"
 #include "pages/locked.h"
 #include "pages/page_time.h"
@@ -372,6 +373,30 @@ uint64_t zg_free_verify_live(const char *found_by) {
     return found;
 }
 
+// Notes the pair of a free that missed the quick path. Returns true if the block should be watched.
+static bool note_pair(struct zg_thread *thread, uint32_t alloc_stack, uint32_t free_stack) {
+    if (zg_pair_is_cached(&thread->pairs, alloc_stack, free_stack)) return false;
+    bool is_new = zg_pair_add(&thread->pairs, alloc_stack, free_stack);
+    return free_stack && zg_watchpoints_want(thread, alloc_stack, free_stack, is_new);
+}
+
+// Watches the newest pending block. The block that was watched before takes its place in the list. Frees are counted
+// when their blocks leave the list.
+static ZG_NOINLINE void watch_last(struct zg_thread *thread) {
+    zg_slot slot = thread->pending[thread->pending_count - 1], former;
+    if (!zg_watchpoints_move(slot, &former)) return;
+    thread->pending_count--;
+    thread->frees++;
+    thread->freed_bytes += zg_slot_bytes(slot);
+    if (!former) return;
+    uint32_t at = thread->pending_count++;
+    thread->pending[at] = former - 1;
+    thread->pending_contexts[at] =
+        zg_slabs.slab[zg_slot_class(former - 1)].blocks[zg_slot_index(former - 1)].alloc_stack;
+    thread->frees--;
+    thread->freed_bytes -= zg_slot_bytes(former - 1);
+}
+
 static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size) {
     struct zg_pending_free pending;
     if (ZG_UNLIKELY(!find_slot(address, &pending))) return zg_free_report_bad(address, deallocator);
@@ -385,14 +410,17 @@ static void free_slot(struct zg_thread *thread, uint64_t address, enum zg_deallo
         zg_free_check_mismatch(thread, address, deallocator, size);
     if (ZG_UNLIKELY(!begin_free(thread, address, &pending, header, stack)))
         return zg_free_report_bad(address, deallocator);
-    zg_pair_note(&thread->pairs, pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE);
+    bool is_watched = note_pair(thread, pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE);
     if (zg_tags_are_on()) {
         zg_thread_note_guarded(thread, zg_pair(pending.block->alloc_stack, stack & ~ZG_STACK_ISOLATE));
         zg_free_check_gap(pending.slab, pending.index, zg_slab_requested(pending.slab, header));
         zg_tags_clear(pending.slab, pending.index);
         pending.header &= ~ZG_HEADER_CHANGED; // a freed block uses the bit for a write after free
     }
+    // Leave room for the block, so that it can be taken out of the list of pending blocks.
+    if (ZG_UNLIKELY(is_watched) && thread->pending_count + 1 == ZG_PENDING_BLOCKS) zg_free_flush_pending(thread);
     zg_free_finish(thread, address, pending);
+    if (ZG_UNLIKELY(is_watched)) watch_last(thread);
 }
 
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size) {

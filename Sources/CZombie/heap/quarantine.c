@@ -3,6 +3,8 @@
 
 #include "heap/quarantine.h"
 
+#include "heap/watchpoints.h"
+
 #include "blocks/fill.h"
 #include "blocks/lookup.h"
 #include "blocks/slab.h"
@@ -448,6 +450,10 @@ static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count, rejected = 0;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
+    // Another place each time: the frees of a loop may repeat in step with the list.
+    static uint64_t flushes; // approximate
+    if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)zg_load(&flushes) % count]);
+    zg_store(&flushes, zg_load(&flushes) + 1);
     zg_thread_count_pending(thread);
     thread->pending_count = thread->pending_counted = 0;
     struct shard *shard = &shards[thread->number % SHARDS];

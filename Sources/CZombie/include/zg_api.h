@@ -47,11 +47,11 @@ struct zg_api {
     // of each stack. Grants at least 1 ms of CPU time for this, independent of the time spent before.
     void (*begin_test)(void);
 
-    // For one thread that prints symbolized findings. `await_end` returns when the process is about to die of its last
-    // finding. The thread prints that finding, then calls `end_is_said`. The process waits up to ten seconds for this
-    // call.
-    void (*await_end)(void);
-    void (*end_is_said)(void);
+    // For one thread that prints symbolized findings. `await_finding` returns after new ones, true if the process is
+    // about to die of the last one. The thread prints them, then calls `finding_is_said`. A faulting thread waits for
+    // this call, up to two seconds, or ten if the process is about to die.
+    _Bool (*await_finding)(void);
+    void (*finding_is_said)(void);
     // Between `step_aside` and `step_back`, allocations of the calling thread are unguarded and use none of the
     // guarding budgets. Calls nest. For work on findings in the program's own process.
     void (*step_aside)(void);

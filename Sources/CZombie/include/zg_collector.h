@@ -1,4 +1,5 @@
-// Shared memory by which a dying process asks the zguard that runs it for the stacks of its threads.
+// Shared memory by which a dying process asks the zguard that runs it for the stacks of its threads, and a process that
+// ends by itself asks for a search of its heap for leaks.
 // The process claims a request on the run's page (zg_coverage.h), fills a struct zg_dying_process in its own memory,
 // sends a message (zg_run_directory.h), and waits on the request's futex. The socket tells zguard which process asks
 // (SO_PEERCRED). Readers outside use these layouts.
@@ -27,11 +28,12 @@ struct zg_collector_request {
 };
 
 struct zg_collector {
-    uint32_t pid; // process id of the zguard that answers; 0: none
-    uint32_t spare;
+    uint32_t pid;         // process id of the zguard that answers; 0: none
+    uint32_t wants_leaks; // nonzero: processes ask for a search for leaks before they end
     struct zg_collector_request requests[ZG_COLLECTOR_REQUESTS];
 };
 
+// Of a process that ends by itself, only the first three members are set.
 struct zg_dying_process {
     uint64_t nonce;
     uint32_t pid, tid;

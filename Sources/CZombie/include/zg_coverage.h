@@ -87,7 +87,7 @@ struct zg_coverage_page {
     uint64_t magic; // written by zguard, which zeroes the rest
     // ZG_STATS_VERSION of the zguard that made the page. A runtime of another version does not use it.
     uint32_t version;
-    uint32_t programs; // executed programs that found the page
+    uint32_t programs; // executed programs that found the page and are guarded
     // Executed programs that cannot find the page: they run without the library, or are statically linked.
     uint64_t unwatched_programs;
     uint64_t sums[zg_coverage_sum_count];
@@ -99,7 +99,9 @@ struct zg_coverage_page {
     uint64_t filtered_programs;
     // Largest waiting_bytes_peak of a process
     uint64_t waiting_bytes_peak;
-    uint64_t spare[3];
+    // Programs that were left unguarded on purpose (settings/exemption.h).
+    uint64_t exempt_programs;
+    uint64_t spare[2];
     struct zg_heartbeats heartbeats; // each in a cache line of its own
 };
 

@@ -78,7 +78,17 @@
       "a file.",                                                                                                       \
       "The stack shows what took longest. Move it to another thread, or do it in smaller pieces. If the "              \
       "thread waited for "                                                                                             \
-      "a lock, the stack of the lock's holder is shown, too.")
+      "a lock, the stack of the lock's holder is shown, too.")                                                         \
+    X(leak, "leak", false, "warning", 401, "Nothing in the program refers to a block that it has not freed.",          \
+      "No global, stack, register, thread-local variable or reachable block holds an address in the block, so the "    \
+      "program can neither use nor free it. Blocks that only lost blocks refer to are counted with them.",             \
+      "The stack shows the allocation. Free the block on every path on which its last pointer goes out of scope or "   \
+      "is overwritten, such as early returns and errors.")                                                             \
+    X(retain_cycle, "retain-cycle", false, "warning", 401, "Objects keep only each other alive.",                      \
+      "Each object on the cycle holds a strong reference to the next one, and nothing else in the program leads to "   \
+      "them. Reference counting never frees them.",                                                                    \
+      "Make one reference weak or unowned: usually that of the part to its owner, or a closure's capture of self "     \
+      "([weak self]). Or end it when the work is done.")
 
 enum zg_finding_kind {
 #define ZG_X(name, ...) zg_finding_##name,

@@ -77,8 +77,9 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(isolated_overhead, percent, 30, 0, 1000, (), isolated, shown,                                                    \
       "CPU time for isolating blocks, as a share of the program's",                                                    \
       "The first block of each allocation stack may use up to three times that share. 100%: no limit.")                \
-    X(isolated_align, choice, 0, 0, 2, (16, 8, 1), isolated, shown, "alignment of the end of an isolated block",       \
-      "8 and 1 find more, and break programs that need malloc's alignment.")                                           \
+    X(isolated_align, choice, 0, 0, 3, (auto, 16, 8, 1), isolated, shown, "alignment of the end of an isolated block", \
+      "auto: by its size, and exact for strings. 8 and 1 find more, and break programs that need malloc's "            \
+      "alignment.")                                                                                                    \
     X(isolated_windows, choice, 0, 0, 2, (auto, off, all), isolated, hidden,                                           \
       "share physical pages between small isolated blocks (Linux 6.15)",                                               \
       "auto: if that is cheaper. off: never. all: whenever possible.")                                                 \
@@ -91,6 +92,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(protect, choice, 0, 0, 2, (auto, guard, mprotect), isolated, hidden,                                             \
       "how freed pages are protected: MADV_GUARD_INSTALL or mprotect",                                                 \
       "MADV_GUARD_INSTALL needs Linux 6.13. mprotect uses up mappings.")                                               \
+    X(watchpoints, bool, 1, 0, 1, (), isolated, hidden, "watch freed blocks of rare pairs by hardware watchpoints",    \
+      "x86-64, Linux 5.18. A rare pair is a free stack that frees few blocks of a busy allocation stack.")             \
     X(focus, path, 0, 0, 0, (), isolated, hidden, "file of allocation stacks of which every block is isolated",        \
       "'zguard run --focus' writes it and sets this option.")                                                          \
     X(mappings, number, 16000, 64, 1000000000, (), isolated, hidden, "mappings that protected pages may use up",       \
@@ -150,6 +153,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
       "Applies to Swift objects in use by two threads. The delay makes races likelier.")                               \
     X(children, choice, 0, 0, 1, (follow, ignore), processes, shown,                                                   \
       "whether programs that the guarded program starts are guarded, too", "")                                         \
+    X(only, names, 0, 0, 0, (), processes, shown, "the only programs to guard, by name or path",                       \
+      "Separated by commas; * stands for anything. Others run unguarded, and what they start is guarded if named.")    \
     X(stats, bool, 1, 0, 1, (), processes, shown, "publish statistics for 'zguard stats'", "")                         \
     X(pressure, bool, 1, 0, 1, (), pressure, shown,                                                                    \
       "return memory to the kernel when the system or process runs short", "")                                         \

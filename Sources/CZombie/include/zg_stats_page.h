@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 11u
+#define ZG_STATS_VERSION 13u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -48,6 +48,8 @@
     X(windowed_blocks, counter, "blocks",                                                                              \
       "isolated blocks in windows, which share physical pages with "                                                   \
       "other blocks")                                                                                                  \
+    X(unaligned_accesses, counter, "instructions",                                                                     \
+      "vector instructions that faulted on less aligned isolated blocks, and were continued")                          \
     X(fenced_live_bytes, gauge, "bytes", "memory of live isolated blocks")                                             \
     X(fence_declined, counter, "blocks", "blocks that were not isolated because a budget was used up")                 \
     X(contexts, gauge, "contexts", "allocation contexts seen")                                                         \
@@ -79,6 +81,10 @@
     X(guarded_at_once, counter, "blocks", "freed blocks that were guarded before the program went on")                 \
     X(guarded_later, counter, "blocks", "freed isolated blocks that were guarded after others had been freed, too")    \
     X(waiting_bytes_peak, gauge, "bytes", "largest amount of freed isolated blocks that were not guarded yet")         \
+    X(watchpoints, counter, "blocks",                                                                                  \
+      "freed blocks of rare pairs whose first words a hardware watchpoint watched for a while")                        \
+    X(watchpoint_strays, counter, "accesses",                                                                          \
+      "accesses at watchpoints that are no finding: vector loads beside the block, or unknown instructions")           \
     X(focused_blocks, counter, "blocks", "blocks of focused allocation stacks")                                        \
     X(focused_isolated, counter, "blocks", "isolated blocks of focused allocation stacks")
 
@@ -141,7 +147,8 @@
     X(tags_lost,                                                                                                       \
       "the program uses pointers without their memory tags: from then on the accesses of such threads are not "        \
       "checked")                                                                                                       \
-    X(no_focus, "the file of focused stacks cannot be read: no stack is watched in full")
+    X(no_focus, "the file of focused stacks cannot be read: no stack is watched in full")                              \
+    X(no_watchpoints, "the kernel refused hardware watchpoints: rare frees that are not isolated are not watched")
 
 enum zg_counter {
 #define ZG_X(name, type, unit, text) zg_counter_##name,
@@ -205,6 +212,11 @@ struct zg_layout_windows {
     uint32_t page_bytes;
 };
 
+// An address range of the runtime: heap, tables, alternate signal stacks. `end` 0 or 1: none.
+struct zg_layout_range {
+    uint64_t start, end;
+};
+
 // The processor's clock (zg_arch_ticks) and CLOCK_REALTIME, read together.
 struct zg_layout_time {
     uint64_t ticks, ns; // ns: nanoseconds since 1970
@@ -250,6 +262,8 @@ struct zg_layout {
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
     struct zg_layout_kept kept;
+    // Array of struct zg_layout_range: what the runtime has mapped. A search for references to blocks leaves it out.
+    uint64_t own_ranges, own_range_count;
     // Times at start-up, and at the last finding or memory pressure check (0: none).
     struct zg_layout_time first_time, last_time;
     struct zg_traps traps;

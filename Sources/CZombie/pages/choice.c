@@ -42,12 +42,7 @@ static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 // other code can be told apart.
 static uint64_t known_code[(1 << ZG_POLICY_CODE_BITS) / 64];
 
-static uint64_t code_of(uint32_t context) {
-    uint64_t frames[ZG_POLICY_CODE_FRAMES], hash = 0;
-    for (int i = zg_depot_get(context, frames, ZG_POLICY_CODE_FRAMES); i > 0; i--)
-        hash = zg_depot_hash(hash, frames[i - 1]);
-    return hash;
-}
+static uint64_t code_of(uint32_t context) { return zg_depot_hash_inner(context, ZG_POLICY_CODE_FRAMES); }
 static uint32_t first_bit(uint64_t code) { return code >> (64 - ZG_POLICY_CODE_BITS); }
 static uint32_t second_bit(uint64_t code) { return code & ((1 << ZG_POLICY_CODE_BITS) - 1); }
 static bool has_bit(uint32_t bit) { return __atomic_load_n(&known_code[bit / 64], __ATOMIC_RELAXED) >> bit % 64 & 1; }

@@ -23,7 +23,7 @@
 // the block, so isolated_align=8 and 1 exclude windows. A block of 0 bytes consists of a guard page alone.
 static uint64_t window_caller(const struct zg_thread *thread, const struct zg_isolation_order *order) {
     bool can_lie_in_window = order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST &&
-                             zg_config.isolated_align == zg_isolated_align_16;
+                             zg_config.isolated_align <= zg_isolated_align_16;
     return can_lie_in_window ? thread->frame[1] : 0;
 }
 

@@ -178,7 +178,14 @@
     X(START_AT, 1, "blocks",                                                                                           \
       "Position of the block at the start of its pages among START_EVERY blocks of a context: never "                  \
       "the first block, and two of the first eight.",                                                                  \
-      "chosen: docs/design/006-isolated-blocks.md")
+      "chosen: docs/design/006-isolated-blocks.md")                                                                    \
+    X(MALLOC_ALIGNMENT, 16, "bytes", "Alignment that programs expect of malloc.", "chosen: x86-64 psABI")              \
+    X(SMALL_OBJECT_BYTES, 8, "bytes",                                                                                  \
+      "Blocks up to this size are aligned only to the next power of two: C23 asks for the alignment of "               \
+      "objects that fit. Libraries check the alignment of larger blocks.",                                             \
+      "measured: Eigen ends with 8 instead of 16, docs/design/034-exact-ends.md")                                      \
+    X(TAG_BYTES, 2, "bytes", "Alignment that leaves pointers the lowest bit for a tag.",                               \
+      "measured: fontconfig ends with strings at odd addresses, docs/design/034-exact-ends.md")
 
 // Private pages: address space and mappings.
 #define ZG_POLICY_ADDRESSES(X)                                                                                         \

@@ -180,6 +180,19 @@ uint64_t zg_policy_private_addresses_most(uint64_t retired_bytes, uint64_t area_
 
 bool zg_policy_stands_at_start(uint8_t number) { return number % ZG_POLICY_START_EVERY == ZG_POLICY_START_AT; }
 
+uint64_t zg_policy_end_alignment(uint64_t size) {
+    uint64_t alignment = ZG_POLICY_TAG_BYTES;
+    if (size > ZG_POLICY_SMALL_OBJECT_BYTES) return ZG_POLICY_MALLOC_ALIGNMENT;
+    while (alignment < size) alignment *= 2;
+    return alignment;
+}
+
+uint64_t zg_policy_string_alignment(uint64_t size, bool may_be_odd) {
+    // If the same code also allocates objects, their alignment divides their size.
+    uint64_t natural = zg_min(size & -size, ZG_POLICY_MALLOC_ALIGNMENT);
+    return zg_max(natural, may_be_odd ? 1 : ZG_POLICY_TAG_BYTES);
+}
+
 bool zg_policy_may_close_run(uint32_t closed_runs) { return closed_runs < ZG_POLICY_CLOSED_RUNS_MOST; }
 
 // --- windows --------------------------------------------------------------------------------------------------------

@@ -135,6 +135,11 @@ uint64_t zg_policy_private_addresses_most(uint64_t retired_bytes, uint64_t area_
 // Returns true if block `number` of a context, from 0 on, lies at the start of its pages, behind a guard page, instead
 // of at their end.
 bool zg_policy_stands_at_start(uint8_t number);
+// Returns the smallest alignment of the end of a block of malloc that correct programs allow. The block's contents are
+// unknown.
+uint64_t zg_policy_end_alignment(uint64_t size);
+// Does the same for a block that holds a string. `may_be_odd`: the block may begin at an odd address.
+uint64_t zg_policy_string_alignment(uint64_t size, bool may_be_odd);
 // Returns true if another run of adjacent closed chunks may begin.
 bool zg_policy_may_close_run(uint32_t closed_runs);
 

@@ -5,9 +5,11 @@
 
 #include "blocks/fill.h"
 #include "pages/conditions.h"
+#include "pages/exact_ends.h"
 #include "pages/private_state.h"
 #include "pages/protect.h"
 #include "platform/os.h"
+#include "platform/unaligned.h"
 #include "pressure/pressure.h"
 #include "settings/coverage.h"
 #include "settings/stats.h"
@@ -42,13 +44,20 @@ static bool decline(enum zg_coverage_reason reason) {
     return false;
 }
 
-// Returns the alignment of the block's end: isolated_align, unless the program asked for an alignment. With
+// Returns the alignment of the block's end: as isolated_align says, unless the program asked for an alignment. With
 // zg_focus_exact_end, the largest power of two that divides the size: an object's alignment divides its size.
-static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_family family, enum zg_focus focus) {
-    static const uint8_t bytes[] = {[zg_isolated_align_16] = 16, [zg_isolated_align_8] = 8, [zg_isolated_align_1] = 1};
+static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
+                              enum zg_focus focus) {
+    static const uint8_t bytes[] = {[zg_isolated_align_auto] = 16,
+                                    [zg_isolated_align_16] = 16,
+                                    [zg_isolated_align_8] = 8,
+                                    [zg_isolated_align_1] = 1};
     if (alignment > 16 || zg_family_is_aligned(family)) return alignment;
-    uint64_t most = bytes[zg_config.isolated_align];
-    return focus == zg_focus_exact_end && size ? zg_min(size & -size, most) : most;
+    uint64_t end = bytes[zg_config.isolated_align];
+    if (focus == zg_focus_exact_end && size) end = zg_min(size & -size, end);
+    else if (zg_config.isolated_align == zg_isolated_align_auto) return zg_exact_end_alignment(size, family, context);
+    if (end < 16) zg_unaligned_prepare(); // even if that fails, as the user wishes
+    return end;
 }
 
 static bool is_start_due(uint32_t context, enum zg_focus focus) {
@@ -88,7 +97,7 @@ static void place_block(struct zg_span *span, uint64_t size, uint64_t alignment,
     span->dirty = 0;
     span->guard_is_open = 0;
     uint64_t end = zg_private_data_end(span),
-             start = end - zg_round_up(size, end_alignment(size, alignment, family, focus));
+             start = end - zg_round_up(size, end_alignment(size, alignment, family, context, focus));
     if (alignment > ZG_PAGE_BYTES || (is_start_due(context, focus) && !zg_private_may_use_pages(size, family)))
         start = span->base;
     zg_store(&span->start, start);

@@ -44,11 +44,12 @@ static void find_libc(void) {
 }
 
 void zg_window_reserve(void) {
-    if (zg_config.isolated_windows == zg_isolated_windows_off || !zg_config.isolated_per_context) return;
+    if (!zg_config.isolated_per_context) return;
+    find_libc();
+    if (zg_config.isolated_windows == zg_isolated_windows_off) return;
     if (zg_config.on_finding == zg_on_finding_continue) return; // contents of freed blocks are needed later
     // RLIMIT_AS counts all windows as mapped memory, even those whose blocks are freed.
     if (zg_os_address_space() != RLIM_INFINITY) return;
-    find_libc();
     for (uint64_t pages = ZG_POLICY_AREA_PAGES_MOST;
          pages >= ZG_POLICY_AREA_PAGES_LEAST && !zg_alias_init(pages, ZG_POLICY_POPULATED_PAGES * ZG_PAGE_BYTES);
          pages /= 4) {
@@ -90,8 +91,10 @@ bool zg_window_is_forced(void) { return zg_config.isolated_windows == zg_isolate
 // the loader do not lie in windows, except copies that libc makes for the program.
 static bool may_use_windows(uint64_t caller) {
     if (ZG_LIKELY(!is_in(libc, caller))) return !is_in(loader, caller);
-    return is_in(copying[0], caller) || is_in(copying[1], caller);
+    return zg_window_is_copying_caller(caller);
 }
+
+bool zg_window_is_copying_caller(uint64_t caller) { return is_in(copying[0], caller) || is_in(copying[1], caller); }
 
 bool zg_window_is_for(uint64_t caller) {
     uint32_t known = __atomic_load_n(&state, __ATOMIC_ACQUIRE);

@@ -13,6 +13,8 @@ bool zg_window_may_be(void);
 // Returns true if windows are on and small blocks of this caller (a return address) may lie in them. The first call
 // probes the kernel and takes the lock of windows.
 bool zg_window_is_for(uint64_t caller);
+// Returns true if this caller of malloc is a function of libc that copies a string for the program. Any context.
+bool zg_window_is_copying_caller(uint64_t caller);
 // Returns true if every block that can lie in a window must lie in one (isolated_windows=all).
 bool zg_window_is_forced(void);
 // Returns true if windows are on: the kernel was probed, and windows were not stopped since.

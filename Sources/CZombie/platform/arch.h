@@ -86,6 +86,27 @@ void zg_arch_leave_unchecked(void *ucontext);
 // Stores up to `most` registers that may hold pointers, for the search for a stale pointer. Returns their number.
 int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 
+// The access of an instruction that has just been executed.
+struct zg_past_access {
+    enum zg_fault_access access; // zg_fault_read or zg_fault_write
+    uint64_t pc;                 // address of the instruction
+    uint64_t address;            // address of its memory operand; 0 if it has overwritten a register of the address
+    bool is_vector;              // the operand may be longer than 8 bytes, and only partly be used
+    int lost_register;           // DWARF number of the base register that the instruction has overwritten; -1: none
+    uint64_t lost_offset;        // distance of the operand's address from that register's former value
+};
+// Finds the instruction that has accessed a byte of [start, start + 8), given the registers after it. `code` holds the
+// `behind` bytes before the pc, at most ZG_ARCH_CODE_BEHIND, and the `ahead` bytes from the pc on. False if the
+// instruction is not found, not understood, or reads under a mask. Pure. Defined if ZG_ARCH_TRAPS_AFTER_ACCESS.
+enum { ZG_ARCH_CODE_BEHIND = 64 };
+bool zg_arch_find_past_access(const uint8_t *code, int behind, int ahead, const struct zg_registers *registers,
+                              uint64_t start, struct zg_past_access *found);
+// Whether valgrind executes the process: it would execute an instruction that a watchpoint traps again and again.
+// Defined if ZG_ARCH_TRAPS_AFTER_ACCESS.
+bool zg_arch_is_translated(void);
+// Sets the pc of a signal's context.
+void zg_arch_set_pc(void *ucontext, uint64_t pc);
+
 // Replaces `old` by `value` in all general registers and the pc of the context. Returns the number of replacements.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 

@@ -140,6 +140,16 @@ int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) 
     return count;
 }
 
+void zg_arch_set_pc(void *ucontext, uint64_t pc) { ((ucontext_t *)ucontext)->uc_mcontext.pc = pc; }
+
+bool zg_arch_is_translated(void) { return false; }
+
+bool zg_arch_find_past_access(const uint8_t *code, int behind, int ahead, const struct zg_registers *registers,
+                              uint64_t start, struct zg_past_access *found) {
+    (void)code, (void)behind, (void)ahead, (void)registers, (void)start, (void)found;
+    return false;
+}
+
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value) {
     mcontext_t *context = &((ucontext_t *)ucontext)->uc_mcontext;
     int count = 0;

@@ -21,8 +21,9 @@
 // The refcount emulator takes unknown flags and vectors for zeros. Of 300,000 starts at random places of real programs,
 // 15 % of those that reached a result would be lost if they stayed unknown.
 #define ZG_ARCH_ASSUMES_ZEROS true
-#define ZG_ARCH_CONTEXT_BYTES 304 // size of the kernel's ucontext, which is shorter than libc's
-#define ZG_ARCH_RED_ZONE 256      // the ABI's 128 bytes below the stack pointer, and a margin
+#define ZG_ARCH_TRAPS_AFTER_ACCESS 1 // a watchpoint's trap follows the accessing instruction
+#define ZG_ARCH_CONTEXT_BYTES 304    // size of the kernel's ucontext, which is shorter than libc's
+#define ZG_ARCH_RED_ZONE 256         // the ABI's 128 bytes below the stack pointer, and a margin
 
 // Size of a detour, and its greatest distance from the function: a jump has 32 bits.
 enum { ZG_ARCH_DETOUR_ROOM = 128, ZG_ARCH_DETOUR_REACH = 1 << 30 };

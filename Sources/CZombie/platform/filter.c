@@ -218,6 +218,8 @@ uint32_t zg_filter_describe(uint64_t *passing) {
     return *passing ? found + inherited : 0;
 }
 
+bool zg_filter_is_inherited(void) { return inherited != 0; }
+
 bool zg_filter_is_undescribed(void) {
     return __atomic_load_n(&zg_filter_in_effect, __ATOMIC_ACQUIRE) == zg_filter_unknown && !inherited;
 }

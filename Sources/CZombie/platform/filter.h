@@ -43,6 +43,8 @@ void zg_filter_note_inherited(uint32_t count, uint64_t passing);
 // Returns the number of filters in effect, to be described to a program that is executed. `*passing` gets the bits of
 // the calls that all filters allow or merely refuse. 0 if the filters are unknown, or there are none.
 uint32_t zg_filter_describe(uint64_t *passing);
+// Returns true if the parent has described filters. It says nothing of calls that are not in zg_filtered.h.
+bool zg_filter_is_inherited(void);
 // Returns true if the parent did not describe filters that were in effect at the start.
 bool zg_filter_is_undescribed(void);
 

@@ -52,6 +52,9 @@ void *zg_os_map_for_good(uint64_t bytes);
 // Returns the `index`-th range of the runtime's address space: reservations, and memory of zg_os_map of 64 KiB and
 // more. False past the last one. A range that was unmapped is empty.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
+struct zg_layout_range;
+// Returns the whole table of them, for readers outside (zg_stats_page.h), and its length.
+const struct zg_layout_range *zg_os_own_ranges(uint64_t *count);
 // Call with `on` before mlockall(MCL_FUTURE) takes effect. Sets address space aside, so that the runtime's later
 // mappings are neither backed at once nor counted against the limit.
 void zg_os_lock_later(bool on);
@@ -176,6 +179,25 @@ void zg_os_restore_descriptor_limit(void);
 // Gives the calling thread a descriptor table of its own that keeps only these descriptors; other threads' tables do
 // not change. `kept` is sorted upwards. False, without effect, if the kernel lacks the call (before Linux 5.9).
 bool zg_os_leave_descriptors(const int *kept, int count);
+// Hardware watchpoints (perf_event_open). An access of the program to the bytes, in this thread or in threads that it
+// creates later, sends SIGTRAP to the accessing thread; accesses of the kernel do not. Returns a descriptor, with the
+// watchpoint off, or a negative errno. For single-threaded processes: the new descriptor has the lowest free number.
+int zg_os_watch_open(void);
+// Returns the number by which the kernel knows the watchpoint; 0 if the descriptor is no watchpoint.
+uint64_t zg_os_watch_id(int descriptor);
+// Moves the watchpoint in all threads. `bytes`: 1, 2, 4 or 8, and the address is a multiple; 0 turns it off.
+int zg_os_watch_move(int descriptor, uint64_t address, uint32_t bytes);
+// The number that siginfo_t has for accesses at these watchpoints (si_perf_data).
+#define ZG_OS_WATCH_MARK UINT64_C(0x3148435441574755) // "UGWATCH1" in memory order
+// Whether a blocked SIGTRAP of a watchpoint stays pending (Linux 5.18). Older kernels end the process. One thread at a
+// time.
+bool zg_os_watch_is_safe(void);
+// Returns the address of the signal's handler in the kernel; 0 if unknown.
+uint64_t zg_os_signal_handler(int signal);
+// Whether another process traces this one, according to /proc. One thread at a time.
+bool zg_os_is_traced(void);
+// Returns the number of context switches of all threads so far.
+uint64_t zg_os_context_switches(void);
 // Creates a memory file that only its owner may open, sealed to a fixed size if the kernel allows it. Negative on
 // failure.
 int zg_os_memfd(const char *name, uint64_t bytes);
@@ -251,6 +273,8 @@ void zg_os_raise_again(int signal, const void *info);
 bool zg_os_mask_signals(int how, uint64_t mask, uint64_t *before);
 // Returns the signals pending for this thread or the process. False if the kernel does not answer.
 bool zg_os_pending_signals(uint64_t *pending);
+// Takes a blocked signal that is pending; `info` is a siginfo_t. False if there is none.
+bool zg_os_take_signal(int signal, void *info);
 // Restores the mask. Retries if a call fails, because the program must not continue with a wrong mask.
 void zg_os_restore_signals(uint64_t mask);
 void zg_os_exit(int status) __attribute__((noreturn));

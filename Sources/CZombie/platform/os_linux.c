@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,11 +19,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/ioctl.h>
 #include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 #include <time.h>
 
+#include "include/zg_stats_page.h"
 #include "platform/arch.h"
 #include "platform/filter.h"
 #include "platform/ratio.h"
@@ -116,7 +121,7 @@ static void advise_reserved(void *start, uint64_t bytes) {
 
 // Address ranges of the runtime. A free entry has `end` 0; setting `end` to TAKEN claims it.
 enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
-static struct { uint64_t start, end; } own_ranges[OWN_RANGES];
+static struct zg_layout_range own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
 // Appends the range while there is room, and then reuses entries of unmapped ranges.
@@ -139,6 +144,11 @@ static void forget_own(const void *start, uint64_t bytes) {
     for (uint64_t i = 0; i < OWN_RANGES && i < zg_load(&own_ranges_used); i++)
         if (zg_load(&own_ranges[i].start) == (uint64_t)start && zg_load(&own_ranges[i].end) > TAKEN)
             __atomic_store_n(&own_ranges[i].end, 0, __ATOMIC_RELEASE);
+}
+
+const struct zg_layout_range *zg_os_own_ranges(uint64_t *count) {
+    *count = OWN_RANGES;
+    return own_ranges;
 }
 
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
@@ -605,6 +615,12 @@ static void release_signals(struct held_signals held, long result) {
     zg_os_restore_signals(held.before);
 }
 
+bool zg_os_take_signal(int signal, void *info) {
+    const struct timespec at_once = {0};
+    uint64_t wanted = UINT64_C(1) << (signal - 1);
+    return ZG_CALL(SYS_rt_sigtimedwait, &wanted, info, &at_once, sizeof wanted, 0, 0) == signal;
+}
+
 bool zg_os_pending_signals(uint64_t *pending) {
     return !is_error(ZG_CALL(SYS_rt_sigpending, pending, sizeof *pending, 0, 0, 0, 0));
 }
@@ -869,6 +885,78 @@ int zg_os_hide_descriptor(int descriptor) {
     int moved = zg_os_duplicate_hidden(descriptor);
     zg_os_close(descriptor);
     return moved;
+}
+
+static struct perf_event_attr watch_attributes(uint64_t address, uint32_t bytes) {
+    struct perf_event_attr attributes = {
+        .type = PERF_TYPE_BREAKPOINT,
+        .size = sizeof attributes,
+        .sample_period = 1,
+        .bp_type = HW_BREAKPOINT_RW,
+        .bp_addr = bytes ? address : 0,
+        .bp_len = bytes ? bytes : 1,
+        .disabled = !bytes,
+        .exclude_kernel = 1,
+        .exclude_hv = 1,
+        .inherit = 1,
+        .inherit_thread = 1,
+        .remove_on_exec = 1,
+        .sigtrap = 1,
+        .sig_data = ZG_OS_WATCH_MARK,
+    };
+    return attributes;
+}
+
+int zg_os_watch_open(void) {
+    if (zg_filter_is_inherited()) return -EPERM;
+    struct perf_event_attr attributes = watch_attributes(0, 0);
+    long descriptor = ZG_CALL(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC, 0);
+    return descriptor < 0 ? (int)descriptor : zg_os_hide_descriptor((int)descriptor);
+}
+
+uint64_t zg_os_watch_id(int descriptor) {
+    uint64_t id = 0;
+    return is_error(ZG_CALL(SYS_ioctl, descriptor, PERF_EVENT_IOC_ID, &id, 0, 0, 0)) ? 0 : id;
+}
+
+int zg_os_watch_move(int descriptor, uint64_t address, uint32_t bytes) {
+    struct perf_event_attr attributes = watch_attributes(address, bytes);
+    return (int)ZG_CALL(SYS_ioctl, descriptor, PERF_EVENT_IOC_MODIFY_ATTRIBUTES, &attributes, 0, 0, 0);
+}
+
+bool zg_os_watch_is_safe(void) {
+    enum { MAJOR = 5, MINOR = 18 };
+    static struct utsname name; // not on the program's stack
+    uint32_t numbers[2] = {0};
+    if (is_error(ZG_CALL(SYS_uname, &name, 0, 0, 0, 0, 0))) return false;
+    const char *at = name.release;
+    for (int i = 0; i < 2; i++, at += *at == '.')
+        for (; *at >= '0' && *at <= '9'; at++) numbers[i] = numbers[i] * 10 + (uint32_t)(*at - '0');
+    return numbers[0] > MAJOR || (numbers[0] == MAJOR && numbers[1] >= MINOR);
+}
+
+uint64_t zg_os_signal_handler(int signal) {
+    uint64_t action[4] = {0}; // the kernel's struct sigaction begins with the handler
+    return is_error(ZG_CALL(SYS_rt_sigaction, signal, 0, action, sizeof(uint64_t), 0, 0)) ? 0 : action[0];
+}
+
+bool zg_os_is_traced(void) {
+    static const char name[] = "\nTracerPid:\t";
+    enum { LENGTH = sizeof name - 1 };
+    static char text[1024]; // the line is among the first ten; not on the program's stack, which may be small
+    int file = zg_os_open_system("/proc/self/status");
+    if (file < 0) return false;
+    int count = zg_os_read(file, text, sizeof text);
+    zg_os_close(file);
+    for (int i = 0; i + LENGTH < count; i++)
+        if (__builtin_memcmp(text + i, name, LENGTH) == 0) return text[i + LENGTH] != '0';
+    return false;
+}
+
+uint64_t zg_os_context_switches(void) {
+    struct rusage usage;
+    if (is_error(ZG_CALL(SYS_getrusage, RUSAGE_SELF, &usage, 0, 0, 0, 0))) return 0;
+    return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 }
 
 #ifndef SYS_close_range

@@ -8,6 +8,7 @@ typedef int zg_no_invariants; // ISO C forbids an empty translation unit
 
 #include "blocks/lookup.h"
 #include "heap/quarantine.h"
+#include "heap/watchpoints.h"
 #include "blocks/slab.h"
 #include "blocks/span.h"
 #include "pages/private_pages.h"
@@ -135,6 +136,7 @@ const char *zg_invariants_check(void) {
     if (!broken) zg_thread_visit(see_thread);
     if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL)
         breaks(of_part);
+    if (!broken && zg_watchpoints_held()) see_quarantined_slot(zg_watchpoints_held() - 1);
     if (!broken && (of_part = zg_span_broken(see_free_span)) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_private_broken(see_free_span)) != NULL) breaks(of_part);
     if (!broken && (of_part = zg_window_broken()) != NULL) breaks(of_part);

@@ -14,6 +14,7 @@
 #include "heap/quarantine.h"
 #include "images/module.h"
 #include "pages/choice.h"
+#include "pages/exact_ends.h"
 #include "pages/lifetimes.h"
 #include "pages/overread.h"
 #include "pages/private_pages.h"
@@ -23,6 +24,7 @@
 #include "pressure/pressure.h"
 #include "settings/config.h"
 #include "settings/bypass.h"
+#include "settings/exemption.h"
 #include "settings/stats.h"
 #include "threads/single.h"
 #include "stacks/depot.h"
@@ -31,7 +33,7 @@
 #include "stacks/watched.h"
 #include "zombies/zombie.h"
 
-enum { not_started, starting, ready, failed };
+enum { not_started, starting, ready, failed, exempt };
 static uint32_t heap_state;
 
 // Reserves regions as large as the address space allows. If the address space is limited (ulimit -v) or small, most of
@@ -63,6 +65,12 @@ static void initialise(void) {
     zg_single_init();
     zg_foreign_find_libc();
     zg_foreign_init();
+    zg_exemption_init();
+    if (zg_is_exempt) {
+        zg_foreign_find_next(); // blocks come from the allocator that an unguarded process would use
+        zg_bypass_mode = zg_bypass_all;
+        return __atomic_store_n(&heap_state, exempt, __ATOMIC_RELEASE);
+    }
     if (!zg_module_has_find_object()) zg_stats_degrade(zg_degradation_no_find_object);
     if (!zg_os_can_read_memory()) zg_stats_degrade(zg_degradation_no_safe_read);
     zg_clock_init();
@@ -70,7 +78,7 @@ static void initialise(void) {
     zg_quarantine_init();
     uint64_t limit = zg_os_address_space();
     bool done = zg_os_has_expected_pages() && zg_depot_init(limit == RLIM_INFINITY ? UINT64_MAX : limit / 32) &&
-                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init();
+                reserve_heap() && zg_choice_init() && zg_lifetime_init() && zg_private_init() && zg_exact_end_init();
     if (done && zg_config.profile == zg_profile_mte && !zg_tags_start())
         zg_stats_degrade(zg_degradation_no_memory_tags);
     zg_watched_init();

@@ -9,6 +9,7 @@
 
 #include "blocks/slab.h"
 #include "blocks/span.h"
+#include "faults/collector.h"
 #include "faults/crash.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
@@ -20,6 +21,7 @@
 #include "heap/foreign.h"
 #include "heap/free.h"
 #include "heap/quarantine.h"
+#include "heap/watchpoints.h"
 #include "images/loader.h"
 #include "images/module.h"
 #include "include/zg_program.h"
@@ -40,6 +42,7 @@
 #include "platform/text.h"
 #include "process/advice.h"
 #include "process/count_observer.h"
+#include "process/hidden.h"
 #include "process/locking.h"
 #include "process/ready.h"
 #include "process/stderr_watch.h"
@@ -50,6 +53,7 @@
 #include "settings/config.h"
 #include "settings/coverage.h"
 #include "settings/bypass.h"
+#include "settings/exemption.h"
 #include "settings/run_directory.h"
 #include "settings/stats.h"
 #include "stacks/depot.h"
@@ -61,6 +65,9 @@
 
 static bool started;
 static uint64_t started_ns;
+// The process is the child of a fork of a process with several threads. It has their blocks but not the threads: a
+// search for leaks would find these blocks lost.
+static bool lacks_threads;
 
 // Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
 // pthread_atfork are dropped at exit together with those of atexit, before zg_runtime_finish. A thread that is forking
@@ -185,6 +192,7 @@ static void after_fork_in_child(void) {
     zg_module_after_fork_in_child();
     zg_locking_after_fork_in_child();
     if (!started) return;
+    if (!forking.is_alone) lacks_threads = true;
     zg_os_lift_descriptor_limit();
     zg_stats_after_fork_in_child();
     zg_coverage_after_fork_in_child();
@@ -193,6 +201,7 @@ static void after_fork_in_child(void) {
     zg_page_time_after_fork_in_child();
     zg_count_history_after_fork_in_child();
     zg_overread_after_fork_in_child();
+    zg_watchpoints_after_fork_in_child();
     zg_sample_after_fork_in_child();
     zg_report_after_fork_in_child();
     zg_maintenance_after_fork_in_child(forking.is_from_main_thread);
@@ -264,6 +273,7 @@ static void describe_process(void) {
     zg_string_copy(zg_stats->program, zg_module_program_path(), sizeof zg_stats->program);
     zg_stats->layout.kept =
         (struct zg_layout_kept){(uint64_t)&zg_journal, (uint64_t)&zg_last_text, (uint64_t)zg_annotations};
+    zg_stats->layout.own_ranges = (uint64_t)zg_os_own_ranges(&zg_stats->layout.own_range_count);
     zg_string_copy(zg_stats->runtime_version, ZG_VERSION, sizeof zg_stats->runtime_version);
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
@@ -277,6 +287,12 @@ static void at_exit(int status, void *unused) {
 static void start(void) {
     bool is_ready = zg_ready(); // first, because it looks for inherited seccomp filters
     started_ns = zg_os_clock_ns(0 /* CLOCK_REALTIME */);
+    if (zg_is_exempt) {
+        zg_report_open_coverage();
+        if (zg_exemption_is_package_manager()) zg_hidden_start();
+        if (zg_config.children != zg_children_follow) forget_preload();
+        return;
+    }
     if (!is_ready) {
         static const char no_space[] =
             "zguard: warning: no address space for the guarded heap: the program is not guarded\n";
@@ -341,8 +357,10 @@ bool zg_runtime_is_started(void) { return started && zg_ready(); }
 
 void zg_runtime_finish(void) {
     if (!started || !zg_ready()) return;
+    if (!lacks_threads) zg_collector_search_leaks();
     zg_maintenance_stop();
     zg_found_never_abort(true);
+    zg_found_has_namer = NULL; // the process ends before its naming thread could report
     struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
     if (!thread) return;
     zg_sample_count_bypassed();

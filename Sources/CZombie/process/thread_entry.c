@@ -12,6 +12,7 @@
 #include "heap/foreign.h"
 #include "heap/free.h"
 #include "heap/quarantine.h"
+#include "heap/watchpoints.h"
 #include "images/loader.h"
 #include "images/module.h"
 #include "limits/allowance.h"
@@ -301,6 +302,7 @@ static void run_periodic_checks(struct zg_thread *thread) {
     zg_maintenance_check(thread);
     zg_allowance_reread_after_growth();
     zg_overread_look();
+    zg_watchpoints_look(thread);
     zg_signals_release_stack();
 }
 

@@ -5,6 +5,7 @@
 
 #include "platform/filter.h"
 #include "platform/os.h"
+#include "settings/exemption.h"
 #include "settings/stats.h"
 
 const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count] = {
@@ -45,6 +46,10 @@ void zg_coverage_note_unwatched_child(void) {
     if (zg_coverage_run_page) __atomic_fetch_add(&zg_coverage_run_page->unwatched_programs, 1, __ATOMIC_RELAXED);
 }
 
+void zg_coverage_note_exempt(void) {
+    if (zg_coverage_run_page) __atomic_fetch_add(&zg_coverage_run_page->exempt_programs, 1, __ATOMIC_RELAXED);
+}
+
 void zg_coverage_publish_run(void) {
     for (int i = 0; i < zg_coverage_sum_count; i++) {
         uint64_t now = zg_stats_get(summed[i]), before = zg_load(&zg_stats->told[i]);
@@ -75,8 +80,12 @@ bool zg_coverage_open(int descriptor) {
         uint64_t first = zg_load(&zg_stats->coverage_reasons[why].first_ns);
         if (first) set_first_time(&page->first_ns[why], first);
     }
+    zg_coverage_run_page = page;
+    if (zg_is_exempt) {
+        zg_coverage_note_exempt();
+        return true;
+    }
     __atomic_fetch_add(&page->programs, 1, __ATOMIC_RELAXED);
     if (zg_filter_is_undescribed()) __atomic_fetch_add(&page->filtered_programs, 1, __ATOMIC_RELAXED);
-    zg_coverage_run_page = page;
     return true;
 }

@@ -22,6 +22,8 @@ void zg_coverage_after_fork_in_child(void);
 // Counts an executed program that cannot find the page, because it runs without the library or is statically linked.
 // Signal-safe.
 void zg_coverage_note_unwatched_child(void);
+// Counts an executed program that is left unguarded on purpose (settings/exemption.h). Signal-safe.
+void zg_coverage_note_exempt(void);
 // Adds to the run's page everything counted since the last call.
 void zg_coverage_publish_run(void);
 ZG_INLINE void zg_coverage_publish(void) {

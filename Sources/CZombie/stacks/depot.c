@@ -301,3 +301,9 @@ int zg_depot_get(uint32_t stack, uint64_t *frames, int depth) {
         frames[count++] = nodes[stack].pc_and_depth & PC_MASK;
     return count;
 }
+
+uint64_t zg_depot_hash_inner(uint32_t stack, int depth) {
+    uint64_t frames[ZG_DEPOT_INNER], hash = 0;
+    for (int i = zg_depot_get(stack, frames, depth); i > 0; i--) hash = zg_depot_hash(hash, frames[i - 1]);
+    return hash;
+}

@@ -61,6 +61,10 @@ uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot
 void zg_depot_mark_context_done(uint32_t stack);
 // Writes at most `depth` frames, innermost first. Returns their number.
 int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
+enum { ZG_DEPOT_INNER = 8 };
+// Returns a hash of the stack's `depth` innermost frames, at most ZG_DEPOT_INNER. Stacks with equal hashes are the same
+// code.
+uint64_t zg_depot_hash_inner(uint32_t stack, int depth);
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count);
 void zg_depot_lock(void);
 void zg_depot_unlock(void);

@@ -31,6 +31,7 @@ enum {
     context_anonymous = 2,
     context_protocol = 3,
     context_class = 16,
+    context_enum = 18,
     context_last_type = 31
 };
 
@@ -228,12 +229,56 @@ static bool put_type(const struct zg_space *space, uint64_t metadata, struct zg_
     }
 }
 
+// Whether an enum has an indirect case, as its field descriptor says.
+static bool has_indirect_case(const struct zg_space *space, uint64_t descriptor) {
+    uint64_t fields = relative(space, descriptor + 16);
+    uint32_t count = fields ? half(space, fields + 12) : 0, bytes = fields ? quarter(space, fields + 10) : 0;
+    for (uint32_t i = 0; i < count && i < FIELDS_MOST; i++)
+        if (half(space, fields + 16 + (uint64_t)bytes * i) & 1) return true;
+    return false;
+}
+
+// Returns the descriptor of the enum of which the object is a payload, or 0. The payload of an indirect case has the
+// metadata of a closure context with one capture. It is told apart if the capture is a tuple that contains the enum, as
+// in most recursive enums. Capture descriptor: number of captures, two more numbers, then the mangled types, in which a
+// symbolic reference is a control character and a relative pointer.
+static uint64_t payload_owner(const struct zg_space *space, uint64_t metadata) {
+    enum { TYPE_MOST = 256, REFERENCE_BYTES = 4, DIRECT = 1, INDIRECT = 2, LAST_RELATIVE = 0x17 };
+    uint64_t captures = word(space, metadata + 16), owner = 0;
+    uint64_t type = captures && half(space, captures) == 1 ? relative(space, captures + 12) : 0;
+    uint8_t c = 0, last = 0;
+    for (uint64_t at = type; type && at < type + TYPE_MOST && read_bytes(space, at, &c, 1) && c; at++, last = c) {
+        if (c > LAST_RELATIVE) continue;
+        uint64_t context = relative(space, at + 1);
+        if (c == INDIRECT) context = word(space, context);
+        if (!owner && (c == DIRECT || c == INDIRECT) && context_kind(space, context) == context_enum &&
+            has_indirect_case(space, context))
+            owner = context;
+        at += REFERENCE_BYTES;
+    }
+    return last == 't' && !c ? owner : 0;
+}
+
+// Appends "closure context", or "indirect enum Shop.Expression" for the payload of such an enum.
+static void put_closure(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
+    uint64_t owner = payload_owner(space, metadata), before = text->count;
+    if (owner) {
+        zg_text_string(text, "indirect enum ");
+        uint64_t name = text->count;
+        if (put_context(space, owner, 0, text, 0)) return;
+        text->count = name; // a generic enum: the metadata does not have its arguments
+        if (put_name(space, text, relative(space, owner + 8))) return;
+        text->count = before;
+    }
+    zg_text_string(text, "closure context");
+}
+
 bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint64_t before = text->count;
     bool known = true;
     switch (word(space, metadata)) {
     case kind_class: known = zg_class_is_swift(space, metadata) && put_class(space, metadata, text, 0); break;
-    case kind_closure: zg_text_string(text, "closure context"); break;
+    case kind_closure: put_closure(space, metadata, text); break;
     case kind_box: zg_text_string(text, "box"); break;
     case kind_error: zg_text_string(text, "boxed error"); break;
     case kind_task: zg_text_string(text, "Swift.Task"); break;
@@ -283,11 +328,11 @@ static uint64_t field_offsets(const struct zg_space *space, uint64_t metadata, u
     return (resilient ? immediate_members(space, metadata, descriptor) : metadata) + 8 * (uint64_t)place;
 }
 
-bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
-    if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return false;
-    // Find the field with the highest offset at or below this byte.
+// Finds the field with the highest offset at or below this byte of an instance. Returns the metadata of the class that
+// declares it; 0 if there is none.
+static uint64_t find_field(const struct zg_space *space, uint64_t metadata, uint64_t byte, uint32_t *field) {
+    if (word(space, metadata) != kind_class || byte < 16 || byte >= half(space, metadata + 24)) return 0;
     uint64_t best = 0, owner = 0;
-    uint32_t field = 0;
     uint64_t class = metadata;
     for (int i = 0; class && i < SUPERCLASSES_MOST; i++, class = word(space, class + 8)) {
         uint64_t descriptor = class_descriptor(space, class),
@@ -296,10 +341,42 @@ bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint6
         for (uint32_t j = 0; j < count && j < FIELDS_MOST; j++) {
             uint64_t offset = word(space, offsets + 8 * j);
             if (offset > byte || offset < best || (offset == best && owner)) continue;
-            best = offset, owner = class, field = j;
+            best = offset, owner = class, *field = j;
         }
     }
-    return owner && best >= 16 && zg_swift_field_name(space, owner, field, text);
+    return best >= 16 ? owner : 0;
+}
+
+bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text) {
+    uint32_t field = 0;
+    uint64_t owner = find_field(space, metadata, byte, &field);
+    return owner && zg_swift_field_name(space, owner, field, text);
+}
+
+// A mangled type ends with Xw (weak), Xo (unowned) or Xu (unowned(unsafe)) if the property does not own its object.
+// Symbolic references in it are a control byte and an offset of four bytes (from 0x18 on: of eight), which may contain
+// NUL bytes.
+char zg_swift_ownership_at(const struct zg_space *space, uint64_t metadata, uint64_t byte) {
+    enum { TYPE_BYTES_MOST = 512 };
+    uint32_t field = 0;
+    uint64_t owner = find_field(space, metadata, byte, &field);
+    uint64_t descriptor = owner ? class_descriptor(space, owner) : 0,
+             fields = descriptor ? relative(space, descriptor + 16) : 0;
+    if (!fields || field >= half(space, fields + 12)) return 0;
+    uint64_t at = relative(space, fields + 16 + (uint64_t)quarter(space, fields + 10) * field + 4), start = at;
+    uint8_t last = 0, before = 0, next, first[3] = {0};
+    while (at && at - start < TYPE_BYTES_MOST && read_bytes(space, at, &next, 1) && next) {
+        bool is_symbolic = next < 0x20;
+        if (at - start < sizeof first) first[at - start] = next;
+        before = is_symbolic ? 0 : last, last = is_symbolic ? 0 : next;
+        at += !is_symbolic ? 1 : next < 0x18 ? 5 : 9;
+    }
+    // Standard types (Mangling.rst): Si Int, Su UInt; SP, Sp, SV, Sv, SR, Sr, SW, Sw unsafe pointers and buffers.
+    if (first[0] == 'S' && (first[1] == 'i' || first[1] == 'u') && !first[2]) return 'i';
+    if (first[0] == 'S')
+        for (const char *kind = "PpVvRrWw"; *kind; kind++)
+            if (first[1] == (uint8_t)*kind) return 'p';
+    return before == 'X' ? (char)last : 0;
 }
 
 // Returns the address of the virtual table header, or 0. It lies behind the descriptor's fixed part, the generic header

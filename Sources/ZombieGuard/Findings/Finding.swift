@@ -26,6 +26,8 @@ public struct Finding: Hashable, Sendable {
     public var crash: Crash?
     /// The stall of a thread that runs an event loop (`collect=stalls`); nil for any other kind.
     public var stall: Stall?
+    /// The blocks of a `leak` or `retain-cycle`; nil for any other kind.
+    public var leak: Leak?
     /// Number of occurrences.
     public var count: Int
     /// Process id of the process in which the finding occurred.

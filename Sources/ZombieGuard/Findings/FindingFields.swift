@@ -7,6 +7,7 @@ extension Finding {
         var finding: Finding
         var crash = Crash(signal: "")
         var stall = Stall(durationMs: 0)
+        var leak = Leak(blocks: 0, bytes: 0)
         var hasSignal = false
 
         init() { finding = Finding(kind: Kind(rawValue: "")) }
@@ -15,6 +16,7 @@ extension Finding {
             self.finding = finding
             if let crash = finding.crash { self.crash = crash }
             if let stall = finding.stall { self.stall = stall }
+            if let leak = finding.leak { self.leak = leak }
         }
 
         static let fields = JSONFields<Draft>(
@@ -28,7 +30,7 @@ extension Finding {
                 .value("confidence", \.finding.confidence), .optional("address", \.finding.address),
                 .optional("block", \.finding.block), .optional("thread", \.finding.thread),
                 .value("stacks", \.finding.stacks), .list("history", \.finding.history),
-            ] + crashFields + stallFields + [
+            ] + crashFields + stallFields + leakFields + [
                 JSONField(
                     "count",
                     read: { (scanner, draft) throws(JSONScanner.Problem) in
@@ -87,6 +89,27 @@ extension Finding {
                 .list("sampled", \.stall.sampled),
             ].map { field in field.written { $0.finding.stall != nil } }
 
+        private static let leakFields: [JSONField<Draft>] =
+            [
+                JSONField(
+                    "blocks",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        draft.leak.blocks = max(0, try Int.read(&scanner))
+                        draft.finding.leak = draft.leak
+                    }, write: { $0.leak.blocks.json }),
+                .value("bytes", \.leak.bytes),
+                JSONField(
+                    "indirect",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        if !scanner.isNull() { try scanner.object(indirectFields, into: &draft.leak) }
+                    }, write: { $0.leak.indirectBlocks == 0 ? nil : indirectFields.json($0.leak) }),
+                .list("cycle", \.leak.cycle),
+            ].map { field in field.written { $0.finding.leak != nil } }
+
+        private static let indirectFields = JSONFields<Leak>([
+            .needed("blocks", \.indirectBlocks), .needed("bytes", \.indirectBytes),
+        ])
+
         /// A time. One in 1970 is nil: if a seccomp filter forbids reading the clock, or the machine's clock is not
         /// set, the runtime writes the first second of 1970.
         private static func time(_ key: StaticString, _ path: JSONPath<Draft, String?>) -> JSONField<Draft> {
@@ -105,6 +128,7 @@ extension Finding {
                 finding.crash = crash
             }
             if finding.stall != nil { finding.stall = stall }
+            if finding.leak != nil { finding.leak = leak }
             return finding
         }
     }
@@ -203,6 +227,19 @@ extension Finding.Stall.Sampled: JSONObject {
     package static let blank = Finding.Stall.Sampled(count: 0, stack: [])
     package static let fields = JSONFields<Finding.Stall.Sampled>([
         .needed("count", \.count), .needed("stack", \.stack),
+    ])
+}
+
+extension Finding.Leak.Step: JSONObject {
+    package static let blank = Finding.Leak.Step(place: "memory", start: Address(0), size: 0)
+    package static let fields = JSONFields<Finding.Leak.Step>([
+        .optional("class", \.className), .optional("member", \.member), .value("where", \.place),
+        .optional("code", \.code), .needed("start", \.start), .value("size", \.size),
+        JSONField(
+            "stacks",
+            read: { (scanner, step) throws(JSONScanner.Problem) in
+                if !scanner.isNull() { step.alloc = try Finding.Stacks.read(&scanner).alloc }
+            }, write: { .object([("alloc", $0.alloc.json)]) }),
     ])
 }
 

@@ -23,6 +23,10 @@ extension Finding {
             hash.add("stack")
             for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
         }
+        for step in leak?.cycle ?? [] {
+            hash.add("step")
+            hash.add(step.member ?? step.place)
+        }
         return hash.digits
     }
 

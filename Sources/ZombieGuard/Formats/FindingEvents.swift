@@ -37,6 +37,9 @@ extension Finding {
         for (title, frames) in crash?.otherThreads ?? [] where !frames.isEmpty {
             all.append(Event(role: .thread, title: title, frames: frames))
         }
+        for (title, frames) in leak?.otherObjects ?? [] where !frames.isEmpty {
+            all.append(Event(role: .thread, title: title, frames: frames))
+        }
         guard let stall else { return all }
         if let holder = stall.holder {
             all.append(Event(role: .thread, title: "holds the lock", thread: holder.id, frames: holder.stack))

@@ -35,6 +35,11 @@ struct FindingCache: Sendable {
                 }
                 hasher.combine(block.bases)
             }
+            for step in finding.leak?.cycle ?? [] {
+                hasher.combine(step.className)
+                hasher.combine(step.member)
+                step.code.map { Self.combine($0, &hasher) }
+            }
             let stacks = finding.stacks
             for stack in [stacks.access, stacks.free, stacks.alloc, stacks.previous, stacks.thrown] {
                 hasher.combine(stack.count)
@@ -125,6 +130,15 @@ struct TextPool: Sendable {
                 share(&stall.sampled[index].stack, &bytes)
             }
             finding.stall = stall
+        }
+        if var leak = finding.leak {
+            for index in leak.cycle.indices {
+                bytes += MemoryLayout<Finding.Leak.Step>.stride
+                share(&leak.cycle[index].className, &bytes)
+                share(&leak.cycle[index].member, &bytes)
+                share(&leak.cycle[index].alloc, &bytes)
+            }
+            finding.leak = leak
         }
         return bytes
     }

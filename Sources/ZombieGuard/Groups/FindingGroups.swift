@@ -141,6 +141,7 @@ extension Finding {
     mutating func merge(_ other: Finding) {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
+        if let more = other.leak { leak?.add(more) }
         let first = [firstSeen, time, other.firstSeen, other.time].compactMap { Moment($0) }.min()
         let last = [lastSeen, time, other.lastSeen, other.time].compactMap { Moment($0) }.max()
         firstSeen = first?.text == time ? nil : first?.text

@@ -3,7 +3,7 @@
 import CZombie
 
 /// Names objects. Not thread-safe.
-final class ObjectNames {
+package final class ObjectNames {
     private let memory: any MemoryReader
     private let layout: HeapLayout
     private let knowsSwift: Bool
@@ -13,12 +13,28 @@ final class ObjectNames {
     private static let mostRead: UInt64 = 1 << 20
 
     /// A class: `pointer` is its Swift metadata or C++ virtual table, to which the first word of its objects points.
-    struct Class: Hashable {
-        var isSwift: Bool
-        var pointer: UInt64
+    package struct Class: Hashable {
+        package var isSwift: Bool
+        package var pointer: UInt64
+
+        package init(isSwift: Bool, pointer: UInt64) {
+            self.isSwift = isSwift
+            self.pointer = pointer
+        }
     }
 
-    init(_ source: HeapReader) {
+    /// Who owns the object to which a stored property refers.
+    package enum Ownership {
+        /// A strong reference, or no information.
+        case strong
+        case weak, unowned, unmanaged
+        /// An unsafe pointer, whose memory the program manages.
+        case pointer
+        /// An integer, which refers to nothing.
+        case number
+    }
+
+    package init(_ source: HeapReader) {
         memory = source.memory
         layout = source.statistics.heapLayout
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)
@@ -59,22 +75,46 @@ final class ObjectNames {
 
     // The count of a live Swift object (SwiftShims/RefCount.h): a side-table reference, or inline with its constant bit
     // 0 and a nonzero unowned count. Distinguishes objects from other blocks that begin with a metadata pointer.
-    private static func isReferenceCount(_ bits: UInt64) -> Bool {
+    package static func isReferenceCount(_ bits: UInt64) -> Bool {
         bits >> 62 == 3 || (bits & 1 == 1 && bits & 0xffff_fffe != 0)
+    }
+
+    /// Whether objects of the class exist: its pointer is that of Swift metadata or of a C++ virtual table.
+    package func exists(_ class: Class) -> Bool {
+        if `class`.isSwift { return knowsSwift && withSpace { zg_names_is_swift_class($0, `class`.pointer) } }
+        return withSpace { zg_names_is_cxx_class($0, `class`.pointer) }
+    }
+
+    /// Size of an instance without tail-allocated elements, in bytes; 0 if unknown.
+    package func instanceSize(of class: Class) -> UInt64 {
+        `class`.isSwift ? UInt64(withSpace { zg_names_swift_size($0, `class`.pointer) }) : 0
     }
 
     // MARK: Names
 
     /// The name of a Swift class, or the mangled symbol of a C++ class's type information, for the symbolicator.
-    func name(of class: Class) -> (name: String?, symbol: String?) {
+    package func name(of class: Class) -> (name: String?, symbol: String?) {
         if `class`.isSwift { return (text { zg_names_swift_class($0, `class`.pointer, $1, $2) }, nil) }
         return (nil, text { zg_names_cxx_class($0, `class`.pointer, $1, $2) }.map { "_ZTS" + $0 })
     }
 
     /// The stored property at an offset of an instance; nil for C++.
-    func property(of class: Class, at byte: UInt64) -> String? {
+    package func property(of class: Class, at byte: UInt64) -> String? {
         guard `class`.isSwift else { return nil }
         return text { zg_names_swift_property($0, `class`.pointer, byte, $1, $2) }
+    }
+
+    /// Whether the stored property at an offset of an instance keeps its object alive.
+    package func ownership(of class: Class, at byte: UInt64) -> Ownership {
+        guard `class`.isSwift else { return .strong }
+        switch withSpace({ zg_names_swift_ownership($0, `class`.pointer, byte) }) {
+        case zg_names_weak: return .weak
+        case zg_names_unowned: return .unowned
+        case zg_names_unmanaged: return .unmanaged
+        case zg_names_pointer: return .pointer
+        case zg_names_number: return .number
+        default: return .strong
+        }
     }
 
     /// What an access at this offset in the class metadata or virtual table does.

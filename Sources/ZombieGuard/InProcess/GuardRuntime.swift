@@ -104,31 +104,57 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// When the process is about to die of a finding, calls `say` with the finding on a thread of its own. The process
-    /// waits for up to ten seconds. Call once per process.
-    package func onFatalFinding(_ say: @escaping @Sendable (Finding) -> Void) {
-        let listener = Unmanaged.passRetained(FatalFindingListener(runtime: self, say: say))
+    /// Calls `say` on a thread of its own with each new finding, and with whether the process is about to die of it. A
+    /// faulting thread waits, for up to two seconds, or ten if the process dies. Call once per process.
+    ///
+    /// - Returns: the listener, to call ``FindingListener/sayNew(isEnd:)`` before the process exits.
+    package func onFinding(_ say: @escaping @Sendable (Finding, Bool) -> Void) -> FindingListener {
+        let listener = FindingListener(runtime: self, say: say)
+        let kept = Unmanaged.passRetained(listener)
         let result = zg_system_start_thread(
-            "zguard-last",
-            { Unmanaged<FatalFindingListener>.fromOpaque($0!).takeRetainedValue().listen() }, listener.toOpaque())
-        if result != 0 { listener.release() }
+            "zguard-namer", { Unmanaged<FindingListener>.fromOpaque($0!).takeRetainedValue().listen() }, kept.toOpaque()
+        )
+        if result != 0 { kept.release() }
+        return listener
     }
 
-    private final class FatalFindingListener: Sendable {
+    package final class FindingListener: Sendable {
         private let runtime: GuardRuntime
-        private let say: @Sendable (Finding) -> Void
+        private let say: @Sendable (Finding, Bool) -> Void
+        private let next: Mutex<UInt64>
 
-        init(runtime: GuardRuntime, say: @escaping @Sendable (Finding) -> Void) {
+        init(runtime: GuardRuntime, say: @escaping @Sendable (Finding, Bool) -> Void) {
             self.runtime = runtime
             self.say = say
+            next = Mutex(runtime.findingNumbers.upperBound)
         }
 
+        // If a request is not served, the runtime prints the finding of a fault itself, without symbols.
         func listen() {
-            runtime.table.await_end()
-            // On failure the runtime reports the finding itself, without symbols.
-            guard let last = runtime.findingNumbers.last, let finding = runtime.finding(last) else { return }
-            say(finding)
-            runtime.table.end_is_said()
+            while true {
+                if sayNew(isEnd: runtime.table.await_finding()) { runtime.table.finding_is_said() }
+            }
+        }
+
+        /// Says the findings that were not said yet, and at the end of the process the last one in any case.
+        ///
+        /// - Returns: false if one could not be read.
+        @discardableResult package func sayNew(isEnd: Bool) -> Bool {
+            next.withLock { next in
+                let numbers = runtime.findingNumbers
+                let first = isEnd ? min(next, max(numbers.upperBound, 1) - 1) : next
+                let new = max(first, numbers.lowerBound)..<max(first, numbers.upperBound)
+                next = new.upperBound
+                var isComplete = true
+                for number in new {
+                    guard let finding = runtime.finding(number) else {
+                        isComplete = false
+                        continue
+                    }
+                    say(finding, isEnd && number == new.upperBound - 1)
+                }
+                return isComplete
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 // Splits demangled C++ names into class, member and parameters.
 
-enum CxxName {
+package enum CxxName {
     private static let thunks = ["non-virtual thunk to ", "virtual thunk to ", "covariant return thunk to "]
     private static let data = [
         "vtable for ", "typeinfo name for ", "typeinfo for ", "VTT for ", "guard variable for ",
@@ -48,7 +48,7 @@ enum CxxName {
     }
 
     /// The class of a typeinfo or vtable symbol, such as `typeinfo name for geo::Circle`.
-    static func className(typeinfo symbol: String) -> String? {
+    package static func className(typeinfo symbol: String) -> String? {
         let text = demangle(symbol)
         for prefix in ["typeinfo name for ", "typeinfo for ", "vtable for "] where text.hasPrefix(prefix) {
             return simplified(String(text.dropFirst(prefix.count)))

@@ -1,6 +1,6 @@
 // Shortens the types in demangled Swift names.
 
-enum SwiftTypeText {
+package enum SwiftTypeText {
     /// Removes modules and private discriminators from the types in a text:
     /// `outlined destroy of [Shop.(Item in _12AB)]` → `outlined destroy of [Item]`.
     static func short(_ text: Substring) -> String {

@@ -14,12 +14,14 @@ public final class CoreFile: MemoryReader {
     package let isCutOff: Bool
     let mappings: [Mapping]
     /// Threads in the order of their notes: the thread that received the fatal signal first.
-    let threads: [CoreNotes.Thread]
+    package let threads: [CoreNotes.Thread]
     /// The fatal signal; nil if the file has no siginfo note.
     let signal: CoreNotes.Signal?
     /// Path of the program's executable; nil if the notes do not tell.
     let program: String?
     let processID: Int
+    /// Whether a debugger wrote the file: see ``CoreNotes/isOfDebugger``.
+    package let isOfDebugger: Bool
     /// User who wrote the file. Files that the core file names are opened with no more rights than this user has.
     package let author: Author
 
@@ -60,6 +62,7 @@ public final class CoreFile: MemoryReader {
         }
         if let program { notes.replaceProgram(by: program) }
         threads = notes.threads
+        isOfDebugger = notes.isOfDebugger
         signal = notes.signal
         self.program = notes.program
         processID = notes.processID != 0 ? notes.processID : notes.threads.first?.id ?? 0
@@ -135,6 +138,16 @@ public final class CoreFile: MemoryReader {
             bytes += part
         }
         return bytes
+    }
+
+    /// The parts of the range that the core file contains. All other pages are unmodified, or were never touched.
+    package func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? {
+        let end = start.addingReportingOverflow(UInt64(count)).overflow ? .max : start + UInt64(count)
+        return segments.compactMap { segment in
+            let low = max(segment.address, start)
+            let high = min(segment.address.addingReportingOverflow(segment.fileSize).partialValue, segment.end, end)
+            return low < high ? low..<high : nil
+        }
     }
 
     private func readPart(at address: UInt64, upTo count: Int) -> [UInt8] {

@@ -3,7 +3,7 @@
 import CUnwind
 
 /// Decoded notes of a core file. Malformed notes are skipped.
-struct CoreNotes {
+package struct CoreNotes {
     /// A program header of a core file.
     struct Segment {
         var type: UInt32
@@ -38,13 +38,15 @@ struct CoreNotes {
     private(set) var entry: UInt64 = 0
     /// Process ID; 0 without an NT_PRPSINFO note.
     private(set) var processID = 0
+    /// Whether gdb wrote the file. It writes zeros for a part of memory of which it cannot read a page.
+    private(set) var isOfDebugger = false
     /// User ID of the process; nil without an NT_PRPSINFO note.
     private(set) var user: UInt32?
 
     /// A thread: its ID and its registers by DWARF number.
-    struct Thread {
-        var id: Int
-        var registers: [UInt64]
+    package struct Thread {
+        package var id: Int
+        package var registers: [UInt64]
     }
 
     /// A signal as in the kernel's siginfo_t.
@@ -66,7 +68,9 @@ struct CoreNotes {
     private enum Place { static let threadID = 32, registers = 112, processID = 24, user = 16 }
 
     mutating func read(_ notes: [UInt8]) {
-        for note in ELFNotes(notes) where note.name.elementsEqual("CORE\0".utf8) {
+        for note in ELFNotes(notes) {
+            if note.name.elementsEqual("GDB\0".utf8) { isOfDebugger = true }
+            guard note.name.elementsEqual("CORE\0".utf8) else { continue }
             let contents = Array(note.contents)
             if note.type == NoteType.files { readFiles(contents) }
             if note.type == NoteType.threadStatus, contents.count >= Processor.stackPointerPlace + 8 {

@@ -10,7 +10,7 @@ public struct GuardedProcess: Sendable {
     private let identity: ProcessIdentity
     private let page: Mapping
 
-    static let librarySuffix = "/libzguard.so"
+    package static let librarySuffix = "/libzguard.so"
 
     /// Finds the statistics page of a process. If the process is not guarded, its executable may tell why.
     ///

@@ -3,35 +3,35 @@
 import CZombie
 
 /// Addresses and sizes of the heap's metadata in the guarded process.
-struct HeapLayout: Sendable {
-    struct SizeClass: Sendable {
-        var slots: UInt64
-        var blocks: UInt64
-        var deaths: UInt64
-        var count: UInt64
-        var slotSize: UInt64
-        var trapISA: UInt64
-        var trapSide: UInt64
-        var trapWord: UInt64
+package struct HeapLayout: Sendable {
+    package struct SizeClass: Sendable {
+        package var slots: UInt64
+        package var blocks: UInt64
+        package var deaths: UInt64
+        package var count: UInt64
+        package var slotSize: UInt64
+        package var trapISA: UInt64
+        package var trapSide: UInt64
+        package var trapWord: UInt64
     }
 
     /// Shifts, masks and bases that yield the trap pointers of zombies: see struct zg_layout.
-    struct Traps: Sendable {
-        var isaShift: UInt64
-        var sideShift: UInt64
-        var wordShift: UInt64
-        var slotMask: UInt64
-        var byteMask: UInt64
-        var spanISA: UInt64
-        var spanSide: UInt64
+    package struct Traps: Sendable {
+        package var isaShift: UInt64
+        package var sideShift: UInt64
+        package var wordShift: UInt64
+        package var slotMask: UInt64
+        package var byteMask: UInt64
+        package var spanISA: UInt64
+        package var spanSide: UInt64
     }
 
     /// An area of address space with a map from its pages to large blocks.
-    struct Area: Sendable {
-        var start: UInt64
-        var size: UInt64
-        var map: UInt64
-        var pageSize: UInt64
+    package struct Area: Sendable {
+        package var start: UInt64
+        package var size: UInt64
+        package var map: UInt64
+        package var pageSize: UInt64
 
         init(_ area: zg_layout_area) {
             start = area.base
@@ -40,17 +40,17 @@ struct HeapLayout: Sendable {
             pageSize = area.page_bytes
         }
 
-        func contains(_ address: UInt64) -> Bool { address &- start < size }
+        package func contains(_ address: UInt64) -> Bool { address &- start < size }
     }
 
     /// Address space of the windows, in which each page has its own record of its current or last block.
-    struct Windows: Sendable {
-        var start: UInt64
-        var size: UInt64
-        var records: UInt64
-        var pageSize: UInt64
-        var trapISA: UInt64
-        var trapSide: UInt64
+    package struct Windows: Sendable {
+        package var start: UInt64
+        package var size: UInt64
+        package var records: UInt64
+        package var pageSize: UInt64
+        package var trapISA: UInt64
+        package var trapSide: UInt64
 
         init(_ windows: zg_layout_windows) {
             start = windows.base
@@ -61,34 +61,39 @@ struct HeapLayout: Sendable {
             trapSide = windows.trap_side
         }
 
-        var pageCount: UInt64 { size == 0 ? 0 : size / pageSize }
+        package var pageCount: UInt64 { size == 0 ? 0 : size / pageSize }
 
-        func contains(_ address: UInt64) -> Bool { address &- start < size }
+        package func contains(_ address: UInt64) -> Bool { address &- start < size }
     }
 
-    var classes: [SizeClass]
+    package var classes: [SizeClass]
     /// Regions of the size classes: contiguous, 2^shift bytes each.
-    var slabs: (start: UInt64, size: UInt64, shift: UInt64)
-    var large: Area
-    var isolated: Area
-    var windows: Windows
+    package var slabs: (start: UInt64, size: UInt64, shift: UInt64)
+    package var large: Area
+    package var isolated: Area
+    package var windows: Windows
     /// Table of classes. Each word is a metadata pointer with the language in its low bits.
-    var classTable: UInt64
-    var classTableCount: UInt64
+    package var classTable: UInt64
+    package var classTableCount: UInt64
     /// Pairs of processor ticks and time of day: at the start, and at the last finding or check of memory pressure.
-    var firstTime: zg_layout_time
-    var lastTime: zg_layout_time
+    package var firstTime: zg_layout_time
+    package var lastTime: zg_layout_time
     /// Trap regions, as input of the runtime's own decoder; nil if there are none or their shifts are out of range.
-    var trapRegions: zg_traps?
-    var traps: Traps
-    var spans: UInt64
-    var spanCount: UInt64
-    var nodes: UInt64
-    var nodeCount: UInt64
+    package var trapRegions: zg_traps?
+    package var traps: Traps
+    package var spans: UInt64
+    package var spanCount: UInt64
+    package var nodes: UInt64
+    package var nodeCount: UInt64
     /// Layout of the retain and release history; nil if history is off or its layout is inconsistent.
-    var counts: zg_layout_counts?
+    package var counts: zg_layout_counts?
+    /// Table of the address ranges that the runtime has mapped: struct zg_layout_range.
+    package var ownRanges: UInt64
+    package var ownRangeCount: UInt64
     /// Whether the sizes of all records match this version.
-    var isKnown: Bool
+    package var isKnown: Bool
+
+    private static let mostOwnRanges: UInt64 = 1 << 16
 
     init(_ layout: zg_layout) {
         let all = withUnsafeBytes(of: layout.classes) { Array($0.bindMemory(to: zg_layout_class.self)) }
@@ -123,6 +128,8 @@ struct HeapLayout: Sendable {
             layout.counts.base != 0 && (40..<64).contains(layout.counts.set_shift) && layout.counts.changes <= 64
             && Int(layout.counts.entry_bytes) == entry + Int(layout.counts.changes) * change
         counts = isSensible ? layout.counts : nil
+        ownRanges = layout.own_ranges
+        ownRangeCount = min(layout.own_range_count, Self.mostOwnRanges)
         isKnown =
             Int(layout.block_bytes) == MemoryLayout<zg_block>.size
             && Int(layout.death_bytes) == MemoryLayout<zg_death>.size
@@ -133,15 +140,15 @@ struct HeapLayout: Sendable {
 }
 
 extension zg_block {
-    var state: UInt32 { header & 0xff }
+    package var state: UInt32 { header & 0xff }
     /// Whether the block is quarantined and its contents are still the fill. False for zombies whose contents were
     /// restored after a finding (on_finding=continue), and for blocks with pages that were never touched.
-    var isQuarantined: Bool {
+    package var isQuarantined: Bool {
         state == zg_state_quarantined.rawValue && header & (ZG_HEADER_CONTENTS_RESTORED | ZG_HEADER_SPARSE) == 0
     }
-    var isSwiftZombie: Bool { header & ZG_HEADER_SWIFT != 0 }
-    var isZombie: Bool { header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX) != 0 }
-    var slack: UInt64 { UInt64(header >> 16) }
+    package var isSwiftZombie: Bool { header & ZG_HEADER_SWIFT != 0 }
+    package var isZombie: Bool { header & (ZG_HEADER_SWIFT | ZG_HEADER_CXX) != 0 }
+    package var slack: UInt64 { UInt64(header >> 16) }
 
     func isSame(as other: zg_block) -> Bool {
         header == other.header && alloc_stack == other.alloc_stack && free_stack == other.free_stack

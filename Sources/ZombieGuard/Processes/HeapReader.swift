@@ -9,8 +9,8 @@ public struct HeapReader {
     /// Whether the program may run while its memory is read.
     public let isRunning: Bool
 
-    let memory: any MemoryReader
-    let mappings: [Mapping]
+    package let memory: any MemoryReader
+    package let mappings: [Mapping]
     /// Data that could not be read: mapped files that have changed since, or blocks beyond the read budget. One line
     /// each, with control characters escaped.
     public var notes: [String] {
@@ -23,7 +23,7 @@ public struct HeapReader {
     }
 
     /// False once the read budget is spent: reads then return nothing.
-    var hasMore: Bool { !((memory as? ProcessMemory)?.isExhausted ?? false) }
+    package var hasMore: Bool { !((memory as? ProcessMemory)?.isExhausted ?? false) }
 
     init(statistics: Statistics, memory: any MemoryReader, mappings: [Mapping], isRunning: Bool) {
         self.statistics = statistics
@@ -62,5 +62,5 @@ public struct HeapReader {
 
 extension Statistics {
     /// Addresses and sizes of the heap's metadata. Decoded on each access.
-    var heapLayout: HeapLayout { HeapLayout(rawLayout) }
+    package var heapLayout: HeapLayout { HeapLayout(rawLayout) }
 }

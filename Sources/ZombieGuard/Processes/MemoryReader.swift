@@ -6,6 +6,8 @@ import CSystem
 package protocol MemoryReader: AnyObject {
     /// Reads up to `count` bytes; fewer if some are unreadable.
     func read(at address: UInt64, upTo count: Int) -> [UInt8]
+    /// Reads into a buffer without allocating. Returns the number of bytes read; fewer if some are unreadable.
+    func read(at address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int
     /// The populated parts of a range, sorted by address. All other pages were never touched. nil if unknown.
     func parts(from start: UInt64, count: Int) -> [Range<UInt64>]?
 }
@@ -13,8 +15,14 @@ package protocol MemoryReader: AnyObject {
 extension MemoryReader {
     package func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? { nil }
 
+    package func read(at address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        let bytes = read(at: address, upTo: buffer.count)
+        buffer.copyBytes(from: bytes.prefix(buffer.count))
+        return min(bytes.count, buffer.count)
+    }
+
     /// Reads an array of C structs; returns fewer if some are unreadable.
-    func records<Record: BitwiseCopyable>(_: Record.Type, at address: UInt64, count: Int) -> [Record] {
+    package func records<Record: BitwiseCopyable>(_: Record.Type, at address: UInt64, count: Int) -> [Record] {
         let size = MemoryLayout<Record>.stride
         let (wanted, overflows) = count.multipliedReportingOverflow(by: size)
         let bytes = overflows ? [] : read(at: address, upTo: wanted)
@@ -52,7 +60,7 @@ package final class ProcessMemory: MemoryReader {
     private static let costOfRead: UInt64 = 1024
     private static let mostAtOnce = 16 << 20
 
-    init(of process: ProcessFolder) throws(ProcessError) {
+    package init(of process: ProcessFolder) throws(ProcessError) {
         self.process = process
         // The kernel checks access to /proc/PID/mem at open, with the rights of the opening process.
         do throws(SystemError) { file = try process.open("mem") } catch {
@@ -74,6 +82,13 @@ package final class ProcessMemory: MemoryReader {
         let bytes = (try? file.read(at: address, upTo: min(count, Self.mostAtOnce))) ?? []
         spent += UInt64(bytes.count) + Self.costOfRead
         return bytes
+    }
+
+    package func read(at address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        guard !buffer.isEmpty, !isExhausted, isAllowed else { return 0 }
+        let count = file.read(at: address, into: buffer)
+        spent += UInt64(count) + Self.costOfRead
+        return count
     }
 
     package func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? {

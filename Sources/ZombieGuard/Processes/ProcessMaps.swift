@@ -2,19 +2,19 @@
 
 /// One line of /proc/PID/maps.
 package struct Mapping: Hashable {
-    var start: UInt64
-    var end: UInt64
-    var permissions: String
-    var fileOffset: UInt64
-    var inode: UInt64
+    package var start: UInt64
+    package var end: UInt64
+    package var permissions: String
+    package var fileOffset: UInt64
+    package var inode: UInt64
     /// Device of the file system, encoded as in `stat`; 0 if unknown.
-    var device: UInt64 = 0
+    package var device: UInt64 = 0
     /// Path, or a name in brackets; empty for anonymous memory.
-    var path: String
+    package var path: String
 
     /// The kernel's names of the main thread's stack and of the brk heap, which libc's malloc uses.
-    static let stackPath = "[stack]"
-    static let programBreakPath = "[heap]"
+    package static let stackPath = "[stack]"
+    package static let programBreakPath = "[heap]"
 
     init(
         start: UInt64, end: UInt64, permissions: String, fileOffset: UInt64, inode: UInt64, path: String
@@ -54,7 +54,7 @@ package struct Mapping: Hashable {
     }
 
     /// The path without the suffix that the kernel appends for deleted files.
-    var filePath: String {
+    package var filePath: String {
         let deleted = " (deleted)"
         return path.hasSuffix(deleted) ? String(path.dropLast(deleted.count)) : path
     }

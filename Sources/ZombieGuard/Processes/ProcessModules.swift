@@ -1,9 +1,9 @@
 // Turns code addresses of another process into frames: module, build ID, offset.
 
 /// The executable and shared libraries of a process.
-struct ProcessModules {
+package struct ProcessModules {
     /// A loaded ELF file.
-    struct Image {
+    package struct Image {
         var bias: UInt64
         var buildID: String?
         /// Address of .eh_frame_hdr; nil if the image has none.
@@ -28,32 +28,32 @@ struct ProcessModules {
     private let memory: any MemoryReader
     private var images: [UInt64: Image?] = [:] // by the address of the mapping of file offset 0
 
-    init(mappings: [Mapping], memory: any MemoryReader) {
+    package init(mappings: [Mapping], memory: any MemoryReader) {
         self.mappings = mappings
         self.memory = memory
     }
 
     /// The mapping that contains an address.
-    func mapping(at address: UInt64) -> Mapping? {
+    package func mapping(at address: UInt64) -> Mapping? {
         let behind = mappings.partitionPoint { $0.start > address }
         guard behind > 0, address < mappings[behind - 1].end else { return nil }
         return mappings[behind - 1]
     }
 
     /// The image whose file is mapped at an address; nil for anonymous memory.
-    mutating func image(at address: UInt64) -> Image? { mapping(at: address).flatMap { image(of: $0) } }
+    package mutating func image(at address: UInt64) -> Image? { mapping(at: address).flatMap { image(of: $0) } }
 
     /// Whether the address is in code of an image.
-    mutating func isCode(_ address: UInt64) -> Bool {
+    package mutating func isCode(_ address: UInt64) -> Bool {
         guard let mapping = mapping(at: address), mapping.mayBeCode else { return false }
         return image(of: mapping) != nil
     }
 
     /// Frame of a return address. Its address is in the call instruction, whose last byte precedes the return address.
-    mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) }
+    package mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) }
 
     /// Frame of the exact address of an instruction.
-    mutating func frame(at pc: UInt64) -> Finding.Frame {
+    package mutating func frame(at pc: UInt64) -> Finding.Frame {
         var frame = Finding.Frame(pc: Address(pc))
         guard let mapping = mapping(at: pc), !mapping.path.isEmpty else { return frame }
         frame.module = mapping.filePath

@@ -49,7 +49,7 @@ package struct RunCoverage {
         var page = zg_coverage_page()
         guard let bytes = try? self.page.read(at: 0, upTo: MemoryLayout<zg_coverage_page>.size) else { return nil }
         withUnsafeMutableBytes(of: &page) { $0.copyBytes(from: bytes.prefix($0.count)) }
-        if page.programs == 0 { return nil }
+        if page.programs == 0 && page.exempt_programs == 0 { return nil }
         let sums = withUnsafeBytes(of: page.sums) { Array($0.bindMemory(to: UInt64.self)) }
         let times = withUnsafeBytes(of: page.first_ns) { Array($0.bindMemory(to: UInt64.self)) }
         var coverage = Coverage(
@@ -57,6 +57,8 @@ package struct RunCoverage {
         coverage.waitingBytesMost = page.waiting_bytes_peak
         coverage.unguardedPrograms = page.unwatched_programs
         coverage.filteredPrograms = page.filtered_programs
+        coverage.exemptPrograms = page.exempt_programs
+        coverage.guardsNoProgram = page.programs == 0
         return coverage
     }
 

@@ -12,6 +12,8 @@ package struct RunMessage {
         case wrote
         /// The process is dying and requests the stacks of its threads.
         case dying(request: Int, place: UInt64, nonce: UInt64)
+        /// The process is about to end and requests a search for leaks.
+        case ending(request: Int, place: UInt64, nonce: UInt64)
         /// The heartbeat with this index on the shared page belongs to a thread of the process.
         case heartbeat(Int)
     }
@@ -29,6 +31,8 @@ package struct RunMessage {
         case zg_message_wrote.rawValue: content = .wrote
         case zg_message_dying.rawValue:
             content = .dying(request: Int(message.index), place: message.place, nonce: message.nonce)
+        case zg_message_ending.rawValue:
+            content = .ending(request: Int(message.index), place: message.place, nonce: message.nonce)
         case zg_message_heartbeat.rawValue: content = .heartbeat(Int(message.index))
         default: return nil
         }

@@ -3,15 +3,20 @@
 import CZombie
 
 /// Reads stack traces from the depot of a guarded process.
-struct StackDepotReader {
-    let memory: any MemoryReader
-    let layout: HeapLayout
+package struct StackDepotReader {
+    private let memory: any MemoryReader
+    private let layout: HeapLayout
 
     // The runtime records at most 128 frames per stack. A longer chain is corrupt.
     private static let longestChain = 128
 
+    package init(memory: any MemoryReader, layout: HeapLayout) {
+        self.memory = memory
+        self.layout = layout
+    }
+
     /// Return addresses of a stack, innermost first; empty if the id is unknown.
-    func returnAddresses(of stack: UInt32) -> [UInt64] {
+    package func returnAddresses(of stack: UInt32) -> [UInt64] {
         var addresses: [UInt64] = []
         var index = stack
         while index != 0, UInt64(index) < layout.nodeCount, addresses.count < Self.longestChain {

@@ -29,6 +29,18 @@ package struct StoppedThreads {
     /// Copies of the stacks, by address.
     package private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
+    /// Words of the vector registers of a stopped thread, which may hold addresses during a copy of memory. Call while
+    /// the threads are stopped.
+    package func vectorWords(of thread: Int32) -> [UInt64] {
+        [UInt64](unsafeUninitializedCapacity: Self.mostVectorWords) { words, count in
+            let bytes = zg_thread_vectors(thread, words.baseAddress, Self.mostVectorWords * 8)
+            count = max(0, Int(bytes)) / 8
+        }
+    }
+
+    // AVX-512 with AMX takes 11 KiB.
+    private static let mostVectorWords = 2048
+
     private static let longestMicroseconds = 2_000_000, stepMicroseconds: UInt32 = 500
     // Bytes copied per stack: `stackBytes` for up to `fewThreads` threads, else `smallStackBytes`.
     private static let stackBytes = 256 << 10, smallStackBytes = 32 << 10, fewThreads = 64
@@ -36,7 +48,13 @@ package struct StoppedThreads {
     private static let redZone: UInt64 = 256
 
     /// Stops all threads of a process except one.
-    init(of processID: Int, except own: Int32, memory: ProcessMemory) throws(Refusal) {
+    ///
+    /// `whileStopped` runs when the registers and stacks have been copied, before the threads continue. If zguard dies
+    /// meanwhile, the kernel detaches from the threads, and they continue.
+    package init(
+        of processID: Int, except own: Int32 = 0, memory: ProcessMemory,
+        whileStopped: (StoppedThreads) -> Void = { _ in }
+    ) throws(Refusal) {
         var seized: [Int32] = []
         var isComplete = false
         // A running thread may create another thread: repeat until no new thread appears.
@@ -60,6 +78,7 @@ package struct StoppedThreads {
         var signals: [Int32: Int32] = [:]
         wait(for: seized, &signals)
         copy(seized.filter { signals[$0] != nil }, processID, memory)
+        whileStopped(self)
         for thread in seized {
             if signals[thread] == nil, !ended.contains(thread) {
                 unstopped.append((thread, ThreadTimes.name(of: thread, in: processID)))

@@ -15,6 +15,8 @@ package struct ELFImage {
         package var offset: UInt64
         package var address: UInt64
         package var fileSize: UInt64
+        /// Size in memory, with the zeros behind the file's contents.
+        package var memorySize: UInt64
     }
 
     package enum FileType { package static let executable: UInt16 = 2, shared: UInt16 = 3 }
@@ -53,7 +55,7 @@ package struct ELFImage {
             let at = index * Self.programHeaderSize
             return Segment(
                 type: bytes.number(at: at), offset: bytes.number(at: at + 8), address: bytes.number(at: at + 16),
-                fileSize: bytes.number(at: at + 32))
+                fileSize: bytes.number(at: at + 32), memorySize: bytes.number(at: at + 40))
         }
     }
 

@@ -39,6 +39,7 @@ public final class Symbolicator {
         prepare(finding.history.flatMap(\.stack))
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
         prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
+        prepare(finding.leak?.cycle.flatMap { $0.alloc + ($0.code.map { [$0] } ?? []) } ?? [])
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int(digits: $0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
@@ -69,6 +70,10 @@ public final class Symbolicator {
                 stall.holder = holder
             }
             finding.stall = stall
+        }
+        if var leak = finding.leak {
+            for index in leak.cycle.indices { symbolicate(&leak.cycle[index]) }
+            finding.leak = leak
         }
         finding.refineReferenceCounting()
         resolvePredictedUse(&finding)
@@ -107,6 +112,44 @@ public final class Symbolicator {
         }
         return nil
     }
+
+    private func symbolicate(_ step: inout Finding.Leak.Step) {
+        step.alloc = symbolicate(step.alloc)
+        step.code = step.code.map { closure($0) }
+        if let symbol = step.classSymbol, step.className == nil { step.className = CxxName.className(typeinfo: symbol) }
+        step.classSymbol = nil
+    }
+
+    // Names the code of a closure. What a closure value refers to is usually a compiler-generated forwarder (symbol
+    // …TA), which has no line: take the place of the closure itself, if it has a symbol.
+    private func closure(_ frame: Finding.Frame) -> Finding.Frame {
+        var named = symbolicate([frame]).last ?? frame
+        guard let offset = frame.offset, let symbols = symbols(of: frame) else { return named }
+        func take(_ place: Finding.Frame) {
+            (named.function, named.file) = (place.function, place.file)
+            (named.line, named.column) = (place.line, place.column)
+        }
+        var own = frame
+        if let symbol = symbols.symbols(at: offset).first(where: { $0.hasPrefix("$s") && $0.hasSuffix("TA") }),
+            let target = symbols.address(of: String(symbol.dropLast(2)))
+        {
+            own.offset = target
+            if let place = symbolicate([own]).last, place.function != nil { take(place) }
+        }
+        // Optimized code may have no line at its first instruction, and the closure may be inlined into the forwarder.
+        let start = own.offset ?? offset
+        for distance in stride(from: 0 as UInt64, to: Self.closurePrologue, by: 4) where !named.hasLine {
+            own.offset = Address(start.rawValue &+ distance)
+            if let place = symbolicate([own]).last(where: { $0.hasLine && $0.function?.hasPrefix("closure #") ?? false }
+            ) {
+                take(place)
+            }
+        }
+        return named
+    }
+
+    /// Bytes at the start of a closure's code that are searched for a line.
+    private static let closurePrologue: UInt64 = 128
 
     /// Names frames. A frame with inlined calls becomes several.
     package func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {

@@ -117,6 +117,22 @@ public final class Descriptor: Sendable {
         return bytes
     }
 
+    /// Reads bytes at `offset` into a buffer. Returns the number of bytes read; 0 also on error.
+    package func read(at offset: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        guard let start = buffer.baseAddress else { return 0 }
+        var filled = 0
+        while filled < buffer.count {
+            let position = off_t(truncatingIfNeeded: offset &+ UInt64(filled))
+            let result = pread(number, start + filled, buffer.count - filled, position)
+            if result > 0 {
+                filled += result
+            } else if result == 0 || errno != EINTR {
+                break
+            }
+        }
+        return filled
+    }
+
     /// Reads from the current position to the end. For small files, such as those in /proc.
     package func readWhole() throws(SystemError) -> [UInt8] {
         var contents: [UInt8] = []

@@ -7,6 +7,7 @@ extension Finding {
     public var sentence: String {
         if kind == .crash { return crashSentence }
         if kind == .stall { return stallSentence }
+        if kind == .leak || kind == .retainCycle { return leakSentence }
         var text = statement
         if let origin = stacks.accessOrigin {
             text += kind == .writeAfterFree ? "" : ", in \(origin.shortPlace)"
@@ -262,7 +263,7 @@ extension Finding {
         let size = Int64(clamping: block.size)
         guard let offset = block.offset else { return "of \(blockName(block)) at \(block.start)" }
         if offset < 0 { return "\(at), \(bytes(offset.magnitude)) before \(blockName(block))" }
-        if offset == 0, size > 0 { return "\(at), the start of \(blockName(block))" }
+        if offset == 0, size > 0 { return "at the start of \(blockName(block)) at \(block.start)" }
         if offset >= size { return "\(at), \(bytes(offset - size)) after the end of \(blockName(block))" }
         return "\(at), \(bytes(offset)) into \(blockName(block))"
     }

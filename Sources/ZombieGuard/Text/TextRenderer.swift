@@ -59,6 +59,7 @@ public struct TextRenderer {
             }
         }
         if let stall = finding.stall { text += render(stall, joins: finding.joinsThread) }
+        for (title, stack) in finding.leak?.otherObjects ?? [] { text += render(stack, title: title + ":") }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 

@@ -36,6 +36,8 @@ extension Finding {
         switch access {
         case .call: return "\(method) was called on \(object) \(place)"
         case .write: return "\(block.contents(of: object)) written \(place)"
+        case .read where block.isClassWord:
+            return "the class of \(object) \(place) was read (a cast or a dynamic call)"
         case .read: return "\(block.contents(of: object)) read \(place)"
         default: return "\(object) was accessed \(place)"
         }
@@ -76,7 +78,19 @@ extension Finding {
 
 extension Finding.Block {
     /// "a deallocated Shop.Cart"
-    package func object(of className: String) -> String { "a deallocated \(Self.displayName(className))" }
+    package func object(of className: String) -> String {
+        let isPayload = className.hasPrefix(Self.payloadPrefix)
+        return (isPayload ? "the payload of " : "") + "a deallocated \(Self.displayName(className))"
+    }
+
+    private static let payloadPrefix = "indirect enum "
+
+    /// Whether the accessed word is the one that all Swift objects begin with: the class, for an instance of one.
+    var isClassWord: Bool {
+        let names = ["closure context", "box", "boxed error"]
+        guard let className, knownLanguage == .swift, !names.contains(className) else { return false }
+        return offset == 0 && !className.hasPrefix(Self.payloadPrefix)
+    }
 
     /// "elements of a deallocated [Int] were", for the storage of an array or another collection.
     func contents(of object: String) -> String {
@@ -146,7 +160,7 @@ extension Finding.Block {
         guard let className else { return visible(member) }
         if knownLanguage == .cxx { return visible("\(className)::\(member)") }
         let names = ["closure context", "box", "boxed error"]
-        if names.contains(className) { return visible(member) }
+        if names.contains(className) || className.hasPrefix(Self.payloadPrefix) { return visible(member) }
         let type = SwiftTypeText.path(of: Substring(className)).last ?? className
         return visible("\(type).\(member)")
     }

@@ -57,6 +57,11 @@ public struct Coverage: Hashable, Sendable {
     public var focusedIsolated: UInt64 = 0
     /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
+    /// Programs of a run that were left unguarded on purpose: build tools under `swift test`, and what `--only` does
+    /// not name.
+    public var exemptPrograms: UInt64 = 0
+    // All programs of the run were exempt.
+    package var guardsNoProgram = false
     /// Programs of a run that started under a seccomp filter whose effects zguard did not test. In such a program the
     /// runtime makes only the system calls that every program's start makes, and does not diagnose faults.
     public var filteredPrograms: UInt64 = 0
@@ -113,15 +118,16 @@ public struct Coverage: Hashable, Sendable {
     /// Whether this percentage of the pairs was watched. Programs that cannot load the runtime do not count.
     ///
     /// - Parameter percent: from 0 to 100.
-    /// - Returns: false also if processes of the run reported no coverage.
+    /// - Returns: false also if processes of the run reported no coverage, or no program was guarded.
     public func reaches(percent: Double) -> Bool {
-        (unknownProcesses == 0 || percent == 0) && Double(pairsPermille) >= (percent * 10).rounded()
+        ((unknownProcesses == 0 && !guardsNoProgram) || percent == 0)
+            && Double(pairsPermille) >= (percent * 10).rounded()
     }
 
     /// "watched 312 of 4,120 allocation and free pairs, 0.4 % of the frees at once (isolated_bytes was used up at 0.8
     /// s)".
     public var text: String {
-        var text = "no block was allocated"
+        var text = guardsNoProgram ? "no program was guarded" : "no block was allocated"
         if frees > 0 {
             text = "\(pairsText), \(freesText)"
         } else if blocks > 0 {
@@ -135,6 +141,7 @@ public struct Coverage: Hashable, Sendable {
         if unguardedPrograms > 0 {
             text += ", \(unguardedPrograms) program\(unguardedPrograms == 1 ? "" : "s") ran unguarded"
         }
+        if exemptPrograms > 0 { text += ", \(exemptPrograms) program\(exemptPrograms == 1 ? "" : "s") exempt" }
         if filteredPrograms > 0 {
             text +=
                 ", \(filteredPrograms) program\(filteredPrograms == 1 ? "" : "s") started under a seccomp filter, so that faults were not diagnosed: run zguard itself under the filter"
@@ -190,7 +197,7 @@ public struct Coverage: Hashable, Sendable {
             ("reason", reason.map { .string($0.name) } ?? .null),
             ("reason_text", reason.map { .string($0.text) } ?? .null),
             ("reason_ms", (reason?.seconds).map { .natural(UInt64($0 * 1000)) } ?? .null),
-            ("unguarded_programs", .natural(unguardedPrograms)),
+            ("unguarded_programs", .natural(unguardedPrograms)), ("exempt_programs", .natural(exemptPrograms)),
             ("filtered_programs", .natural(filteredPrograms)), ("unknown_processes", .integer(Int64(unknownProcesses))),
         ])
     }

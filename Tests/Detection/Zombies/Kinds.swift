@@ -425,7 +425,7 @@ func errorBox() {
 }
 
 // case: The payload of an indirect enum whose box was freed is read.
-// class: box|closure context
+// class: indirect enum Shop.Payment
 // access: read
 // on Onone: access=retain (copying the payload retains its box)
 @inline(never)

@@ -2,7 +2,6 @@
 
 import Shop
 import Testing
-import ZombieGuard
 import ZombieGuardTesting
 
 @Suite(.zombieGuarded) struct CartTests {

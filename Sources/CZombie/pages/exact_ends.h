@@ -1,0 +1,24 @@
+// Decides how close to the end of a page a block with private pages ends, if isolated_align leaves that open. The less
+// aligned a block is, the more over-reads reach its guard page, and the more programs end or slow down because they
+// rely on malloc's alignment. So only small blocks are less aligned, and blocks that hold a string, according to what
+// the program has done with earlier blocks of the same code. docs/design/034-exact-ends.md has the reasons.
+// Any context, no lock.
+
+#ifndef ZG_EXACT_ENDS_H
+#define ZG_EXACT_ENDS_H
+
+#include "include/zg_block.h"
+#include "platform/base.h"
+
+// Maps the table of contexts. False if the kernel refuses. Called at the start.
+bool zg_exact_end_init(void);
+// Returns the alignment of the block's end, 1 to 16 bytes. `family`: one without a requested alignment. Not for signal
+// handlers.
+uint64_t zg_exact_end_alignment(uint64_t size, enum zg_alloc_family family, uint32_t context);
+// The start of a block of this context was passed to a function for strings.
+void zg_exact_end_note_string(uint32_t context);
+// An instruction that needs alignment faulted on a block of this context. Blocks of the same caller of malloc are
+// aligned from now on: its other contexts may have the same compiler's code.
+void zg_exact_end_note_fault(uint32_t context);
+
+#endif

@@ -1,0 +1,18 @@
+// Hides the runtime's environment variables from Swift's package manager, which keys its cache of manifests with the
+// environment: the run's directory, different in each run, would make it compile every manifest again.
+// Start-up only; constant afterwards.
+
+#ifndef ZG_HIDDEN_H
+#define ZG_HIDDEN_H
+
+#include "platform/base.h"
+
+// The entries that were hidden, for programs that the package manager starts. All are NULL in other processes.
+enum { ZG_HIDDEN_MOST = 3 };
+extern char *zg_hidden[ZG_HIDDEN_MOST];
+
+void zg_hidden_start(void);
+// Returns whether the entry is for a variable that can be hidden.
+bool zg_hidden_is_ours(const char *entry);
+
+#endif

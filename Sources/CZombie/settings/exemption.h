@@ -1,0 +1,22 @@
+// Exempt programs: those of a run that are left unguarded on purpose.
+// Decided once, at start; constant afterwards. Takes no lock.
+
+#ifndef ZG_EXEMPTION_H
+#define ZG_EXEMPTION_H
+
+#include "platform/base.h"
+
+// This process is exempt: libc serves its blocks, and no signal handler or thread of the runtime exists. The library
+// stays loaded, because programs that the process starts may be guarded.
+extern bool zg_is_exempt;
+
+// Decides after the options have been read. Exempt are programs that the option `only` does not name and, unless it
+// names them, Swift's package manager (swift build, package, run and test).
+void zg_exemption_init(void);
+// Returns whether this process is Swift's package manager, and exempt.
+bool zg_exemption_is_package_manager(void);
+// Returns true if the program that the package manager is about to execute, relative to an open directory, is a tool of
+// the toolchain or the system, or a package's manifest. Signal-safe; uses 2 KiB of stack.
+bool zg_exemption_covers(int directory, const char *path);
+
+#endif

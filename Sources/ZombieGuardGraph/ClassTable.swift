@@ -1,0 +1,77 @@
+// The classes of the blocks of a heap.
+
+import CZombie
+import ZombieGuard
+
+/// Validates and names the candidates for class pointers of a snapshot, each once.
+package final class ClassTable {
+    package let names: ObjectNames
+    private let snapshot: HeapSnapshot
+    private var classes: [ObjectNames.Class?]
+    private var labels: [Label?]
+    private var sizes: [Int: UInt64] = [:]
+    private var ownerships: [Field: ObjectNames.Ownership] = [:]
+
+    private struct Field: Hashable {
+        var classNumber: Int
+        var offset: UInt64
+    }
+
+    /// The name of a class. Names of C++ classes are mangled symbols, which the symbolicator makes readable.
+    package struct Label: Hashable {
+        package var language: Finding.Block.Language
+        package var name: String?
+        package var symbol: String?
+    }
+
+    package init(_ snapshot: HeapSnapshot) {
+        self.snapshot = snapshot
+        let names = ObjectNames(snapshot.source)
+        self.names = names
+        classes = snapshot.firstWords.words.elements.map { word in
+            let candidate = ObjectNames.Class(isSwift: word & 1 != 0, pointer: word & ~1)
+            return names.exists(candidate) ? candidate : nil
+        }
+        labels = Array(repeating: nil, count: classes.count)
+    }
+
+    /// The class of a block; nil if it holds no object of a known class.
+    package func `class`(of block: UInt32) -> ObjectNames.Class? { number(of: block).flatMap { classes[$0] } }
+
+    /// A number that blocks of one class share; nil if the block holds no object of a known class.
+    package func number(of block: UInt32) -> Int? {
+        guard let number = snapshot.blocks.firstWord(of: block), classes[number] != nil else { return nil }
+        return number
+    }
+
+    /// The name of the class with a number.
+    package func label(_ number: Int) -> Label {
+        if let label = labels[number] { return label }
+        guard let known = classes[number] else { return Label(language: .unknown) }
+        let name = names.name(of: known)
+        let label = Label(language: known.isSwift ? .swift : .cxx, name: name.name, symbol: name.symbol)
+        labels[number] = label
+        return label
+    }
+
+    /// Size of an instance of the class without tail-allocated elements, in bytes; 0 if unknown.
+    package func instanceSize(_ number: Int) -> UInt64 {
+        if let size = sizes[number] { return size }
+        let size = classes[number].map { names.instanceSize(of: $0) } ?? 0
+        sizes[number] = size
+        return size
+    }
+
+    /// Whether the stored property at an offset keeps its object alive.
+    package func ownership(_ number: Int, at offset: UInt64) -> ObjectNames.Ownership {
+        let field = Field(classNumber: number, offset: offset)
+        if let ownership = ownerships[field] { return ownership }
+        let ownership = classes[number].map { names.ownership(of: $0, at: offset) } ?? .strong
+        ownerships[field] = ownership
+        return ownership
+    }
+
+    package func isSwift(_ block: UInt32) -> Bool { `class`(of: block)?.isSwift ?? false }
+
+    package func isTask(_ block: UInt32) -> Bool { number(of: block).map { label($0).name == "Swift.Task" } ?? false }
+}

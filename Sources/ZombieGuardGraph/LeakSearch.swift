@@ -1,0 +1,272 @@
+// Finds the blocks of a snapshot that nothing leads to, and the cycles of Swift objects among them.
+
+import CZombie
+import Glibc
+import ZombieGuard
+
+/// Blocks that cannot be reached from any root.
+package struct LeakSearch {
+    /// Blocks of one allocation stack and one class that no other lost block refers to, with all that is lost with
+    /// them.
+    package struct Leak {
+        package var block: UInt32
+        package var classNumber: Int?
+        package var blocks = 0
+        package var bytes: UInt64 = 0
+        package var indirectBlocks = 0
+        package var indirectBytes: UInt64 = 0
+    }
+
+    /// Objects that keep each other alive. Each refers to the next one, and the last one to the first.
+    package struct Cycle {
+        package struct Step: Hashable {
+            package var block: UInt32
+            /// Offset of the reference to the next block, in bytes.
+            package var offset: UInt64
+            /// The word in front of the reference: for a closure, the address of its code.
+            package var before: UInt64
+        }
+
+        package var steps: [Step]
+        /// Blocks of the component, and what only the component leads to.
+        package var blocks: Int
+        package var bytes: UInt64
+    }
+
+    package private(set) var leaks: [Leak] = []
+    package private(set) var cycles: [Cycle] = []
+    package private(set) var lostBlocks = 0
+    package private(set) var lostBytes: UInt64 = 0
+
+    let snapshot: HeapSnapshot
+    let classes: ClassTable
+    private let memory: any MemoryReader
+    private let isSideTable: Set<UInt32>
+    /// Lost blocks by local number, sorted.
+    private var lost: [UInt32] = []
+
+    private enum Mark { static let reached: UInt8 = 1, counted: UInt8 = 2 }
+
+    /// Searches a snapshot that has references. The contents of lost blocks are read again from its source: nothing can
+    /// reach and change them.
+    package init(_ snapshot: HeapSnapshot, _ classes: ClassTable) {
+        self.snapshot = snapshot
+        self.classes = classes
+        memory = snapshot.source.memory
+        let graph = References(offsets: snapshot.offsets, targets: snapshot.targets)
+        // A side table refers back to its object, but does not keep it alive.
+        isSideTable = Set(
+            snapshot.sideTables.elements.lazy.filter { pair in
+                classes.isSwift(pair.object) && graph.targets(of: pair.table).contains(pair.object)
+            }.map(\.table))
+        let marks = FlatArray<UInt8>(repeating: 0, count: snapshot.blocks.count)
+        let tables = isSideTable
+        graph.reach(
+            from: snapshot.roots.elements, mark: Mark.reached, in: marks,
+            isOpaque: { !tables.isEmpty && tables.contains($0) })
+        for block in 0..<snapshot.blocks.count where marks.base[block] == 0 { lost.append(UInt32(block)) }
+        if lost.isEmpty { return }
+        lostBlocks = lost.count
+        lostBytes = lost.reduce(0) { $0 + snapshot.blocks.size(of: $1) }
+        classify(graph)
+    }
+
+    // MARK: Lost blocks among themselves
+
+    private mutating func classify(_ graph: References) {
+        let local = FlatArray<UInt32>(repeating: BlockTable.none, count: snapshot.blocks.count)
+        for (number, block) in lost.enumerated() { local.base[Int(block)] = UInt32(number) }
+        let all = references { block, add in
+            for target in graph.targets(of: block) where local.base[Int(target)] != BlockTable.none {
+                add(local.base[Int(target)])
+            }
+        }
+        // Weak and unowned references make no cycles. Only objects that may be on a cycle are read for their fields.
+        let (component, count) = all.components()
+        let sizes = Self.sizes(component, count)
+        let strong = references { block, add in
+            let number = local.base[Int(block)]
+            let isOnCycle =
+                sizes.base[Int(component.base[Int(number)])] > 1 || all.targets(of: number).contains(number)
+            guard isOnCycle, let steps = typedReferences(of: block) else {
+                // The frames of an async function are memory of its task and refer to it, but do not own it.
+                let isPlain = isOnCycle && classes.number(of: block) == nil
+                for target in all.targets(of: number) where !(isPlain && classes.isTask(lost[Int(target)])) {
+                    add(target)
+                }
+                return
+            }
+            for step in steps where local.base[Int(step.target)] != BlockTable.none {
+                add(local.base[Int(step.target)])
+            }
+        }
+        report(strong, all)
+    }
+
+    private func references(_ body: (UInt32, (UInt32) -> Void) -> Void) -> References {
+        let offsets = FlatArray<UInt32>()
+        let targets = FlatArray<UInt32>()
+        for block in lost {
+            offsets.append(UInt32(targets.count))
+            if !isSideTable.contains(block) { body(block) { targets.append($0) } }
+        }
+        offsets.append(UInt32(targets.count))
+        return References(offsets: offsets, targets: targets)
+    }
+
+    private static func sizes(_ component: FlatArray<UInt32>, _ count: Int) -> FlatArray<UInt32> {
+        let sizes = FlatArray<UInt32>(repeating: 0, count: count)
+        for number in component.elements { sizes.base[Int(number)] += 1 }
+        return sizes
+    }
+
+    private struct Reference {
+        var offset: UInt64
+        var before: UInt64
+        var target: UInt32
+    }
+
+    private static let longestObject: UInt64 = 1 << 20
+
+    /// The references of a Swift object that keep others alive; nil if the block is none, or cannot be read.
+    private func typedReferences(of block: UInt32) -> [Reference]? {
+        guard let number = classes.number(of: block), let known = classes.class(of: block), known.isSwift else {
+            return nil
+        }
+        let words = memory.records(
+            UInt64.self, at: snapshot.blocks.starts[Int(block)],
+            count: Int(min(snapshot.blocks.size(of: block), Self.longestObject) / 8))
+        guard words.first == known.pointer else { return nil }
+        let size = classes.instanceSize(number)
+        var references: [Reference] = []
+        for index in words.indices.dropFirst(2) {
+            let target = snapshot.target(of: words[index])
+            let offset = UInt64(index) * 8
+            guard target != BlockTable.none else { continue }
+            // Tasks, and the storage of dictionaries, have pointers into themselves. Only a property can own its
+            // object.
+            if target == block, offset >= size { continue }
+            if offset < size {
+                switch classes.ownership(number, at: offset) {
+                case .strong: break
+                case .pointer: if target == block { continue }
+                case .weak, .unowned, .unmanaged, .number: continue
+                }
+            }
+            references.append(Reference(offset: offset, before: words[index - 1], target: target))
+        }
+        return references
+    }
+
+    // MARK: Results
+
+    private mutating func report(_ strong: References, _ all: References) {
+        let (component, count) = strong.components()
+        let sizes = Self.sizes(component, count)
+        let isLedTo = FlatArray<UInt8>(repeating: 0, count: count)
+        var selfReferring: Set<UInt32> = []
+        for number in 0..<UInt32(lost.count) {
+            let own = component.base[Int(number)]
+            for target in strong.targets(of: number) {
+                if target == number { selfReferring.insert(number) }
+                if component.base[Int(target)] != own { isLedTo.base[Int(component.base[Int(target)])] = 1 }
+            }
+        }
+        var members: [UInt32: [UInt32]] = [:]
+        for number in 0..<UInt32(lost.count) {
+            let own = component.base[Int(number)]
+            if sizes.base[Int(own)] > 1 { members[own, default: []].append(number) }
+        }
+        let marks = FlatArray<UInt8>(repeating: 0, count: lost.count)
+        var groups: [LeakKey: Int] = [:]
+        // Cycles first: what hangs off a cycle is counted with it.
+        for (own, numbers) in members.sorted(by: { $0.value[0] < $1.value[0] }) {
+            if add(cycleThrough: numbers, strong, component, marks) || isLedTo.base[Int(own)] != 0 { continue }
+            // A ring of C blocks: its first block stands for it.
+            add(leakOf: numbers[0], strong, marks, &groups)
+        }
+        for number in selfReferring where sizes.base[Int(component.base[Int(number)])] == 1 {
+            _ = add(cycleThrough: [number], strong, component, marks)
+        }
+        for number in 0..<UInt32(lost.count) where marks.base[Int(number)] == 0 {
+            let own = Int(component.base[Int(number)])
+            if sizes.base[own] == 1, isLedTo.base[own] == 0, !isSideTable.contains(lost[Int(number)]) {
+                add(leakOf: number, strong, marks, &groups)
+            }
+        }
+        leaks.sort { $0.bytes + $0.indirectBytes > $1.bytes + $1.indirectBytes }
+    }
+
+    private struct LeakKey: Hashable {
+        var stack: UInt32
+        var classNumber: Int?
+    }
+
+    private mutating func add(
+        leakOf number: UInt32, _ strong: References, _ marks: FlatArray<UInt8>, _ groups: inout [LeakKey: Int]
+    ) {
+        let block = lost[Int(number)]
+        let key = LeakKey(stack: snapshot.blocks.stacks[Int(block)], classNumber: classes.number(of: block))
+        let index = groups[key] ?? leaks.count
+        if groups[key] == nil {
+            groups[key] = index
+            leaks.append(Leak(block: block, classNumber: key.classNumber))
+        }
+        for other in newlyCounted(from: [number], strong, marks) {
+            let size = snapshot.blocks.size(of: lost[Int(other)])
+            if other == number {
+                leaks[index].blocks += 1
+                leaks[index].bytes += size
+            } else {
+                leaks[index].indirectBlocks += 1
+                leaks[index].indirectBytes += size
+            }
+        }
+    }
+
+    // Returns false if no Swift object is on the cycle.
+    private mutating func add(
+        cycleThrough numbers: [UInt32], _ strong: References, _ component: FlatArray<UInt32>,
+        _ marks: FlatArray<UInt8>
+    ) -> Bool {
+        let own = component[Int(numbers[0])]
+        func isObject(_ number: UInt32) -> Bool { classes.isSwift(lost[Int(number)]) }
+        guard numbers.contains(where: isObject),
+            let cycle = strong.shortestCycle(
+                through: numbers.filter(isObject), isInside: { component[Int($0)] == own }),
+            cycle.contains(where: isObject)
+        else { return false }
+        let named = rotated(cycle)
+        var steps: [Cycle.Step] = []
+        for (index, number) in named.enumerated() {
+            let next = lost[Int(named[(index + 1) % named.count])]
+            let reference = typedReferences(of: lost[Int(number)])?.first { $0.target == next }
+            steps.append(
+                Cycle.Step(block: lost[Int(number)], offset: reference?.offset ?? 0, before: reference?.before ?? 0))
+        }
+        let counted = newlyCounted(from: numbers, strong, marks)
+        cycles.append(
+            Cycle(
+                steps: steps, blocks: counted.count,
+                bytes: counted.reduce(0) { $0 + snapshot.blocks.size(of: lost[Int($1)]) }))
+        return true
+    }
+
+    // Counts everything that some lost blocks lead to, unless it has been counted with others.
+    private func newlyCounted(from numbers: [UInt32], _ strong: References, _ marks: FlatArray<UInt8>) -> [UInt32] {
+        var all: [UInt32] = []
+        strong.reach(from: numbers, mark: Mark.counted, in: marks, visit: { all.append($0) })
+        return all
+    }
+
+    // Begins a cycle with an instance of a class of the program, rather than with a closure or an array.
+    private func rotated(_ cycle: [UInt32]) -> [UInt32] {
+        func rank(_ number: UInt32) -> Int {
+            guard let known = classes.number(of: lost[Int(number)]) else { return 3 }
+            let name = classes.label(known).name ?? ""
+            return name.hasPrefix("Swift.") ? 2 : name.contains(".") ? 0 : 1
+        }
+        let first = cycle.indices.min { rank(cycle[$0]) < rank(cycle[$1]) } ?? 0
+        return Array(cycle[first...] + cycle[..<first])
+    }
+}

@@ -1,0 +1,69 @@
+// The JSON form of a heap's summary, which `zguard heap --save` writes and `--since` reads.
+
+import ZombieGuard
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// A summary as it was saved: enough to compare another with it.
+package struct SavedHeap: Decodable {
+    /// The JSON schema that this version reads and writes.
+    package static let schema = "zguard.heap/1"
+
+    private struct ClassRow: Decodable {
+        var name: String?
+        var family: String?
+        var blocks: Int
+        var bytes: UInt64
+        enum CodingKeys: String, CodingKey {
+            case name = "class"
+            case family, blocks, bytes
+        }
+    }
+    private struct StackRow: Decodable {
+        var identity: String
+        var blocks: Int
+        var bytes: UInt64
+    }
+
+    private let schema: String
+    package let time: String?
+    package let blocks: Int
+    package let bytes: UInt64
+    private let classes: [ClassRow]
+    private let stacks: [StackRow]
+
+    /// Reads a saved summary.
+    ///
+    /// - Parameter bytes: contents of the file.
+    /// - Returns: nil if they are no summary of this version.
+    package init?(_ bytes: [UInt8]) {
+        guard let read = try? JSONDecoder().decode(SavedHeap.self, from: Data(bytes)), read.schema == Self.schema else {
+            return nil
+        }
+        self = read
+    }
+
+    /// Amounts by label of the class, as ``HeapSummary/ClassRow/label``.
+    package var byClass: [String: HeapSummary.Amount] {
+        Dictionary(
+            classes.map {
+                ($0.name ?? "(\($0.family ?? "unknown"))", HeapSummary.Amount(blocks: $0.blocks, bytes: $0.bytes))
+            },
+            uniquingKeysWith: { a, _ in a })
+    }
+
+    /// Amounts by identity of the allocation stack.
+    package var byStack: [UInt64: HeapSummary.Amount] {
+        var all: [UInt64: HeapSummary.Amount] = [:]
+        for row in stacks {
+            guard let identity = UInt64(row.identity, radix: 16) else { continue }
+            all[identity, default: .init()].blocks += row.blocks
+            all[identity, default: .init()].bytes &+= row.bytes
+        }
+        return all
+    }
+}
