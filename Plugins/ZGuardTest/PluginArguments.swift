@@ -117,6 +117,12 @@ struct PluginArguments {
             name: "--coverage", value: "DIR", text: "add the pairs of this run to a directory, for 'zguard coverage'",
             isForwarded: true),
         Option(
+            name: "--leaks", text: "also report lost blocks, and retain cycles of Swift objects, when a process ends",
+            isForwarded: true),
+        Option(
+            name: "--leaks", text: "also report lost blocks, and retain cycles of Swift objects, when a process ends",
+            isForwarded: true),
+        Option(
             name: "--collect", value: "crashes|stalls",
             text: "also report crashes, with the stacks of all threads, and stalls",
             isForwarded: true
