@@ -148,7 +148,9 @@ struct FishCompletion {
         if flag.name == Command.help.name { line += " -s h" }
         if flag.needsValue {
             let kinds = flag.valueKinds ?? []
-            line += kinds == [.file] ? " -rF" : " -x " + kinds.map(arguments).joined(separator: " ")
+            // "-x" would forbid the files that "-F" adds.
+            line += kinds.contains(.file) ? " -r " : " -x "
+            line += kinds.map(arguments).joined(separator: " ")
         }
         return line + " -d \(Self.quoted(flag.text))"
     }
