@@ -95,9 +95,16 @@ ERRORS = {
     "sigprocmask-block": (EPERM, ENOSYS),
     "sigprocmask-set": (EPERM, ENOSYS),
     "sigtimedwait": (EAGAIN, EINTR, EPERM),
+    "sigpending": (EPERM, ENOSYS),
+    "sigaction-get": (EPERM, ENOSYS),
     "ppoll": (EINTR, ENOMEM, EPERM, ENOSYS),
     "sigaltstack": (ENOMEM, EPERM, ENOSYS),
     "brk": (ENOMEM,),
+    "uname": (EPERM, ENOSYS),
+    "getrusage": (EPERM, ENOSYS),
+    "perf_event_open": (EACCES, ENOENT, EPERM, ENOSYS, EMFILE, ENOSPC),
+    "perf-id": (EPERM, EBADF),
+    "perf-move": (EPERM, ENOSPC, EBADF),
     "sigaction": (EPERM, EINVAL),
     "pthread_create": (EAGAIN, EPERM),
     "pthread_key_create": (EAGAIN, ENOMEM),
@@ -153,7 +160,8 @@ SHOWN = {
     "fstat": "no_status", "mmap-shared": NO_PAGE, "memfd_create": NO_PAGE, "ftruncate": NO_PAGE, "write-page": NO_PAGE,
     "fcntl": NOT_SEALED, "sigaltstack": "no_alternate_stack", "sigaction": "no_fault_handler",
     "pthread_create": "no_pressure_thread", "pthread_key_create": "no_thread_ends", "pthread_setspecific": "no_thread_ends",
-    "pthread_atfork": "no_fork_handlers",
+    "pthread_atfork": "no_fork_handlers", "perf_event_open": "no_watchpoints", "perf-id": "no_watchpoints",
+    "perf-move": "no_watchpoints", "uname": "no_watchpoints",
 }
 # Reasons why 'zguard stats' shows nothing for the other kinds.
 UNSHOWN = {
@@ -171,6 +179,8 @@ UNSHOWN = {
     "prctl-get-name": "the finding's thread has no name", "prctl-set-name": "our thread is called as the program is",
     "sched_yield": "the race goes on", "futex-wait": "locks are waited for actively", "futex-wake": "locks are found free later",
     "sigprocmask-block": "nothing is held back, then", "sigprocmask-set": "asked again", "sigtimedwait": "asked only after a signal",
+    "sigpending": "only a filter refuses it", "sigaction-get": "nothing is watched, then",
+    "getrusage": "context switches count as none",
     "ppoll": "the write that follows decides how long it takes",
     "brk": "blocks are told by their neighbours", "libc-memory": "the program's own answer",
 }

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/perf_event.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -77,9 +78,16 @@
     X(mask_block, "sigprocmask-block")                                                                                 \
     X(mask_set, "sigprocmask-set")                                                                                     \
     X(sigtimedwait, "sigtimedwait")                                                                                    \
+    X(sigpending, "sigpending")                                                                                        \
+    X(sigaction_get, "sigaction-get")                                                                                  \
     X(ppoll, "ppoll")                                                                                                  \
     X(sigaltstack, "sigaltstack")                                                                                      \
     X(brk, "brk")                                                                                                      \
+    X(uname, "uname")                                                                                                  \
+    X(getrusage, "getrusage")                                                                                          \
+    X(watch_open, "perf_event_open")                                                                                   \
+    X(watch_id, "perf-id")                                                                                             \
+    X(watch_move, "perf-move")                                                                                         \
     X(sigaction, "sigaction")                                                                                          \
     X(pthread_create, "pthread_create")                                                                                \
     X(key_create, "pthread_key_create")                                                                                \
@@ -262,9 +270,15 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_futex: return (b & FUTEX_CMD_MASK) == FUTEX_WAKE ? kind_futex_wake : kind_futex_wait;
     case SYS_rt_sigprocmask: return a == SIG_SETMASK ? kind_mask_set : kind_mask_block;
     case SYS_rt_sigtimedwait: return kind_sigtimedwait;
+    case SYS_rt_sigpending: return kind_sigpending;
+    case SYS_rt_sigaction: return kind_sigaction_get;
     case SYS_ppoll: return kind_ppoll;
     case SYS_sigaltstack: return kind_sigaltstack;
     case SYS_brk: return kind_brk;
+    case SYS_uname: return kind_uname;
+    case SYS_getrusage: return kind_getrusage;
+    case SYS_perf_event_open: return kind_watch_open;
+    case SYS_ioctl: return b == (long)PERF_EVENT_IOC_MODIFY_ATTRIBUTES ? kind_watch_move : kind_watch_id;
     case SYS_execve: // made for the program, as are other prctl calls
     case SYS_execveat:
     case SYS_tgkill:

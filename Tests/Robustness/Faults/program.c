@@ -264,6 +264,21 @@ static NOINLINE void *all_bugs(void *unused) {
     write_late();
     return NULL;
 }
+// Frees blocks of a busy place at rare places, while the process has one thread: these frees are watched.
+static NOINLINE void free_deep(void *block, int depth) {
+    if (depth) free_deep(block, depth - 1);
+    else free(block);
+    __asm__("");
+}
+static NOINLINE char *make_busily(void) { return memset(malloc(64), 1, 64); }
+static NOINLINE void free_rarely(void) {
+    for (int i = 0; i < 40 * ROUNDS; i++) {
+        char *block = make_busily();
+        if (i % ROUNDS) free(block);
+        else free_deep(block, i / ROUNDS);
+    }
+}
+
 static NOINLINE void *bugs_of_thread(void *number) { return all_bugs(number); }
 static NOINLINE void *bugs_of_child(void *number) { return all_bugs(number); }
 
@@ -275,6 +290,7 @@ int main(int count, char **words) {
     static char buffer[4096];
     setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
     look_around();
+    if (bugs) free_rarely();
     work((void *)1);
     use_a_large_block();
     run_threads(work);
