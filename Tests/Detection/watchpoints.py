@@ -307,8 +307,9 @@ def found(programs, checks, times):
     status, text, said = programs.run("write", options="on_finding=continue")
     problems = [] if status == 0 and "done" in text and said.count("use-after-free") == 1 and "write-after-free" not in said else [said]
     checks.check("write, and the program goes on: one finding", problems)
-    status, text, said = programs.run("fork")
-    checks.check("a forked child has its own", [] if "found_by watchpoint" in said else [text, said])
+    # The child's own frees before the rare one may be watched first, and then nothing is watched for a while: found in 19 of 30 runs.
+    tries = [programs.run("fork") for _ in range(10)]
+    checks.check("a forked child has its own", [] if any("found_by watchpoint" in said for _, _, said in tries) else [str(tries)])
 
 
 def unharmed(programs, checks, times):

@@ -227,15 +227,20 @@ def core_file(directory):
     assert code == 0 and "make_node (lost.c:" in out, out + err
 
 
+def may_leave_core():
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # shells ignore SIGQUIT for background jobs
+
+
 def kernels_core_file(directory):
     """The kernel's core file gives what the process gives."""
     if not kernel_writes_here():
         return
     process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=directory,
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+                               preexec_fn=may_leave_core)
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGQUIT)
-    process.wait(TIMEOUT_SECONDS)
+    assert process.wait(TIMEOUT_SECONDS) == -signal.SIGQUIT, process.returncode
     core = kernels_core(Path(directory))
     assert core, "no core file"
     code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "leaks", core, "--format", "json"], env=scrubbed())

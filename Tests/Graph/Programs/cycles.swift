@@ -191,7 +191,7 @@ indirect enum Tree {
     case fork(Tree, Tree)
 }
 final class Forest { var tree = Tree.leaf(nil) }
-// case: Forest.tree → box → box → Forest
+// case: Forest.tree → indirect enum Tree → box → Forest
 func indirectEnum(_ isFixed: Bool) {
     let forest = Forest()
     forest.tree = .fork(.leaf(nil), .leaf(isFixed ? nil : forest))

@@ -203,11 +203,18 @@ static void check_new(struct worker *worker, struct block *block, bool zero) {
     write_contents(block);
 }
 
+// Returns the alignment that malloc promises for this size: blocks of up to 8 bytes need only that of what fits.
+static uint32_t promised_alignment(size_t size) {
+    uint32_t alignment = 2;
+    while (alignment < size && alignment < 16) alignment *= 2;
+    return size ? alignment : 16;
+}
+
 static __attribute__((noinline)) void do_allocate(struct worker *worker, struct block *block, uint64_t r) {
     uint64_t more = next(worker);
     size_t size = size_from(worker, r);
     bool zero = false;
-    uint32_t alignment = 16;
+    uint32_t alignment = 0; // 0: that of malloc
     enum family family = family_c;
     void *made = NULL;
     unsigned which = more & 63;
@@ -251,7 +258,8 @@ static __attribute__((noinline)) void do_allocate(struct worker *worker, struct 
             made = _ZnamSt11align_val_t(size, alignment), family = family_new_array_aligned;
         }
     }
-    *block = (struct block){made, size, alignment, (uint16_t)more, (uint8_t)family};
+    *block =
+        (struct block){made, size, alignment ? alignment : promised_alignment(size), (uint16_t)more, (uint8_t)family};
     check_new(worker, block, zero);
     worker->operations++;
 }
@@ -306,7 +314,9 @@ static __attribute__((noinline)) void do_resize(struct worker *worker, struct bl
     leave_addresses(block);
     unsigned char *moved = r & 8 ? realloc(block->start, size) : reallocarray(block->start, 1, size);
     if (!moved) fail(worker, "no memory for %zu instead of %zu bytes", size, old);
-    if (moved != block->start) block->alignment = 16, block->family = family_c;
+    uint32_t promised = promised_alignment(size);
+    if (moved != block->start) block->alignment = promised, block->family = family_c;
+    else if (block->alignment < promised) block->alignment = promised;
     block->start = moved;
     block->size = size;
     check_kept(worker, block, old < size ? old : size, old, "realloc");
