@@ -138,9 +138,14 @@ def rule_is_right(arch, directory):
             assert count and not found, f"{name} {extra}: {found}"
 
 
+# Loads and stores the program's vector registers around one of its own instructions, which it executes on aligned copies of its operands.
+FOR_THE_PROGRAM = "zg_arch_unaligned_call: "
+
+
 def library_calculates_with_integers(arch, _):
     count, found = arithmetic_of(arch, library(arch))
     assert count > 50000, f"only {count} instructions were read"
+    found = [line for line in found if not line.startswith(FOR_THE_PROGRAM)]
     assert not found, f"{len(found)} of {count} instructions:\n        " + "\n        ".join(found[:20])
 
 

@@ -102,7 +102,7 @@ import Testing
         let hidden = OptionTable.options.filter { !$0.isShown }.map(\.name)
         #expect(
             hidden == [
-                "sample_seed", "fill_freed_bytes", "isolated_windows", "overread_ms", "protect", "focus",
+                "sample_seed", "fill_freed_bytes", "isolated_windows", "overread_ms", "protect", "watchpoints", "focus",
                 "mappings", "stack_overhead", "find_object", "log_pairs", "pressure_thread", "pressure_thread_bytes",
             ])
         let shown = OptionTable.options.filter(\.isShown)

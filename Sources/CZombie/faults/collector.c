@@ -1,5 +1,5 @@
-// Asks zguard for the stacks of all threads before the process dies, or for a search for leaks before it ends: a request
-// on the run's page, a message on the run's socket, and a wait on a futex. Signal context; no lock.
+// Asks zguard for the stacks of all threads before the process dies, or for a search for leaks before it ends: a
+// request on the run's page, a message on the run's socket, and a wait on a futex. Signal context; no lock.
 
 #include "faults/collector.h"
 
