@@ -3,8 +3,6 @@
 import CSystem
 import Glibc
 import ZombieGuard
-import ZombieGuardGraph
-import ZombieGuardStalls
 
 struct RunCommand {
     private let arguments: Arguments
@@ -80,60 +78,41 @@ struct RunCommand {
         kept = raw.kept
         sink.keep(raw.kept)
         let filters = SystemCallFilters()
-        let environment = ChildEnvironment.guarding(
-            library: library,
-            options: options.text(
-                reportPath: directory.findings, focusPath: try focus.write(in: directory),
-                maySuppress: arguments.values["--suppressions"] != nil),
-            filters: filters)
+        let environment = try environment(library, directory, filters)
         let unwritten = try count(directory.unwritten)
         let untold = try count(directory.untold)
-        // An error does not prevent the run: the closing line then says that the coverage is unknown.
-        let watching = try? RunCoverage(at: directory.page)
+        let observers = RunObservers(directory, options, searchesLeaks: arguments.has("--leaks"))
         var intake = FindingIntake(reporting)
         let recovered = RecoveredFindings(beside: sink, reporting)
-
-        var processID: Int32?
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
-        let requests = watching.flatMap { try? CrashRequests(page: $0.page) { processID } }
-        let stalls =
-            SystemCallFilters.forbidsTracing
-            ? nil
-            : watching.flatMap {
-                try? StallWatch(page: $0.page, isDefault: !options.userSetCollect) { processID }
-            }
-        let leaks = arguments.has("--leaks") ? watching.flatMap { try? LeakRequests(page: $0.page) } : nil
-        let handled = watching.flatMap { try? RunningHandlers(page: $0.page) }
-        if filters == nil { zg_system_hold_event() }
         let child = try start(executed, environment)
+        // Only now: libc's handler for the signals of threads would reset a program's ignored SIGRTMIN+1.
+        if filters == nil { zg_system_hold_event() }
         sink.begin()
         raw.kept?.begin()
         for finding in recovered.findings { sink.add(finding) }
         var timeline = TimelineRecorder(processID: Int(child.processID))
-        processID = child.processID
-        var end = child.wait(every: stalls?.milliseconds ?? Self.pollMilliseconds, or: socket?.descriptor ?? -1) {
-            for message in socket?.receive() ?? [] {
-                requests?.answer(message)
-                stalls?.note(message)
-                addOwn(leaks?.answer(message) ?? [], kept, &intake, &sink)
-            }
-            requests?.clean()
+        observers.begin(child.processID)
+        var end = child.wait(every: observers.milliseconds ?? Self.pollMilliseconds, or: socket?.descriptor ?? -1) {
+            for message in socket?.receive() ?? [] { addOwn(observers.answer(message), kept, &intake, &sink) }
             raw.look()
-            addOwn(stalls?.look() ?? [], kept, &intake, &sink)
-            if read(&raw, &intake, &sink, requests, of: child.processID) > 0 { watching?.tell(shown: intake.entries) }
+            addOwn(observers.look(), kept, &intake, &sink)
+            if read(&raw, &intake, &sink, observers.crashes, of: child.processID) > 0 {
+                observers.coverage?.tell(shown: intake.entries)
+            }
             sink.flush()
             if sink.drawsTimeline { timeline.look() }
         }
         // zguard does not wait for processes that outlive the program. Closing the socket makes them print their later
         // findings themselves. Their earlier findings are already in the file.
         socket = nil
-        let claimed = watching?.written ?? 0
-        requests?.close()
-        for note in leaks?.notes ?? [] { Output.warn(note) }
-        addOwn(stalls?.finish(isByItself: end.signal == nil) ?? [], kept, &intake, &sink)
-        while let rest = raw.finish() { handle(rest, &intake, &sink, requests, of: child.processID) }
-        addOwn(handled?.left(by: child.processID, end) ?? [], kept, &intake, &sink)
-        explain(&end, isInHandler: handled?.isInHandler(child.processID) ?? false, child, intake)
+        let claimed = observers.coverage?.written ?? 0
+        let last = observers.finish(end)
+        for note in last.notes { Output.warn(note) }
+        addOwn(last.findings, kept, &intake, &sink)
+        while let rest = raw.finish() { handle(rest, &intake, &sink, observers.crashes, of: child.processID) }
+        addOwn(observers.leftInHandlers(end), kept, &intake, &sink)
+        explain(&end, isInHandler: observers.isInHandler, child, intake)
         // Findings lost because a process truncated the file: processes count written findings on the coverage page,
         // too.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
@@ -141,7 +120,7 @@ struct RunCommand {
             Output.warn("a process of the run truncated the file of raw findings: findings may be missing")
         }
         var result = FindingIntake.RunResult(
-            end: end, exitStatus: end.status, unwritten: lost, coverage: watching?.coverage)
+            end: end, exitStatus: end.status, unwritten: lost, coverage: observers.coverage?.coverage)
         result.coverage?.unknownProcesses = untold.count
         pairs?.add(from: directory)
         if result.coverage == nil { result.unknown = [Self.unknownText] }
@@ -155,6 +134,17 @@ struct RunCommand {
         series?.outcome = outcome
         let place = isKept && raw.kept?.hasAll ?? false ? raw.kept?.path : nil
         return series == nil ? conclude(outcome, sink, rawFindings: place) : status(of: outcome)
+    }
+
+    private func environment(
+        _ library: String, _ directory: RunDirectory, _ filters: SystemCallFilters?
+    ) throws -> ChildEnvironment {
+        ChildEnvironment.guarding(
+            library: library,
+            options: options.text(
+                reportPath: directory.findings, focusPath: try focus.write(in: directory),
+                maySuppress: arguments.values["--suppressions"] != nil),
+            filters: filters)
     }
 
     /// Prints warnings and the closing line of a run whose report is written. Returns zguard's exit status.
