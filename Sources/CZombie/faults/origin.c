@@ -111,25 +111,31 @@ static bool find_distance(const struct zg_fault *fault, const uint64_t *words, i
     return false;
 }
 
-// Returns the index of the first word that points into a memory of this kind, from `first` on; `count` if none does.
+struct words {
+    const uint64_t *at;
+    int count;
+    const char *alone, *among_others; // evidence for a block without and with other blocks of its kind
+};
+
+// Returns the index of the first word that points into memory of this kind, from `first` on; the count if none does.
 // Skips `except`.
-static int find_pointer(const struct zg_fault *fault, enum zg_origin_source source, const uint64_t *words, int first,
-                        int count, const struct zg_block_view *except, struct zg_block_view *view) {
-    for (int i = first; i < count; i++)
-        if (fault->lookup(words[i], view) && is_origin(fault, source, view) &&
+static int find_pointer(const struct zg_fault *fault, enum zg_origin_source source, const struct words *words,
+                        int first, const struct zg_block_view *except, struct zg_block_view *view) {
+    for (int i = first; i < words->count; i++)
+        if (fault->lookup(words->at[i], view) && is_origin(fault, source, view) &&
             !(except && view->start == except->start))
             return i;
-    return count;
+    return words->count;
 }
 
-// Takes the block of the first word that points into memory of this kind, and returns the index of that word; `count`
-// if none does. `alone`, `among_others`: the evidence without and with other such blocks.
-static int take_pointer(const struct zg_fault *fault, enum zg_origin_source source, const uint64_t *words, int count,
-                        const char *alone, const char *among_others, struct zg_origin *origin) {
+// Takes the block of the first word that points into memory of this kind, and returns the index of that word; the count
+// if none does.
+static int take_pointer(const struct zg_fault *fault, enum zg_origin_source source, const struct words *words,
+                        struct zg_origin *origin) {
     struct zg_block_view other;
-    int at = find_pointer(fault, source, words, 0, count, NULL, &origin->block);
-    bool is_alone = find_pointer(fault, source, words, at, count, &origin->block, &other) == count;
-    origin->evidence = is_alone ? alone : among_others;
+    int at = find_pointer(fault, source, words, 0, NULL, &origin->block);
+    bool is_alone = find_pointer(fault, source, words, at, &origin->block, &other) == words->count;
+    origin->evidence = is_alone ? words->alone : words->among_others;
     return at;
 }
 
@@ -139,11 +145,12 @@ bool zg_origin_find(const struct zg_fault *fault, enum zg_origin_source source, 
     if (source == zg_origin_freed && find_loading(fault, value, origin)) return true;
     // A function without calls keeps its variables below the stack pointer, where other functions leave old words, too.
     if (source == zg_origin_freed && find_distance(fault, fault->below, fault->below_count, value, origin)) return true;
-    int at = take_pointer(fault, source, fault->pointers, fault->pointer_count, "a register points into this block",
-                          "a register points into this block, while others point into similar blocks", origin);
-    if (at < fault->pointer_count) return true;
-    at = take_pointer(fault, source, fault->stack, fault->stack_count, "a word on the stack points into this block",
-                      "a word on the stack points into this block, while others point into similar blocks", origin);
+    const struct words registers = {fault->pointers, fault->pointer_count, "a register points into this block",
+                                    "a register points into this block, while others point into similar blocks"};
+    if (take_pointer(fault, source, &registers, origin) < registers.count) return true;
+    const struct words stack = {fault->stack, fault->stack_count, "a word on the stack points into this block",
+                                "a word on the stack points into this block, while others point into similar blocks"};
+    int at = take_pointer(fault, source, &stack, origin);
     // Distances count from stack words up to this one.
     if (source == zg_origin_freed && find_distance(fault, fault->stack, at, value, origin)) return true;
     return at < fault->stack_count;
