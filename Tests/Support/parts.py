@@ -50,7 +50,7 @@ PARTS = [
     Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
 
     # The runtime by itself.
-    Part("runtime", driver("Runtime/runtime"), 60, needs=("library",), slices=7),
+    Part("runtime", driver("Runtime/runtime"), 45, needs=("library",), slices=14),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16, needs=()),
@@ -61,7 +61,7 @@ PARTS = [
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # Detection.
-    Part("bugs", driver("Detection/bugs"), 55, slices=3),
+    Part("bugs", driver("Detection/bugs"), 28, slices=6),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
@@ -69,12 +69,12 @@ PARTS = [
     Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("fences", driver("Detection/fences"), 12, slices=8),
-    Part("zombies", driver("Detection/zombies"), 60, slices=18),
+    Part("zombies", driver("Detection/zombies"), 36, slices=36),
     Part("uses", driver("Detection/uses"), 8, slices=60),
     Part("crashing", driver("Detection/crashing"), 14, slices=16),
     Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
-    Part("stalling", driver("Detection/stalling"), 20, slices=10),
+    Part("stalling", driver("Detection/stalling"), 20, slices=20),
     # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
@@ -83,14 +83,14 @@ PARTS = [
     # Tests with compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
-    Part("planted", driver("Detection/planted"), 25, needs=("library", "packages"), slices=20),
+    Part("planted", driver("Detection/planted"), 13, needs=("library", "packages"), slices=40),
 
     # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
     Part("life", driver("Robustness/life"), 28, needs=("library",)),
     Part("filters", driver("Robustness/filters"), 10),
     Part("limits", driver("Robustness/limits"), 60, slices=12),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4, waits=True),
-    Part("faults", driver("Robustness/faults"), 45, slices=24),
+    Part("faults", driver("Robustness/faults"), 35, slices=48),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
@@ -111,7 +111,7 @@ PARTS = [
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
-    Part("symbols", driver("Symbols/symbols"), 28, slices=12),
+    Part("symbols", driver("Symbols/symbols"), 20, slices=24),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
@@ -141,8 +141,8 @@ PARTS = [
     Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
     Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
-    Part("ci", driver("House/ci"), 30),
-    Part("try-package", driver("House/try_package"), 20),
+    Part("ci", driver("House/ci"), 30, when="full"),
+    Part("try-package", driver("House/try_package"), 20, when="full"),
     Part("plugins", driver("House/plugins", "--quick"), 18),
     Part("plugins-all", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.
@@ -156,8 +156,8 @@ PARTS = [
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 95, needs=INSTALLED, slices=18),
-    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 30, needs=INSTALLED, slices=7),
+    Part("programs", programs(), 50, needs=INSTALLED, slices=36),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, slices=11),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
