@@ -62,15 +62,30 @@ package final class HeapSnapshot {
 
     // MARK: Reading
 
+    /// A thread that waits in the runtime for the end of the search.
+    package struct Waiting {
+        package var id: Int32
+        /// The end of the program's part of its stack: the frames below are the runtime's. 0: unknown.
+        package var stackPointer: UInt64
+
+        fileprivate func registers(_ thread: StoppedThreads.Thread) -> [UInt64] {
+            var registers = thread.registers
+            if thread.id == id, stackPointer > registers[Int(ZG_THREAD_SP)] {
+                registers[Int(ZG_THREAD_SP)] = stackPointer
+            }
+            return registers
+        }
+    }
+
     /// Reads a running process.
     ///
     /// - Parameters:
     ///   - process: a guarded process.
     ///   - extent: with `graph`, all threads are stopped while memory is copied.
-    ///   - waiting: ID of a thread that waits in the runtime for the end of the search; 0 if there is none.
+    ///   - waiting: the thread that waits in the runtime for the end of the search; nil if there is none.
     /// - Throws: ``GraphError`` if the process cannot be read or stopped.
     package static func of(
-        _ process: GuardedProcess, _ extent: Extent, waiting: Int32 = 0
+        _ process: GuardedProcess, _ extent: Extent, waiting: Waiting? = nil
     ) throws -> HeapSnapshot {
         if extent == .blocks {
             let snapshot = HeapSnapshot(try HeapReader(process: process))
@@ -83,8 +98,8 @@ package final class HeapSnapshot {
             $0.path.hasSuffix(GuardedProcess.librarySuffix) && $0.permissions.contains("x")
         }
         for attempt in 1...attempts {
-            let result = try stopped(process, memory) { threads in
-                attempt == attempts || !threads.contains { isInside(runtime, $0, except: waiting) }
+            let result = try stopped(process, memory, waiting) { threads in
+                attempt == attempts || !threads.contains { isInside(runtime, $0, except: waiting?.id) }
             }
             if let result { return try result.get() }
             usleep(pauseMicroseconds)
@@ -96,14 +111,15 @@ package final class HeapSnapshot {
     // block's address. Then no word leads to the block. Such a moment is short: try again.
     private static let attempts = 20, pauseMicroseconds: UInt32 = 500
 
-    private static func isInside(_ code: [Mapping], _ thread: StoppedThreads.Thread, except waiting: Int32) -> Bool {
+    private static func isInside(_ code: [Mapping], _ thread: StoppedThreads.Thread, except waiting: Int32?) -> Bool {
         let place = thread.registers[Int(ZG_THREAD_PC)]
         return thread.id != waiting && code.contains { $0.start <= place && place < $0.end }
     }
 
     // Stops the threads, and reads the graph if `isGood`; otherwise returns nil.
     private static func stopped(
-        _ process: GuardedProcess, _ memory: ProcessMemory, isGood: ([StoppedThreads.Thread]) -> Bool
+        _ process: GuardedProcess, _ memory: ProcessMemory, _ waiting: Waiting?,
+        isGood: ([StoppedThreads.Thread]) -> Bool
     ) throws -> Result<HeapSnapshot, any Error>? {
         var result: Result<HeapSnapshot, any Error>?
         do throws(StoppedThreads.Refusal) {
@@ -112,9 +128,11 @@ package final class HeapSnapshot {
                 result = Result {
                     let start = monotonicNanoseconds()
                     let snapshot = HeapSnapshot(try HeapReader(process: process))
+                    // A called function need not keep the vector registers, so those of the waiting thread are dead.
+                    let others = stopped.threads.filter { $0.id != waiting?.id }
                     snapshot.readGraph(
-                        registers: stopped.threads.map(\.registers),
-                        others: stopped.threads.flatMap { stopped.vectorWords(of: $0.id) })
+                        registers: stopped.threads.map { waiting?.registers($0) ?? $0.registers },
+                        others: others.flatMap { stopped.vectorWords(of: $0.id) })
                     snapshot.note(stopped)
                     snapshot.stoppedNanoseconds = monotonicNanoseconds() - start
                     return snapshot

@@ -1,6 +1,7 @@
 // Searches processes of a run for leaks when they are about to end.
 
 import CSystem
+import CUnwind
 import CZombie
 import Glibc
 import ZombieGuard
@@ -40,10 +41,12 @@ package final class LeakRequests {
             zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
             _ = zg_system_futex_wake(&request.pointee.state)
         }
-        return search(process, waiting: Int32(truncatingIfNeeded: ending.tid))
+        let stackPointer = withUnsafeBytes(of: ending.registers) { $0.bindMemory(to: UInt64.self)[Int(ZG_THREAD_SP)] }
+        return search(
+            process, waiting: .init(id: Int32(truncatingIfNeeded: ending.tid), stackPointer: stackPointer))
     }
 
-    private func search(_ process: Int, waiting: Int32) -> [Finding] {
+    private func search(_ process: Int, waiting: HeapSnapshot.Waiting) -> [Finding] {
         do {
             let snapshot = try HeapSnapshot.of(GuardedProcess(processID: process), .graph, waiting: waiting)
             for note in snapshot.notes + snapshot.source.notes { self.note(note) }

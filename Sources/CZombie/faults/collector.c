@@ -33,13 +33,11 @@ static void note_threads(void) {
     }
 }
 
-// `registers`: NULL if the process ends by itself.
 static void describe(const struct zg_registers *registers) {
     static uint32_t asked;
     dying.nonce = zg_mix(zg_os_clock_ns(1 /* CLOCK_MONOTONIC */) ^ (uint64_t)&dying ^ ++asked);
     dying.pid = (uint32_t)zg_os_pid();
     dying.tid = (uint32_t)zg_os_tid();
-    if (!registers) return;
     dying.pc = registers->pc;
     dying.has_few_registers = registers->known != (UINT64_C(1) << ZG_ARCH_REGISTER_COUNT) - 1;
     for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) dying.registers[i] = registers->value[i];
@@ -88,8 +86,8 @@ static bool can_zguard_answer(const struct zg_collector *collector, int zguard, 
            (wait_limit->steps % EACH || zg_run_send(message) != zg_run_is_over);
 }
 
-static enum zg_collected ask(struct zg_collector *collector, int zguard, const struct zg_registers *registers,
-                             struct wait_limit *wait_limit) {
+static enum zg_collected ask(struct zg_collector *collector, int zguard, uint32_t kind,
+                             const struct zg_registers *registers, struct wait_limit *wait_limit) {
     static const struct zg_run_message wake = {.kind = zg_message_wrote};
     struct zg_collector_request *request;
     while (!(request = claim(collector)) && !is_over(wait_limit) &&
@@ -100,8 +98,7 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
     request->pid = dying.pid;
     zg_os_let_trace(zguard);
     __atomic_store_n(&request->state, zg_request_asked, __ATOMIC_RELEASE);
-    struct zg_run_message message = {registers ? zg_message_dying : zg_message_ending,
-                                     (uint32_t)(request - collector->requests), (uint64_t)&dying, dying.nonce};
+    struct zg_run_message message = {kind, (uint32_t)(request - collector->requests), (uint64_t)&dying, dying.nonce};
     zg_run_send(&message);
     uint32_t state;
     while ((state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE)) != zg_request_answered &&
@@ -111,23 +108,30 @@ static enum zg_collected ask(struct zg_collector *collector, int zguard, const s
     return state == zg_request_answered ? zg_collected_threads : zg_collected_no_answer;
 }
 
-static enum zg_collected ask_zguard(const struct zg_registers *registers, int64_t longest) {
+// `kind`: zg_message_dying or zg_message_ending.
+static enum zg_collected ask_zguard(uint32_t kind, const struct zg_registers *registers, int64_t longest) {
     struct zg_collector *collector = zg_coverage_run_page ? &zg_coverage_run_page->collector : NULL;
     int zguard = collector ? (int)__atomic_load_n(&collector->pid, __ATOMIC_ACQUIRE) : 0;
     struct wait_limit wait_limit = {.since = zg_os_clock_ns(1 /* CLOCK_MONOTONIC */), .longest = longest};
     if (!zguard || zg_os_is_gone(zguard)) return zg_collected_no_zguard;
     if (!take_turn(&wait_limit)) return zg_collected_no_answer;
-    enum zg_collected collected = ask(collector, zguard, registers, &wait_limit);
+    enum zg_collected collected = ask(collector, zguard, kind, registers, &wait_limit);
     __atomic_store_n(&dying_thread, 0, __ATOMIC_RELEASE);
     return collected;
 }
 
 enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
-    return ask_zguard(registers, longest_collection);
+    return ask_zguard(zg_message_dying, registers, longest_collection);
 }
 
-void zg_collector_search_leaks(void) {
+// Not inlined, so that its frame holds all registers that its callers keep.
+__attribute__((noinline)) void zg_collector_search_leaks(void) {
+    enum { SAVED_BYTES = 160 };
     if (!zg_coverage_run_page || !__atomic_load_n(&zg_coverage_run_page->collector.wants_leaks, __ATOMIC_ACQUIRE))
         return;
-    ask_zguard(NULL, longest_search);
+    __builtin_unwind_init();
+    // Below the saved registers, frames of the runtime have gaps with words of earlier calls.
+    struct zg_registers end = {.known = UINT64_C(1) << ZG_ARCH_SP};
+    end.value[ZG_ARCH_SP] = (uint64_t)__builtin_frame_address(0) - SAVED_BYTES;
+    ask_zguard(zg_message_ending, &end, longest_search);
 }

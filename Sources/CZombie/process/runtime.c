@@ -355,9 +355,7 @@ void zg_runtime_start(void) {
 
 bool zg_runtime_is_started(void) { return started && zg_ready(); }
 
-void zg_runtime_finish(void) {
-    if (!started || !zg_ready()) return;
-    if (!lacks_threads) zg_collector_search_leaks();
+static __attribute__((noinline)) void finish(void) {
     zg_maintenance_stop();
     zg_found_never_abort(true);
     zg_found_has_namer = NULL; // the process ends before its naming thread could report
@@ -376,4 +374,11 @@ void zg_runtime_finish(void) {
     zg_heartbeat_thread_ends(thread);
     zg_stats_note_refusals();
     zg_thread_leave(thread);
+}
+
+void zg_runtime_finish(void) {
+    if (!started || !zg_ready()) return;
+    // A larger frame of this function would hold words of earlier calls, which the search took for references.
+    if (!lacks_threads) zg_collector_search_leaks();
+    finish();
 }
