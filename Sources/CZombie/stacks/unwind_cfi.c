@@ -17,7 +17,11 @@ enum { ZG_REMEMBERED_ROWS = 2 }; // compilers use at most one
 static uint64_t read_leb(const uint8_t **at, int *bits, bool *is_high_set) {
     uint64_t value = 0;
     uint8_t byte;
-    *bits = 0;
+    *bits = 7;
+    byte = *(*at)++;
+    *is_high_set = byte & 0x40;
+    if (ZG_LIKELY(!(byte & 0x80))) return byte;
+    value = byte & 0x7f;
     do {
         byte = *(*at)++;
         if (*bits < 64) value |= (uint64_t)(byte & 0x7f) << *bits;
@@ -31,6 +35,16 @@ static uint64_t read_uleb(const uint8_t **at) {
     int bits;
     bool is_high_set;
     return read_leb(at, &bits, &is_high_set);
+}
+
+// Does the same, fast for numbers of up to 14 bits.
+ZG_INLINE uint64_t read_short_uleb(const uint8_t **at) {
+    enum { MORE = 0x80 };
+    const uint8_t *bytes = *at;
+    uint64_t value = bytes[0];
+    if (ZG_LIKELY(value < MORE)) return *at = bytes + 1, value;
+    if (ZG_UNLIKELY(bytes[1] >= MORE)) return read_uleb(at);
+    return *at = bytes + 2, value - MORE + bytes[1] * UINT64_C(128);
 }
 
 static int64_t read_sleb(const uint8_t **at) {
@@ -206,8 +220,6 @@ static bool define_cfa(struct program *program, uint8_t op) {
         row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at));
         return true;
     case 0x0d: row->cfa_register = (uint32_t)read_uleb(at); return true;
-    // A malformed program may redefine the offset of a rule that is an expression; the rule becomes a register again.
-    case 0x0e: row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_uleb(at)); return true;
     case 0x0f: row->cfa = rule_of(zg_cfi_is_expression, skip_expression(row, at)); return true;
     case 0x12: // def_cfa_sf
         row->cfa_register = (uint32_t)read_uleb(at);
@@ -240,18 +252,10 @@ static bool define_register(struct program *program, uint8_t op) {
     return true;
 }
 
-// Runs the remaining operations. False for an unknown operation: it is better to report no frame than a wrong one.
+// Runs the remaining operations. False for an unknown operation, or one that run_program has refused: it is better to
+// report no frame than a wrong one.
 static bool run_other(struct program *program, uint8_t op) {
     switch (op) {
-    case 0x00: return true; // nop
-    case 0x0a:              // remember_state
-        if (program->depth == ZG_REMEMBERED_ROWS) return false;
-        program->remembered[program->depth++] = *program->row;
-        return true;
-    case 0x0b: // restore_state
-        if (program->depth == 0) return false;
-        *program->row = program->remembered[--program->depth];
-        return true;
     // AArch64 toggles return address signing, in two variants. Signatures are stripped anyway.
     case 0x2c:
     case 0x2d: return true;
@@ -260,18 +264,50 @@ static bool run_other(struct program *program, uint8_t op) {
     }
 }
 
-// Runs the program until its location passes `pc`.
+// Runs one operation of any kind.
+static ZG_NOINLINE bool run_operation(struct program *program) {
+    uint8_t op = *program->at++;
+    if (op >> 6 == 2)
+        set_rule(program->row, op & 0x3f, zg_cfi_at_offset, scaled(read_uleb(&program->at), program->cie));
+    else if (op >> 6 == 3) restore(program, op & 0x3f);
+    else
+        return advance(program, op) || define_cfa(program, op) || define_register(program, op) ||
+               run_other(program, op);
+    return true;
+}
+
+// Runs the program until its location passes `pc`. The programs of large functions have hundreds of operations, nearly
+// all of these six kinds: they are run here, with the program's state in registers.
 static bool run_program(struct program *program, uint64_t pc) {
-    while (program->at < program->end) {
-        uint8_t op = *program->at++;
-        if (op >> 6 == 2) {
-            set_rule(program->row, op & 0x3f, zg_cfi_at_offset, scaled(read_uleb(&program->at), program->cie));
-        } else if (op >> 6 == 3) {
-            restore(program, op & 0x3f);
-        } else if (advance(program, op)) {
-            if (program->location > pc) return true;
-        } else if (!define_cfa(program, op) && !define_register(program, op) && !run_other(program, op)) {
-            return false;
+    enum { NOP, ADVANCE, OFFSET, REMEMBER_STATE = 0x0a, RESTORE_STATE = 0x0b, DEF_CFA_OFFSET = 0x0e, LONG = 0x80 };
+    const uint8_t *at = program->at, *end = program->end;
+    uint64_t location = program->location, code_factor = program->cie->code_factor;
+    while (at < end) {
+        uint8_t op = *at;
+        if (ZG_LIKELY(op >> 6 == ADVANCE)) {
+            at++;
+            location += (op & 0x3f) * code_factor;
+            if (location > pc) return true;
+        } else if (op == DEF_CFA_OFFSET) {
+            // A malformed program may redefine the offset of an expression; the rule becomes a register again.
+            at++;
+            program->row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_short_uleb(&at));
+        } else if (op >> 6 == OFFSET && at[1] < LONG) {
+            set_rule(program->row, op & 0x3f, zg_cfi_at_offset, scaled(at[1], program->cie));
+            at += 2;
+        } else if (op == REMEMBER_STATE && program->depth < ZG_REMEMBERED_ROWS) {
+            program->remembered[program->depth++] = *program->row;
+            at++;
+        } else if (op == RESTORE_STATE && program->depth) {
+            *program->row = program->remembered[--program->depth];
+            at++;
+        } else if (op == NOP) {
+            at++;
+        } else {
+            program->at = at, program->location = location;
+            if (!run_operation(program)) return false;
+            at = program->at, location = program->location;
+            if (location > pc) return true;
         }
     }
     return true;
