@@ -42,39 +42,46 @@ static uint64_t place_of(uint64_t word) { return word >> 48; }
 
 #define NO_KEY 1 // marks an unused way; as unlikely as any other key
 
-// Stores the walk's words in the entry's order. False if the entry has no room for them.
-static bool fill(struct zg_cached_stack *entry, uint32_t bytes, const struct zg_walk *walk) {
+static void put_pair(struct zg_cached_pairs *pairs, uint32_t at, uint64_t low, uint64_t high) {
+    struct zg_cached_pairs *group = &pairs[at / ZG_CACHE_GROUP];
+    group->places[at % ZG_CACHE_GROUP] = (uint16_t)place_of(low);
+    group->words[2 * (at % ZG_CACHE_GROUP)] = (uint32_t)low;
+    group->words[2 * (at % ZG_CACHE_GROUP) + 1] = (uint32_t)high;
+}
+
+static void put_word(struct zg_cached_words *words, uint32_t at, uint64_t word) {
+    struct zg_cached_words *group = &words[at / ZG_CACHE_GROUP];
+    group->places[at % ZG_CACHE_GROUP] = (uint16_t)place_of(word);
+    group->words[at % ZG_CACHE_GROUP] = (uint32_t)word;
+}
+
+// Stores the walk's words in the entry's order. False if the entry has no room for them. Afterwards the walk's first
+// words are those that are in no pair.
+static bool fill(struct zg_cached_stack *entry, uint32_t bytes, struct zg_walk *walk) {
     struct zg_cached_pairs *pairs = (void *)entry->groups;
-    uint32_t count = 0, single = 0, most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups);
-    uint64_t paired[(ZG_WALK_WORDS + 63) / 64] = {0};
+    uint32_t most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups), paired = 0, single = 0;
+    uint32_t paired_most = most / (uint32_t)sizeof *pairs * ZG_CACHE_GROUP;
+    uint64_t low = 0, high = 0;
     for (uint32_t i = 0; i < walk->word_count; i++) {
         // In the words of a walk, a saved frame pointer and the return address above it are adjacent, in either order.
         uint64_t one = walk->words[i], other = i + 1 < walk->word_count ? walk->words[i + 1] : one;
-        if (place_of(one) > place_of(other)) one = other, other = walk->words[i];
-        if (place_of(one) + 1 != place_of(other)) continue;
-        if ((count / ZG_CACHE_GROUP + 1) * sizeof *pairs > most) return false;
-        paired[i / 64] |= UINT64_C(1) << i % 64, i++, paired[i / 64] |= UINT64_C(1) << i % 64;
-        struct zg_cached_pairs *group = &pairs[count / ZG_CACHE_GROUP];
-        uint32_t at = count++ % ZG_CACHE_GROUP;
-        // Repeat the last pair up to the group's end.
-        for (; at < ZG_CACHE_GROUP; at++) {
-            group->places[at] = (uint16_t)place_of(one);
-            group->words[2 * at] = (uint32_t)one, group->words[2 * at + 1] = (uint32_t)other;
+        uint64_t distance = place_of(other) - place_of(one);
+        if (distance + 1 > 2 || !distance) {
+            walk->words[single++] = one;
+            continue;
         }
+        if (paired == paired_most) return false;
+        low = distance == 1 ? one : other, high = distance == 1 ? other : one;
+        put_pair(pairs, paired++, low, high);
+        i++;
     }
-    entry->pair_groups = (uint8_t)((count + ZG_CACHE_GROUP - 1) / ZG_CACHE_GROUP);
+    for (; paired % ZG_CACHE_GROUP; paired++) put_pair(pairs, paired, low, high);
+    entry->pair_groups = (uint8_t)(paired / ZG_CACHE_GROUP);
     struct zg_cached_words *words = (void *)(pairs + entry->pair_groups);
-    most -= entry->pair_groups * (uint32_t)sizeof *pairs;
-    for (uint32_t i = 0; i < walk->word_count; i++) {
-        if (paired[i / 64] >> i % 64 & 1) continue;
-        if ((single / ZG_CACHE_GROUP + 1) * sizeof *words > most) return false;
-        struct zg_cached_words *group = &words[single / ZG_CACHE_GROUP];
-        for (uint32_t at = single++ % ZG_CACHE_GROUP; at < ZG_CACHE_GROUP; at++) {
-            group->places[at] = (uint16_t)place_of(walk->words[i]);
-            group->words[at] = (uint32_t)walk->words[i];
-        }
-    }
     entry->word_bytes = (uint16_t)((single + ZG_CACHE_GROUP - 1) / ZG_CACHE_GROUP * sizeof *words);
+    if (entry->pair_groups * sizeof *pairs + entry->word_bytes > most) return false;
+    for (uint32_t i = 0; i < single; i++) put_word(words, i, walk->words[i]);
+    for (uint32_t i = single; i % ZG_CACHE_GROUP; i++) put_word(words, i, walk->words[single - 1]);
     return true;
 }
 
@@ -87,8 +94,7 @@ static uint32_t take_entry(struct zg_stack_cache *cache, uint32_t bytes) {
     return place;
 }
 
-void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
-                        uint32_t stack) {
+void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, struct zg_walk *walk, uint32_t stack) {
     if (!walk->repeatable || !stack) return;
     uint64_t key = zg_stack_cache_key(cache, caller);
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);

@@ -69,9 +69,8 @@ ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint6
 // Whether to add a stack that was just captured without the cache: yes if it was captured recently, and the set's
 // entries had no recent hits. Otherwise notes the capture.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
-// Adds a walk, unless it cannot be compared later.
-void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, const struct zg_walk *walk,
-                        uint32_t stack);
+// Adds a walk, unless it cannot be compared later. Reorders the walk's words.
+void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, struct zg_walk *walk, uint32_t stack);
 // Clears these bits in the ids of the stacks of this caller.
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits);
 // Invalidates all entries, for a thread with another stack. New entries replace them gradually.
