@@ -12,29 +12,46 @@ static struct zg_unwind_rules tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS + 
 struct zg_unwind_rules *zg_unwind_rules = tables;
 static uint32_t misses_in_table;
 
-// Replaces the table by a larger one when the number of misses has reached the number of entries. A thread that loses
-// the race unmaps its table.
+uint64_t zg_unwind_epoch;
+
+static void clear(const struct zg_unwind_rules *table) {
+    for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
+        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
+}
+
+// Copies the rules to a table of twice the size. The index of an entry has the highest bits of its scrambled pc, and
+// its tag has all other bits: the highest bit of the rest decides between two entries of the larger table.
+static void copy_rules(const struct zg_unwind_rules *table, uint64_t *larger) {
+    uint64_t bits = 64 - table->shift;
+    for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
+        uint64_t entry = __atomic_load_n(&table->entries[i], __ATOMIC_RELAXED);
+        if (entry) larger[2 * i + (entry >> (ZG_RULE_BITS + ZG_RULE_PC_BITS - 1 - bits) & 1)] = entry;
+    }
+}
+
+// Replaces the table by a larger one when the number of misses has reached half the number of entries: a conflict costs
+// a run of the frame's program, 2,000 instructions in a compiler. A thread that loses the race unmaps its table.
 static ZG_COLD void grow(void) {
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
     if (table == &tables[ZG_RULES_LAST_BITS - ZG_RULES_FIRST_BITS]) return;
     uint64_t bits = 64 - table->shift + 1, *entries = zg_os_map(sizeof *entries << bits), *none = NULL;
     if (!entries) return;
+    uint64_t epoch = __atomic_load_n(&zg_unwind_epoch, __ATOMIC_SEQ_CST);
+    copy_rules(table, entries);
     if (!__atomic_compare_exchange_n(&table[1].entries, &none, entries, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         zg_os_release(entries, sizeof *entries << bits);
         return;
     }
     __atomic_store_n(&table[1].shift, 64 - bits, __ATOMIC_RELEASE);
-    __atomic_store_n(&zg_unwind_rules, table + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&zg_unwind_rules, table + 1, __ATOMIC_SEQ_CST);
+    // Another thread may have dropped all rules after they were copied, and from the old table only.
+    if (__atomic_load_n(&zg_unwind_epoch, __ATOMIC_SEQ_CST) != epoch) clear(table + 1);
 }
 
-uint64_t zg_unwind_epoch;
-
 void zg_unwind_invalidate_rules(void) {
-    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_RELAXED);
-    struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
-    for (uint64_t i = 0; i < UINT64_C(1) << (64 - table->shift); i++)
-        __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zg_unwind_epoch, ZG_UNWIND_EPOCH, __ATOMIC_SEQ_CST);
+    clear(__atomic_load_n(&zg_unwind_rules, __ATOMIC_SEQ_CST));
 }
 
 static zg_rule compact(const struct zg_cfi_row *row) {
@@ -82,7 +99,7 @@ static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     uint64_t scrambled = zg_rules_scramble(pc);
     __atomic_store_n(zg_rules_entry(table, scrambled), scrambled << ZG_RULE_BITS | rule, __ATOMIC_RELAXED);
     uint32_t misses = __atomic_add_fetch(&misses_in_table, 1, __ATOMIC_RELAXED);
-    if (misses == UINT32_C(1) << (64 - table->shift)) grow();
+    if (misses == UINT32_C(1) << (63 - table->shift)) grow();
     return rule;
 }
 
