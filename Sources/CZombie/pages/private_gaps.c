@@ -10,14 +10,17 @@
 
 // --- checking the fill ----------------------------------------------------------------------------------------------
 
-// Returns true if all bytes are `expected`. The fill may be most of a page, so 64 bytes are compared at a time.
+// Returns true if all bytes are `expected`. The fill may be most of a page: beyond the first 64 bytes, memcmp compares
+// each byte with the byte 64 before it, as in zg_fill_is_intact.
 static bool is_filled(const char *from, const char *to, uint8_t expected) {
     uint64_t word = UINT64_C(0x0101010101010101) * expected, changed = 0;
-    for (; to - from >= 64; from += 64) {
-        uint64_t words[8];
-        __builtin_memcpy(words, from, sizeof words);
-        for (int i = 0; i < 8; i++) changed |= words[i] ^ word;
-        if (changed) return false;
+    if ((uint64_t)(to - from) >= ZG_FILL_LONG) {
+        if (__builtin_memcmp(from + 64, from, (uint64_t)(to - from) - 64)) return false;
+        to = from + 64;
+    }
+    for (uint64_t bytes; to - from >= (int64_t)sizeof bytes; from += sizeof bytes) {
+        __builtin_memcpy(&bytes, from, sizeof bytes);
+        changed |= bytes ^ word;
     }
     for (; from < to; from++) changed |= *(const uint8_t *)from ^ expected;
     return !changed;
