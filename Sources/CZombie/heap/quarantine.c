@@ -74,25 +74,33 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
 }
 
-// Returns false if there is no memory for the queue: the caller then evicts the block at once.
-static bool queue_push(struct shard *shard, zg_slot slot) {
-    struct chunk *tail = shard->tail;
-    if (!tail || tail->count == CHUNK_SLOTS) {
-        struct chunk *chunk = shard->spare;
-        if (chunk) shard->spare = chunk->next;
-        else chunk = zg_os_map(sizeof *chunk);
-        if (!chunk) {
-            zg_stats_degrade(zg_degradation_no_table_memory);
-            return false;
-        }
-        chunk->next = NULL;
-        chunk->first = chunk->count = 0;
-        if (tail) tail->next = chunk;
-        else shard->head = chunk;
-        shard->tail = tail = chunk;
+// Returns the chunk that takes the next slots, a new one if the last one is full. NULL if there is no memory for it.
+static struct chunk *find_tail(struct shard *shard) {
+    struct chunk *tail = shard->tail, *chunk = shard->spare;
+    if (ZG_LIKELY(tail && tail->count < CHUNK_SLOTS)) return tail;
+    if (chunk) shard->spare = chunk->next;
+    else chunk = zg_os_map(sizeof *chunk);
+    if (!chunk) {
+        zg_stats_degrade(zg_degradation_no_table_memory);
+        return NULL;
     }
-    tail->slots[tail->count++] = slot;
-    return true;
+    chunk->next = NULL;
+    chunk->first = chunk->count = 0;
+    if (tail) tail->next = chunk;
+    else shard->head = chunk;
+    return shard->tail = chunk;
+}
+
+// Appends slots to the queue. Returns how many: fewer if there is no memory for the queue.
+static uint32_t queue_push(struct shard *shard, const zg_slot *slots, uint32_t count) {
+    uint32_t pushed = 0;
+    for (struct chunk *tail; pushed < count && (tail = find_tail(shard)) != NULL;) {
+        uint32_t now = (uint32_t)zg_min(count - pushed, CHUNK_SLOTS - tail->count);
+        __builtin_memcpy(&tail->slots[tail->count], slots + pushed, now * sizeof *slots);
+        tail->count += now;
+        pushed += now;
+    }
+    return pushed;
 }
 
 // Removes the head chunk, which is empty.
@@ -102,15 +110,6 @@ static void queue_drop_head(struct shard *shard) {
     if (!shard->head) shard->tail = NULL;
     head->next = shard->spare;
     shard->spare = head;
-}
-
-// Puts a block into its context's row. Returns the entry that it replaces (slot number plus 1), or 0.
-ZG_INLINE zg_slot row_insert(struct shard *shard, uint32_t row, zg_slot slot) {
-    uint32_t place = shard->next[row], after = place + 1;
-    shard->next[row] = (uint8_t)(after == newest_count ? 0 : after);
-    zg_slot *at = &shard->newest[row * newest_count + place], out = *at;
-    *at = slot + 1;
-    return out;
 }
 
 // Removes the oldest block of a row and returns its entry; 0 if the row is empty.
@@ -124,6 +123,26 @@ static zg_slot row_remove(struct shard *shard, uint32_t row) {
 }
 
 ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
+
+// Puts the thread's pending blocks into their contexts' rows. Replaces them by the blocks that they displace, and
+// returns the number of these.
+static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint32_t count) {
+    zg_slot *newest = shard->newest, *pending = thread->pending;
+    uint32_t per_row = newest_count, displaced = 0, rows[ZG_PENDING_BLOCKS];
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i] = row_of(thread->pending_contexts[i]);
+        __builtin_prefetch(newest + rows[i] * per_row, 1);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t row = rows[i], place = shard->next[row];
+        zg_slot *at = &newest[row * per_row + place], out = *at;
+        shard->next[row] = (uint8_t)(place + 1 == per_row ? 0 : place + 1);
+        *at = pending[i] + 1;
+        pending[displaced] = out - 1;
+        displaced += out != 0; // without a branch: where some rows are full, it would be mispredicted
+    }
+    return displaced;
+}
 
 // Takes at least `wanted` bytes out of a shard, if it has as many, in at most BATCH blocks.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
@@ -448,7 +467,7 @@ static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
 }
 
 void zg_quarantine_flush(struct zg_thread *thread) {
-    uint32_t count = thread->pending_count, rejected = 0;
+    uint32_t count = thread->pending_count;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
     // Another place each time: the frees of a loop may repeat in step with the list.
     static uint64_t flushes; // approximate
@@ -465,42 +484,19 @@ void zg_quarantine_flush(struct zg_thread *thread) {
         return;
     }
     uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) bytes += zg_slot_bytes(pending[i]);
     zg_lock_take(&shard->lock);
-    bool rows = ensure_rows(shard);
-    uint32_t row[ZG_PENDING_BLOCKS];
-    for (uint32_t i = 0; i < count && rows; i++) {
-        row[i] = row_of(thread->pending_contexts[i]);
-        __builtin_prefetch(shard->newest + row[i] * newest_count, 1);
-    }
-    struct chunk *tail = shard->tail;
-    zg_slot *at = tail ? tail->slots + tail->count : NULL, *end = tail ? tail->slots + CHUNK_SLOTS : NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        zg_slot slot = pending[i], out = slot + 1;
-        bytes += zg_slot_bytes(slot);
-        if (ZG_LIKELY(rows)) out = row_insert(shard, row[i], slot);
-        if (!out) continue;
-        if (ZG_LIKELY(at != end)) {
-            *at++ = out - 1;
-            continue;
-        }
-        if (tail) tail->count = CHUNK_SLOTS;
-        if (queue_push(shard, out - 1)) {
-            tail = shard->tail;
-            at = tail->slots + tail->count, end = tail->slots + CHUNK_SLOTS;
-            continue;
-        }
-        // There is no memory for the queue: evict the block at once.
-        bytes -= zg_slot_bytes(out - 1);
-        pending[rejected++] = out - 1;
-    }
-    if (tail) tail->count = (uint32_t)(at - tail->slots);
+    uint32_t displaced = ensure_rows(shard) ? rotate_rows(shard, thread, count) : count;
+    uint32_t pushed = queue_push(shard, pending, displaced), rejected = displaced - pushed;
+    // There is no memory for the queue: evict these blocks at once.
+    for (uint32_t i = pushed; i < displaced; i++) bytes -= zg_slot_bytes(pending[i]);
     uint64_t kept = count - rejected;
     zg_store(&shard->bytes, shard->bytes + bytes);
     // Count the blocks before another thread can evict them. Otherwise the total could drop below 0, which as an
     // unsigned number exceeds any cap.
     account((int64_t)bytes, (int64_t)kept);
     zg_lock_drop(&shard->lock);
-    evict(thread, pending, rejected);
+    evict(thread, pending + pushed, rejected);
     evict_down_to(thread, zg_load(&cap));
 }
 
