@@ -44,7 +44,7 @@ static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, struct zg_i
     enum zg_isolation way = zg_isolation_want(thread, order);
     void *block = way != zg_isolation_none ? zg_isolation_make(thread, order, &way) : NULL;
     if (!block) {
-        if (!order->is_later && order->focus == zg_focus_none) zg_capture_clear_isolation(thread);
+        if (!order->is_later && order->focus == zg_focus_none) zg_capture_clear_isolation(thread, order->context);
         return NULL;
     }
     thread->allocations++;

@@ -95,6 +95,10 @@ static bool can_continue_faults(void) {
     return zg_config.handle_signals && !zg_filter_in_effect && !zg_protection_is_stopped() && zg_unaligned_prepare();
 }
 
+uint64_t zg_exact_end_focused_alignment(uint64_t size, uint32_t context) {
+    return zg_policy_string_alignment(size, !tags_pointers(context));
+}
+
 uint64_t zg_exact_end_alignment(uint64_t size, enum zg_alloc_family family, uint32_t context) {
     if (size % ZG_POLICY_MALLOC_ALIGNMENT == 0) return ZG_POLICY_MALLOC_ALIGNMENT;
     uint64_t caller = caller_of(context);

@@ -15,6 +15,9 @@ bool zg_exact_end_init(void);
 // Returns the alignment of the block's end, 1 to 16 bytes. `family`: one without a requested alignment. Not for signal
 // handlers.
 uint64_t zg_exact_end_alignment(uint64_t size, enum zg_alloc_family family, uint32_t context);
+// Does the same for a context of which an earlier run has found an overrun of less than 16 bytes: the block ends
+// exactly, unless pointers to it may have tags.
+uint64_t zg_exact_end_focused_alignment(uint64_t size, uint32_t context);
 // The start of a block of this context was passed to a function for strings.
 void zg_exact_end_note_string(uint32_t context);
 // An instruction that needs alignment faulted on a block of this context. Blocks of the same caller of malloc are

@@ -44,8 +44,7 @@ static bool decline(enum zg_coverage_reason reason) {
     return false;
 }
 
-// Returns the alignment of the block's end: as isolated_align says, unless the program asked for an alignment. With
-// zg_focus_exact_end, the largest power of two that divides the size: an object's alignment divides its size.
+// Returns the alignment of the block's end: as isolated_align says, unless the program asked for an alignment.
 static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
                               enum zg_focus focus) {
     static const uint8_t bytes[] = {[zg_isolated_align_auto] = 16,
@@ -54,7 +53,7 @@ static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_f
                                     [zg_isolated_align_1] = 1};
     if (alignment > 16 || zg_family_is_aligned(family)) return alignment;
     uint64_t end = bytes[zg_config.isolated_align];
-    if (focus == zg_focus_exact_end && size) end = zg_min(size & -size, end);
+    if (focus == zg_focus_exact_end && size) end = zg_min(zg_exact_end_focused_alignment(size, context), end);
     else if (zg_config.isolated_align == zg_isolated_align_auto) return zg_exact_end_alignment(size, family, context);
     if (end < 16) zg_unaligned_prepare(); // even if that fails, as the user wishes
     return end;

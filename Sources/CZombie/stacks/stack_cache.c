@@ -120,11 +120,15 @@ void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, s
     entry->fp = caller.fp;
 }
 
-void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits) {
+void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack, uint32_t bits) {
     uint64_t key = zg_stack_cache_key(cache, caller);
     struct zg_cache_set *set = zg_stack_cache_set(cache, key);
-    for (int way = 0; way < ZG_CACHE_WAYS; way++)
-        if (set->keys[way] == key) zg_stack_cache_entry(cache, set->places[way])->stack &= ~bits;
+    for (int way = 0; way < ZG_CACHE_WAYS; way++) {
+        if (set->keys[way] != key) continue;
+        // Other stacks have the same key if only outer frames differ.
+        struct zg_cached_stack *entry = zg_stack_cache_entry(cache, set->places[way]);
+        if ((entry->stack & ~bits) == stack) entry->stack = stack;
+    }
 }
 
 // Advances by 16 times an odd number: no value repeats, and the bits that select sets stay spread like those of stack

@@ -71,8 +71,8 @@ ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint6
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
 // Adds a walk, unless it cannot be compared later. Reorders the walk's words.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, struct zg_walk *walk, uint32_t stack);
-// Clears these bits in the ids of the stacks of this caller.
-void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t bits);
+// Clears these bits in the entries of one of the caller's stacks. `stack`: its id without the bits.
+void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack, uint32_t bits);
 // Invalidates all entries, for a thread with another stack. New entries replace them gradually.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
 

@@ -193,8 +193,8 @@ uint32_t zg_capture_slow(struct zg_thread *thread, bool allocates) {
     return stack ? stack : capture_new(thread, caller, own_stack, allocates);
 }
 
-void zg_capture_clear_isolation(struct zg_thread *thread) {
-    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), ZG_STACK_ISOLATE);
+void zg_capture_clear_isolation(struct zg_thread *thread, uint32_t stack) {
+    zg_stack_cache_clear(&thread->stack_cache, zg_capture_caller(thread->frame), stack, ZG_STACK_ISOLATE);
 }
 
 void zg_capture_renew_isolation(void) {

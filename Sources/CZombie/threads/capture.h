@@ -17,8 +17,8 @@ ZG_INLINE uint32_t zg_capture(struct zg_thread *thread, bool allocates);
 // Like zg_capture, but only looks in the thread's stack cache. Returns 0 on a miss. `frame` is thread->frame, which the
 // caller has at hand.
 ZG_INLINE uint32_t zg_capture_cached(struct zg_thread *thread, const uint64_t *frame);
-// Later captures of the caller's stack return no ZG_STACK_ISOLATE.
-void zg_capture_clear_isolation(struct zg_thread *thread);
+// Later captures of the caller's stack return no ZG_STACK_ISOLATE. `stack`: its id without that flag.
+void zg_capture_clear_isolation(struct zg_thread *thread, uint32_t stack);
 // The next capture of every stack returns ZG_STACK_ISOLATE again, even if its context has already had all its isolated
 // blocks.
 void zg_capture_renew_isolation(void);

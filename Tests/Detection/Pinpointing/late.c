@@ -1,13 +1,15 @@
 // A program with a bug that is found late: one block of a busy allocation stack is written to after it was freed, or
 // beside its bounds.
 // usage: late BUG NUMBER [WHERE] [MARK]
-//   BUG      freed (write after free, found at eviction), freed-exit (found at exit), behind (one byte behind a block),
-//            far-behind (17 bytes behind), front (in front of a block), none, held (none; all blocks are live at once)
+//   BUG      freed (write after free, found at eviction), freed-shared (the same, and another place calls the function
+//            that allocates), freed-exit (found at exit), behind (one byte behind a block), far-behind (17 bytes
+//            behind), front (in front of a block), none, held (none; all blocks are live at once)
 //   NUMBER   which block of the busy stack
 //   WHERE    main, thread, child (a forked process), program (an executed program)
 //   MARK     a file: the bug is there only while the file does not exist, and then makes it
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +22,17 @@ static const char *bug;
 static long number;
 static int is_planted = 1;
 
+#ifdef TAGGED
+// With this function the runtime takes the program for fontconfig, which keeps a tag in the lowest bit of pointers.
+void FcConfigGetCurrent(void) {}
+enum { TAG = 1 };
+#else
+enum { TAG = 0 };
+#endif
+
 __attribute__((noinline)) static char *make_record(long i) {
     char *record = malloc(SIZE);
+    if ((uintptr_t)record & TAG) exit(5);
     memset(record, (int)i, SIZE);
     return record;
 }
@@ -34,8 +45,10 @@ static void *work(void *unused) {
     static char *held[BLOCKS];
     char *target = NULL;
     const long count = strcmp(bug, "held") ? HELD : BLOCKS;
+    const int is_shared = strcmp(bug, "freed-shared") == 0;
     for (long i = 0; i < BLOCKS; i++) {
         char *record = make_record(i);
+        if (is_shared) free(make_record(i));
         if (i == number) {
             target = record;
             if (is_bug("behind")) plant(record + SIZE);
@@ -44,7 +57,7 @@ static void *work(void *unused) {
         }
         free(held[i % count]);
         held[i % count] = record;
-        if (target && i == number + AFTER && is_bug("freed")) plant(target + 8);
+        if (target && i == number + AFTER && (is_bug("freed") || is_bug("freed-shared"))) plant(target + 8);
     }
     for (long i = 0; i < count; i++) free(held[i]);
     if (target && is_bug("freed-exit")) plant(target + 8);
