@@ -68,6 +68,7 @@ PARTS = [
     Part("exact-ends", driver("Detection/exact_ends"), 4),
     Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
+    Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=8),
     Part("zombies", driver("Detection/zombies"), 36, slices=36),
     Part("uses", driver("Detection/uses"), 8, slices=60),
@@ -100,6 +101,7 @@ PARTS = [
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
+    Part("correct", driver("Robustness/correct"), 20, slices=4),
     # No finding is lost when processes are killed.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("zguard", "kills"), when="full"),
