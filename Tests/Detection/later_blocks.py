@@ -54,13 +54,19 @@ int main(int count, char **words) {
 }
 """
 
-# usage: overrun NUMBER SIZE BYTES r|w: accesses BYTES bytes behind the NUMBER-th block of SIZE bytes of a site whose blocks stay live.
+# usage: overrun NUMBER SIZE BYTES r|w [OTHERS]: accesses BYTES bytes behind the NUMBER-th block of SIZE bytes of a site whose blocks stay live,
+# after 16 blocks of OTHERS other stacks, which stay live, too.
 OVERRUN = r"""
 #include <stdlib.h>
 #include <string.h>
 static __attribute__((noinline)) char *make(size_t size) { return memset(malloc(size), 1, size); }
+static __attribute__((noinline)) void make_others(int depth) {
+    for (int i = 0; !depth && i < 16; i++) make(40);
+    if (depth) make_others(depth - 1);
+    __asm__("");
+}
 int main(int count, char **words) {
-    (void)count;
+    for (int i = count > 5 ? atoi(words[5]) : 0; i > 0; i--) make_others(i);
     int number = atoi(words[1]), bytes = atoi(words[3]), sum = 0;
     size_t size = strtoul(words[2], NULL, 10);
     char *blocks[200];
@@ -123,6 +129,13 @@ def overrun(programs, checks, numbers):
             checks.check(f"overrun of block {number} of {size} bytes by {byte_count}, {access}", problems)
 
 
+def overrun_of_first(programs, checks):
+    """First blocks of new code have private pages in profile fence, although those of earlier code have taken 2 MiB."""
+    for size in 1, 2, 5, 8:
+        found, closing = programs.run("fence", "overrun", 1, size, 8, "r", 40)
+        checks.check(f"overrun of the first block of {size} bytes after 40 other stacks", [] if found else [closing])
+
+
 def main():
     parser = argparse.ArgumentParser(description="Checks bugs that do not hit the first blocks of a stack.")
     parser.add_argument("--times", type=int, default=1, help="runs of each rare free (default: 1)")
@@ -133,6 +146,7 @@ def main():
         programs = Programs(directory)
         rare(programs, checks, (20_000, 300_000, 2_000_000) if arguments.whole else (20_000, 300_000), arguments.times)
         overrun(programs, checks, range(1, 65) if arguments.whole else (1, 2, 5, 6, 9, 16, 17, 33, 40, 64))
+        overrun_of_first(programs, checks)
     return checks.close()
 
 

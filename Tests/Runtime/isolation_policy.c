@@ -283,16 +283,18 @@ static void check_private_memory(void) {
 
 static void check_affordable(void) {
     struct zg_isolation_conditions all = where_all(0), few = with_live(0);
-    CHECK(zg_policy_is_affordable(&all, 2 * MIB - 1, GIB), "profile fence: below 2 MiB of any block");
-    CHECK(!zg_policy_is_affordable(&all, 2 * MIB, 0), "2 MiB");
+    CHECK(zg_policy_is_affordable(&all, 2 * MIB - 1, GIB, false), "profile fence: below 2 MiB of any block");
+    CHECK(!zg_policy_is_affordable(&all, 2 * MIB, 0, false), "2 MiB");
+    CHECK(zg_policy_is_affordable(&all, 4 * MIB - 1, GIB, true), "first blocks: below 4 MiB");
+    CHECK(!zg_policy_is_affordable(&all, 4 * MIB, 0, true), "4 MiB");
     all.live_bytes = 40 * MIB;
-    CHECK(zg_policy_is_affordable(&all, 10 * MIB - 1, GIB), "below a quarter");
-    CHECK(!zg_policy_is_affordable(&all, 10 * MIB, 0), "a quarter");
-    CHECK(zg_policy_is_affordable(&few, GIB, MIB - 1), "elsewhere: below 1 MiB of small blocks");
-    CHECK(!zg_policy_is_affordable(&few, 0, MIB), "1 MiB");
+    CHECK(zg_policy_is_affordable(&all, 10 * MIB - 1, GIB, false), "below a quarter");
+    CHECK(!zg_policy_is_affordable(&all, 10 * MIB, 0, false), "a quarter");
+    CHECK(zg_policy_is_affordable(&few, GIB, MIB - 1, false), "elsewhere: below 1 MiB of small blocks");
+    CHECK(!zg_policy_is_affordable(&few, 0, MIB, false), "1 MiB");
     few.live_bytes = 128 * MIB;
-    CHECK(zg_policy_is_affordable(&few, GIB, 2 * MIB - 1), "below a 64th");
-    CHECK(!zg_policy_is_affordable(&few, 0, 2 * MIB), "a 64th");
+    CHECK(zg_policy_is_affordable(&few, GIB, 2 * MIB - 1, false), "below a 64th");
+    CHECK(!zg_policy_is_affordable(&few, 0, 2 * MIB, false), "a 64th");
     CHECK(zg_policy_is_small(2048) && !zg_policy_is_small(2049), "small blocks leave half of a page empty");
 }
 

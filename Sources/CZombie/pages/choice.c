@@ -99,14 +99,16 @@ static enum zg_isolation choose_where_all(const struct zg_isolation_request *req
         zg_policy_preference_where_all(request, zg_window_is_forced(), zg_page_time_is_early());
     bool prefers_window = preference == zg_preference_window;
     if (preference == zg_preference_by_rest)
-        prefers_window = !zg_private_is_affordable() || !zg_private_has_room(request->size, false);
+        prefers_window = !zg_private_is_affordable(request->isolated < ZG_POLICY_PRIVATE_FIRST) ||
+                         !zg_private_has_room(request->size, false);
     return prefers_window && zg_window_is_for(caller) ? zg_isolation_window : zg_isolation_private;
 }
 
 static bool prefers_window_where_some(const struct zg_isolation_request *request, enum zg_page_use use) {
     enum zg_preference preference = zg_policy_preference_where_some(request, zg_window_is_forced());
     if (preference != zg_preference_by_rest) return preference == zg_preference_window;
-    return !zg_private_is_affordable() || !zg_page_time_allows(use, true) || !zg_private_has_room(request->size, false);
+    return !zg_private_is_affordable(false) || !zg_page_time_allows(use, true) ||
+           !zg_private_has_room(request->size, false);
 }
 
 static enum zg_isolation choose_where_some(const struct zg_isolation_request *request, struct zg_isolation_bid bid,

@@ -163,6 +163,10 @@
       "If all blocks are isolated, small blocks get private pages while all private pages take less "                  \
       "than the live bytes divided by this.",                                                                          \
       "chosen: docs/design/007-windows.md; docs/PERFORMANCE-FULL.md")                                                  \
+    X(AFFORDABLE_FIRST_TIMES, 2, "times",                                                                              \
+      "If all blocks are isolated, the first blocks of a context may take this multiple of "                           \
+      "AFFORDABLE_BYTES, so that later blocks never take their private pages.",                                        \
+      "measured: docs/design/029-overruns-in-fence.md")                                                                \
     X(SMALL_BYTES, 1 << 20, "bytes",                                                                                   \
       "In other profiles, private pages that small blocks leave half empty may take this many bytes "                  \
       "or a share of the live bytes (SMALL_SHIFT).",                                                                   \

@@ -162,9 +162,10 @@ uint64_t zg_policy_private_most(const struct zg_isolation_conditions *conditions
 }
 
 bool zg_policy_is_affordable(const struct zg_isolation_conditions *conditions, uint64_t private_bytes,
-                             uint64_t small_bytes) {
+                             uint64_t small_bytes, bool is_first) {
+    uint64_t least = (uint64_t)ZG_POLICY_AFFORDABLE_BYTES * (is_first ? ZG_POLICY_AFFORDABLE_FIRST_TIMES : 1);
     if (conditions->isolates_all)
-        return private_bytes < zg_max(ZG_POLICY_AFFORDABLE_BYTES, conditions->live_bytes / ZG_POLICY_AFFORDABLE_PART);
+        return private_bytes < zg_max(least, conditions->live_bytes / ZG_POLICY_AFFORDABLE_PART);
     return small_bytes < share_of_live(conditions, ZG_POLICY_SMALL_BYTES, ZG_POLICY_SMALL_SHIFT);
 }
 

@@ -122,9 +122,9 @@ uint64_t zg_policy_private_most(const struct zg_isolation_conditions *conditions
                                 const struct zg_private_limits *limits, bool first, enum zg_coverage_reason *reason);
 // Returns true if a block that could lie in a window may get private pages, because these take less than their share of
 // the live bytes. `private_bytes`: bytes of all private pages; `small_bytes`: bytes of private pages that small blocks
-// leave half empty.
+// leave half empty; `is_first`: the block is among the first ones of its context.
 bool zg_policy_is_affordable(const struct zg_isolation_conditions *conditions, uint64_t private_bytes,
-                             uint64_t small_bytes);
+                             uint64_t small_bytes, bool is_first);
 // Returns true if a block of this size leaves half of its private pages empty.
 bool zg_policy_is_small(uint64_t size);
 // Returns how many bytes the records of retired private pages may take. `is_given`: the user set retired_bytes, which

@@ -25,9 +25,10 @@ bool zg_private_has_room(uint64_t size, bool first) {
     return false;
 }
 
-bool zg_private_is_affordable(void) {
+bool zg_private_is_affordable(bool is_first) {
     struct zg_isolation_conditions conditions = zg_conditions_now();
-    return zg_policy_is_affordable(&conditions, zg_load(&zg_private.live_bytes), zg_load(&zg_private.small_bytes));
+    return zg_policy_is_affordable(&conditions, zg_load(&zg_private.live_bytes), zg_load(&zg_private.small_bytes),
+                                   is_first);
 }
 
 // Adds `bytes` (negative when the block is freed) to the sums for live blocks.

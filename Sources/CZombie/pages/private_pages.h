@@ -45,7 +45,8 @@ bool zg_private_init(void);
 // other blocks leave half of the memory to such blocks.
 bool zg_private_has_room(uint64_t size, bool first);
 // Returns true if blocks that could lie in windows may still get private pages, by their share of the live bytes.
-bool zg_private_is_affordable(void);
+// `is_first`: the block is among the first ones of its context.
+bool zg_private_is_affordable(bool is_first);
 // Allocates a block for the context, with zeroed memory and filled red zones. NULL if memory, mappings or address space
 // do not suffice. `alignment`: a power of two, at least 16; isolated_align and zg_focus_exact_end may reduce it for a
 // family without alignment. `focus`: how to place the block; zg_focus_none: by turns, and within isolated_bytes.
