@@ -163,7 +163,7 @@ static void put_procedure(struct address_space *space, struct procedure *procedu
 
 // A stack trace, possibly incomplete.
 struct stack {
-    uint64_t *frames;
+    uint64_t *frames, *sps; // `sps` may be NULL
     bool *is_exact;
     int most, count;
     uint64_t last_sp;
@@ -181,6 +181,7 @@ static void walk(struct unwinding *unwinding, struct address_space *space, void 
         stack->is_exact[stack->count++] = exact;
         exact = library.is_signal(cursor) > 0;
         if (library.get(cursor, ZG_THREAD_SP, &stack->last_sp) != 0) break;
+        if (stack->sps) stack->sps[stack->count - 1] = stack->last_sp;
         int result = library.step(cursor);
         stack->has_failed = result < 0;
         if (result <= 0) break;
@@ -207,7 +208,7 @@ static bool find_frame_pointer(struct unwinding *unwinding, struct address_space
 }
 
 int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
-                    uint64_t known, uint64_t *frames, bool *is_exact, int most) {
+                    uint64_t known, uint64_t *frames, bool *is_exact, uint64_t *sps, int most) {
     static struct accessors accessors = {.find = find_procedure,
                                          .put = put_procedure,
                                          .list = find_list,
@@ -218,7 +219,7 @@ int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t regist
     struct unwinding *unwinding = calloc(1, sizeof *unwinding);
     void *cursor = calloc(1, CURSOR_BYTES);
     struct address_space *space = unwinding && cursor ? library.create(&accessors, 0) : NULL;
-    struct stack stack = {.frames = frames, .is_exact = is_exact, .most = most};
+    struct stack stack = {.frames = frames, .sps = sps, .is_exact = is_exact, .most = most};
     if (space) {
         unwinding->source = source;
         unwinding->known = known;

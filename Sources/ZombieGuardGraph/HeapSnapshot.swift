@@ -41,6 +41,8 @@ package final class HeapSnapshot {
 
     let layout: HeapLayout
     private let images: [Range<UInt64>]
+    /// A bit for each state of the blocks that are read.
+    private let states: UInt32
     /// The areas of blocks.
     private let heapRanges: [Range<UInt64>]
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: HeapSnapshot.chunkBytes, alignment: 16)
@@ -160,17 +162,19 @@ package final class HeapSnapshot {
         return snapshot
     }
 
-    private init(_ source: HeapReader) {
+    /// The freed blocks whose addresses the program cannot get for other blocks yet.
+    static func freedBlocks(of source: HeapReader) -> BlockTable {
+        let snapshot = HeapSnapshot(source, states: [zg_state_quarantined, zg_state_held, zg_state_retired])
+        snapshot.readBlocks()
+        return snapshot.blocks
+    }
+
+    private init(_ source: HeapReader, states: [zg_state] = [zg_state_live]) {
         self.source = source
+        self.states = states.reduce(0) { $0 | 1 << UInt32($1.rawValue) }
         layout = source.statistics.heapLayout
         images = Self.images(of: source.mappings)
-        let areas = [
-            (layout.slabs.start, layout.slabs.size), (layout.large.start, layout.large.size),
-            (layout.isolated.start, layout.isolated.size), (layout.windows.start, layout.windows.size),
-        ]
-        heapRanges = areas.compactMap { start, size in
-            size == 0 || start.addingReportingOverflow(size).overflow ? nil : start..<start + size
-        }
+        heapRanges = source.heapAreas
     }
 
     // `others`: words of other registers.
@@ -181,25 +185,10 @@ package final class HeapSnapshot {
         for thread in registers { for word in thread { addRoot(word, at: 0) } }
         for word in others { addRoot(word, at: 0) }
         let ranges = RootRanges(
-            mappings: source.mappings, own: ownRanges() + heapRanges, heap: heapRanges,
+            mappings: source.mappings, own: source.ownRanges + heapRanges, heap: heapRanges,
             stackPointers: registers.map { $0[Int(ZG_THREAD_SP)] })
         for range in ranges.all { readRoots(range) }
         isRoot = nil
-    }
-
-    // The runtime's heap, tables and image. Its part of a test bundle cannot be told from the bundle.
-    private func ownRanges() -> [Range<UInt64>] {
-        var ranges = memory.records(zg_layout_range.self, at: layout.ownRanges, count: Int(layout.ownRangeCount))
-            .compactMap { $0.start < $0.end ? $0.start..<$0.end : nil }
-        for mapping in source.mappings
-        where mapping.path.hasSuffix(GuardedProcess.librarySuffix) && mapping.fileOffset == 0 {
-            guard let image = try? ELFImage(read: { memory.read(at: mapping.start &+ $0, upTo: $1) }) else { continue }
-            let loaded = image.segments.filter { $0.type == ELFImage.SegmentType.load }
-            guard let first = loaded.first, let last = loaded.last else { continue }
-            let size = (last.address &+ last.memorySize &- first.address &+ 4095) & ~4095
-            if size < 1 << 30 { ranges.append(mapping.start..<mapping.start &+ size) }
-        }
-        return ranges
     }
 
     private func note(_ stopped: StoppedThreads) {
@@ -259,11 +248,13 @@ package final class HeapSnapshot {
         }
     }
 
+    private func isWanted(_ header: UInt32) -> Bool { header & 0xff < 32 && states >> (header & 0xff) & 1 != 0 }
+
     private func readSlots(of sizeClass: HeapLayout.SizeClass) {
         let size = sizeClass.slotSize
         blocks.beginArea(base: sizeClass.slots, slotSize: size, slotCount: Int(clamping: sizeClass.count))
         forEachPart(of: zg_block.self, at: sizeClass.blocks, count: sizeClass.count) { first, records in
-            for index in 0..<records.count where records[index].header & 0xff == zg_state_live.rawValue {
+            for index in 0..<records.count where isWanted(records[index].header) {
                 let slot = first &+ UInt64(index)
                 blocks.add(
                     slot: Int(slot), start: sizeClass.slots &+ slot &* size,
@@ -278,7 +269,7 @@ package final class HeapSnapshot {
         guard windows.pageCount > 0, windows.records != 0 else { return }
         blocks.beginArea(base: windows.start, slotSize: windows.pageSize, slotCount: Int(windows.pageCount))
         forEachPart(of: zg_alias.self, at: windows.records, count: windows.pageCount) { first, records in
-            for index in 0..<records.count where records[index].block.header & 0xff == zg_state_live.rawValue {
+            for index in 0..<records.count where isWanted(records[index].block.header) {
                 let alias = records[index]
                 let page = first &+ UInt64(index)
                 let room = UInt64(alias.slot_bytes)
@@ -293,7 +284,7 @@ package final class HeapSnapshot {
     private func readSpans() {
         var spans: [(start: UInt64, size: UInt64, stack: UInt32, family: UInt32)] = []
         forEachPart(of: zg_span.self, at: layout.spans, count: layout.spanCount) { _, records in
-            for index in 0..<records.count where records[index].block.header & 0xff == zg_state_live.rawValue {
+            for index in 0..<records.count where isWanted(records[index].block.header) {
                 let span = records[index]
                 guard layout.large.contains(span.start) || layout.isolated.contains(span.start) else { continue }
                 spans.append((span.start, span.size, span.block.alloc_stack, span.block.header >> 8 & 7))

@@ -1,5 +1,6 @@
-// Chooses the memory that is searched for roots.
+// Chooses the memory that is searched for roots, or for pointers to a block.
 
+import CZombie
 import ZombieGuard
 
 /// The address ranges from which blocks are reached: writable data of images, stacks, thread-local storage, and all
@@ -30,7 +31,7 @@ struct RootRanges {
         }
     }
 
-    private static func mayHoldRoots(_ mapping: Mapping) -> Bool {
+    static func mayHoldRoots(_ mapping: Mapping) -> Bool {
         guard mapping.start < mapping.end, mapping.permissions.hasPrefix("r") else { return false }
         // A core file knows no permissions of some files; the core file has no contents of them either.
         let isWritable = mapping.permissions.dropFirst().hasPrefix("w")
@@ -54,5 +55,77 @@ struct RootRanges {
         }
         if start < range.upperBound { rest.append(start..<range.upperBound) }
         return rest
+    }
+}
+
+/// The memory of a process that may hold pointers, by what it is.
+struct SearchedMemory {
+    /// Writable data of images.
+    private(set) var images: [Range<UInt64>] = []
+    /// Parts of stacks in use, with their mappings.
+    private(set) var stacks: [(Range<UInt64>, Mapping)] = []
+    /// Readable parts of the areas of blocks.
+    private(set) var heap: [Range<UInt64>] = []
+    /// All other readable memory that no file backs, with its mappings.
+    private(set) var others: [(Range<UInt64>, Mapping)] = []
+
+    /// - Parameters:
+    ///   - stackPointers: of all threads.
+    ///   - excluded: memory outside of stacks in use that is left out.
+    init(_ source: HeapReader, stackPointers: [UInt64], excluded: Range<UInt64> = 0..<0) {
+        let areas = source.heapAreas
+        let own = (source.ownRanges + areas + [excluded]).sorted { $0.lowerBound < $1.lowerBound }
+        var modules = ProcessModules(mappings: source.mappings, memory: source.memory)
+        for mapping in source.mappings where mapping.start < mapping.end {
+            let whole = mapping.start..<mapping.end
+            if mapping.permissions.hasPrefix("r") {
+                heap += areas.map { whole.clamped(to: $0) }.filter { !$0.isEmpty }
+            }
+            guard RootRanges.mayHoldRoots(mapping) else { continue }
+            let inside = stackPointers.filter { pointer in
+                whole.contains(pointer) && !areas.contains { $0.contains(pointer) }
+            }
+            if let top = inside.min() {
+                stacks.append((max(mapping.start, top &- HolderPlaces.redZone)..<mapping.end, mapping))
+                continue
+            }
+            for range in RootRanges.subtract(own, from: whole) {
+                if modules.variable(at: range.lowerBound) != nil {
+                    images.append(range)
+                } else {
+                    others.append((range, mapping))
+                }
+            }
+        }
+    }
+}
+
+extension HeapReader {
+    /// The areas of blocks.
+    var heapAreas: [Range<UInt64>] {
+        let layout = statistics.heapLayout
+        let areas = [
+            (layout.slabs.start, layout.slabs.size), (layout.large.start, layout.large.size),
+            (layout.isolated.start, layout.isolated.size), (layout.windows.start, layout.windows.size),
+        ]
+        return areas.compactMap { start, size in
+            size == 0 || start.addingReportingOverflow(size).overflow ? nil : start..<start + size
+        }
+    }
+
+    /// The runtime's heap, tables and image. Its part of a test bundle cannot be told from the bundle.
+    var ownRanges: [Range<UInt64>] {
+        let layout = statistics.heapLayout
+        var ranges = memory.records(zg_layout_range.self, at: layout.ownRanges, count: Int(layout.ownRangeCount))
+            .compactMap { $0.start < $0.end ? $0.start..<$0.end : nil }
+        for mapping in mappings
+        where mapping.path.hasSuffix(GuardedProcess.librarySuffix) && mapping.fileOffset == 0 {
+            guard let image = try? ELFImage(read: { memory.read(at: mapping.start &+ $0, upTo: $1) }) else { continue }
+            let loaded = image.segments.filter { $0.type == ELFImage.SegmentType.load }
+            guard let first = loaded.first, let last = loaded.last else { continue }
+            let size = (last.address &+ last.memorySize &- first.address &+ 4095) & ~4095
+            if size < 1 << 30 { ranges.append(mapping.start..<mapping.start &+ size) }
+        }
+        return ranges
     }
 }

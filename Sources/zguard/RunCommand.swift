@@ -97,7 +97,7 @@ struct RunCommand {
             for message in socket?.receive() ?? [] { addOwn(observers.answer(message), kept, &intake, &sink) }
             raw.look()
             addOwn(observers.look(), kept, &intake, &sink)
-            if read(&raw, &intake, &sink, observers.crashes, of: child.processID) > 0 {
+            if read(&raw, &intake, &sink, observers, of: child.processID) > 0 {
                 observers.coverage?.tell(shown: intake.entries)
             }
             sink.flush()
@@ -110,7 +110,8 @@ struct RunCommand {
         let last = observers.finish(end)
         for note in last.notes { Output.warn(note) }
         addOwn(last.findings, kept, &intake, &sink)
-        while let rest = raw.finish() { handle(rest, &intake, &sink, observers.crashes, of: child.processID) }
+        while let rest = raw.finish() { handle(rest, &intake, &sink, observers, of: child.processID) }
+        for finding in observers.holders?.ready(all: true) ?? [] { addRead(finding, &intake, &sink) }
         addOwn(observers.leftInHandlers(end), kept, &intake, &sink)
         explain(&end, isInHandler: observers.isInHandler, child, intake)
         // Findings lost because a process truncated the file: processes count written findings on the coverage page,
@@ -329,11 +330,12 @@ struct RunCommand {
 
     // Handles the raw findings that have arrived. Returns their number.
     private func read(
-        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ requests: CrashRequests?,
+        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ observers: RunObservers,
         of processID: pid_t
     ) -> Int {
         let before = intake.entries
-        while let entry = raw.next() { handle(entry, &intake, &sink, requests, of: processID) }
+        while let entry = raw.next() { handle(entry, &intake, &sink, observers, of: processID) }
+        for finding in observers.holders?.ready() ?? [] { addRead(finding, &intake, &sink) }
         return intake.entries - before
     }
 
@@ -352,21 +354,28 @@ struct RunCommand {
         }
     }
 
-    private func handle(
-        _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink,
-        _ requests: CrashRequests?, of processID: pid_t
-    ) {
+    private func addRead(_ finding: Finding, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
         intake.entries += 1
+        add(finding, &intake, &sink)
+    }
+
+    private func handle(
+        _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ observers: RunObservers,
+        of processID: pid_t
+    ) {
         switch entry {
         case .finding(var finding, _):
-            requests?.complete(&finding)
+            observers.crashes?.complete(&finding)
             // Under a seccomp filter, a process may not know its process id or the time.
             if finding.processID ?? 0 == 0 { finding.processID = Int(processID) }
             if (finding.time.flatMap { Timestamp($0) }?.rawValue ?? 0) <= 0 { finding.time = Timestamp.now.description }
+            // The process is not told that a finding was shown before it was.
+            if !(observers.holders?.complete(&finding) ?? true) { return }
             add(finding, &intake, &sink)
         case .timeline, .run: break
         case .skipped(let line, let reason): Output.warn("raw finding \(line) is skipped: \(reason)")
         }
+        intake.entries += 1
     }
 }
 

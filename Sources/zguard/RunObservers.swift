@@ -11,6 +11,8 @@ final class RunObservers {
     let coverage: RunCoverage?
     /// Stacks of crashing processes.
     let crashes: CrashRequests?
+    /// Who still points to the freed blocks of findings.
+    let holders: HolderRequests?
     private let stalls: StallWatch?
     private let leaks: LeakRequests?
     private let handlers: RunningHandlers?
@@ -26,10 +28,11 @@ final class RunObservers {
         let child = child
         coverage = try? RunCoverage(at: directory.page)
         guard let page = coverage?.page else {
-            (crashes, stalls, leaks, handlers) = (nil, nil, nil, nil)
+            (crashes, holders, stalls, leaks, handlers) = (nil, nil, nil, nil, nil)
             return
         }
         crashes = try? CrashRequests(page: page) { child.processID }
+        holders = try? HolderRequests(page: page) { child.processID }
         stalls =
             SystemCallFilters.forbidsTracing
             ? nil : try? StallWatch(page: page, isDefault: !options.userSetCollect) { child.processID }
@@ -46,6 +49,7 @@ final class RunObservers {
     /// Answers a message. Returns what the answer found.
     func answer(_ message: RunMessage) -> [Finding] {
         crashes?.answer(message)
+        holders?.answer(message)
         stalls?.note(message)
         return leaks?.answer(message) ?? []
     }
@@ -53,6 +57,7 @@ final class RunObservers {
     /// Looks at the threads.
     func look() -> [Finding] {
         crashes?.clean()
+        holders?.clean()
         return stalls?.look() ?? []
     }
 

@@ -129,7 +129,8 @@ def details_are_described():
     described = set(json.loads((ROOT / "docs/finding.schema.json").read_text())["$defs"]["detail"]["properties"])
     written = {name for _, text in sources("Sources/CZombie/*/*.c")
                for name in re.findall(r'zg_finding_detail_(?:text|number)\(&?\w+, "(\w+)"', text)}
-    swift = sources("Sources/ZombieGuard/**/*.swift", "Sources/ZombieGuardStalls/*.swift", "Sources/ZombieGuardTesting/*.swift", "Sources/zguard/*.swift")
+    swift = sources("Sources/ZombieGuard/**/*.swift", "Sources/ZombieGuardGraph/*.swift", "Sources/ZombieGuardStalls/*.swift",
+                    "Sources/ZombieGuardTesting/*.swift", "Sources/zguard/*.swift")
     read = {name for _, text in swift for name in re.findall(r'\bdetail\["(\w+)"\]', text)}
     assert written and read <= described, f"Swift reads what the schema does not have: {read - described}"
     written |= {name for _, text in swift for name in re.findall(r'\bdetail\["(\w+)"\] = ', text)}

@@ -13,7 +13,7 @@
 #include "process/runtime.h"
 #include "settings/config.h"
 
-static bool is_new(const struct zg_finding *finding) { return finding != NULL; }
+static bool is_new(struct zg_finding *finding) { return finding != NULL; }
 
 struct seen {
     int unknown, bad;

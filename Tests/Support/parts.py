@@ -134,6 +134,7 @@ PARTS = [
     Part("history", driver("Symbols/history"), 16, slices=6),
     # Leaks and retain cycles, and none where there are none.
     Part("leaks", driver("Graph/leaks"), 60),
+    Part("holders", driver("Graph/holders"), 40),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),

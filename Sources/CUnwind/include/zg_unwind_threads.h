@@ -85,8 +85,9 @@ struct zg_unwind_source {
 const char *zg_unwind_obstacle(void);
 // Unwinds from these registers, innermost frame first. `known` has a bit for each known register, by number. `frames`
 // receives code addresses; `is_exact` tells whether each is the instruction itself (first frame, or interrupted by a
-// signal) rather than a return address. Returns the number of frames, at most `most`.
+// signal) rather than a return address; `sps` (may be NULL) receives each frame's stack pointer. Returns the number of
+// frames, at most `most`.
 int zg_unwind_stack(const struct zg_unwind_source *source, const uint64_t registers[ZG_THREAD_REGISTERS],
-                    uint64_t known, uint64_t *frames, bool *is_exact, int most);
+                    uint64_t known, uint64_t *frames, bool *is_exact, uint64_t *sps, int most);
 
 #endif

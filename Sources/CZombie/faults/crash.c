@@ -69,13 +69,7 @@ static void describe_misuse(struct zg_finding *finding, struct zg_crash *end, co
     end->code = SI_TKILL;
     end->message = NULL;
     end->thrown_stack = 0;
-    end->registers = (struct zg_registers){.pc = frame[1]};
-    end->registers.value[ZG_ARCH_FP] = frame[0];
-    end->registers.value[ZG_ARCH_SP] = zg_arch_caller_sp(frame);
-    for (int i = 0; i < ZG_ARCH_REGISTER_COUNT; i++) {
-        if (i == ZG_ARCH_PC) end->registers.value[i] = frame[1];
-        if (i == ZG_ARCH_PC || i == ZG_ARCH_FP || i == ZG_ARCH_SP) end->registers.known |= UINT64_C(1) << i;
-    }
+    zg_collector_caller_registers(&end->registers, frame);
     finding->crash = end;
     ask_for_threads(finding, &end->registers);
 }

@@ -9,6 +9,7 @@
 #include <ucontext.h>
 
 #include "blocks/tags.h"
+#include "faults/collector.h"
 #include "faults/lookahead.h"
 #include "faults/crash.h"
 #include "faults/diagnose.h"
@@ -162,11 +163,21 @@ static void describe_counting(void) {
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
+// Says where the search for other pointers to the block finds this thread's own.
+static void note_registers(const struct work *work) {
+    const stack_t *stack = &((const ucontext_t *)work->context)->uc_stack;
+    finding.registers = &fault.registers;
+    if ((uint64_t)work->context - (uint64_t)stack->ss_sp >= stack->ss_size) return;
+    finding.signal_stack = (uint64_t)stack->ss_sp;
+    finding.signal_stack_bytes = stack->ss_size;
+}
+
 // Makes the finding from the gathered state and the verdict.
 static void make_finding(const struct work *work) {
     zg_finding_init(&finding, verdict.kind, verdict.access, verdict.address, verdict.has_block ? &verdict.block : NULL);
     finding.confidence = verdict.confidence;
     if (verdict.evidence) zg_finding_detail_text(&finding, "evidence", verdict.evidence);
+    note_registers(work);
     finding.fatal = false; // the signal itself ends the program, unless the program's handler continues
     if (work->is_watched) zg_finding_detail_text(&finding, "found_by", "watchpoint");
     else zg_finding_detail_text(&finding, "signal", work->signal == SIGBUS ? "SIGBUS" : "SIGSEGV");
@@ -415,6 +426,8 @@ static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
     if (!zg_swift_abort_find(registers.value[ZG_ARCH_SP], &finding)) return;
     zg_finding_detail_text(&finding, "signal", "SIGABRT");
     finding.access_count = zg_unwind_full(&registers, true, finding.access_stack, ZG_STACK_MAX_DEPTH);
+    fault.registers = registers;
+    note_registers(work);
     if (write_finding(work)) complete(work);
 }
 
@@ -546,6 +559,7 @@ void zg_fault_fork_done(bool child) {
     }
     if (fault_owner) fault_owner = 0;
     zg_lock_reset(&fault_lock);
+    zg_collector_after_fork_in_child();
     zg_handled_after_fork_in_child();
 }
 

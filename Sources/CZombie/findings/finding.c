@@ -45,6 +45,9 @@ void zg_finding_init(struct zg_finding *finding, enum zg_finding_kind kind, cons
     finding->member_field = 0;
     finding->next_count = 0;
     finding->previous_frame = 0;
+    finding->registers = NULL;
+    finding->signal_stack = finding->signal_stack_bytes = 0;
+    finding->search = 0;
     finding->crash = NULL;
     finding->access_count = 0;
     finding->detail_count = 0;

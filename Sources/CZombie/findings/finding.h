@@ -11,7 +11,8 @@
 
 enum { ZG_FINDING_DETAILS = 11 };
 
-struct zg_crash; // crash.h
+struct zg_crash;     // crash.h
+struct zg_registers; // platform/arch.h
 
 struct zg_finding {
     enum zg_finding_kind kind;
@@ -39,6 +40,12 @@ struct zg_finding {
     // tid of another thread that made the access; 0: the calling thread
     int thread_tid;
     uint32_t thread_number;
+    // Registers at the access; NULL: those of the published function's caller. Valid while the finding is reported.
+    const struct zg_registers *registers;
+    // The alternate signal stack, with a copy of these registers; 0 if the signal came on the thread's own stack
+    uint64_t signal_stack, signal_stack_bytes;
+    // Number of the search for other pointers to the block (faults/collector.h); 0: none
+    uint64_t search;
     const struct zg_crash *crash; // details if the bug ends the program and crashes are collected; NULL otherwise
     int access_count;
     uint64_t access_stack[ZG_STACK_MAX_DEPTH];

@@ -16,6 +16,9 @@
 static bool never_abort;
 void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
 
+uint64_t (*zg_found_plan_search)(void);
+void (*zg_found_search)(const struct zg_finding *finding);
+
 bool (*zg_found_has_namer)(void);
 void (*zg_found_wake_namer)(void);
 
@@ -31,6 +34,24 @@ static void add_shortened_detail(struct zg_finding *finding) {
 
 bool zg_found_may_end(void) { return zg_config.on_finding == zg_on_finding_abort && !never_abort; }
 
+// Whether the finding is about a freed block to which other pointers may be left.
+static bool is_of_freed_block(const struct zg_finding *finding) {
+    switch (finding->kind) {
+    case zg_finding_use_after_free:
+    case zg_finding_double_free:
+    case zg_finding_write_after_free:
+    case zg_finding_wild_access:
+        return finding->has_block && finding->block.state != zg_state_fresh && finding->block.state != zg_state_live;
+    default: return false;
+    }
+}
+
+static bool is_first(struct zg_finding *finding) {
+    if (!zg_repeats_is_first(finding)) return false;
+    if (zg_found_plan_search && is_of_freed_block(finding)) finding->search = zg_found_plan_search();
+    return true;
+}
+
 bool zg_found_report(struct zg_finding *finding) {
     struct zg_thread *thread = zg_thread_current_or_null();
     bool ends = thread && finding->fatal && zg_found_may_end();
@@ -41,8 +62,9 @@ bool zg_found_report(struct zg_finding *finding) {
     bool is_named =
         !ends && !finding->is_reported_later && !zg_config.report_path[0] && zg_found_has_namer && zg_found_has_namer();
     if (is_named) finding->is_reported_later = true;
-    bool is_new = zg_report_write(finding, zg_repeats_is_first);
+    bool is_new = zg_report_write(finding, is_first);
     if (is_new) {
+        if (finding->search) zg_found_search(finding);
         zg_stats_add(zg_counter_findings, 1);
         if (is_named) zg_found_wake_namer();
     } else {

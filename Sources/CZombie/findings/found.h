@@ -23,6 +23,11 @@ extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash
 // that does not wait for it. NULL without such a thread.
 extern bool (*zg_found_has_namer)(void);
 extern void (*zg_found_wake_namer)(void);
+// Set if zguard can search the process for other pointers to a freed block (faults/collector.h). The first is called
+// before the finding is written, under the report lock: returns the number of the search, or 0. The second is called
+// after that, and waits for the search.
+extern uint64_t (*zg_found_plan_search)(void);
+extern void (*zg_found_search)(const struct zg_finding *finding);
 // Whether a fatal finding ends the program.
 bool zg_found_may_end(void);
 // `never`: later findings do not abort the program, because it is exiting already.

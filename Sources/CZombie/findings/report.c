@@ -124,14 +124,14 @@ static void count_lost(void) {
     zg_stats_degrade(zg_degradation_no_report);
 }
 
-static bool lose_finding(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+static bool lose_finding(struct zg_finding *finding, bool (*is_new)(struct zg_finding *)) {
     if (!is_new(finding)) return false;
     zg_run_count_unwritten();
     count_lost();
     return true;
 }
 
-bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *)) {
+bool zg_report_write(struct zg_finding *finding, bool (*is_new)(struct zg_finding *)) {
     if (zg_report_is_mine()) return lose_finding(finding, is_new); // the report writer itself has faulted
     // A thread may fault after it took the lock and before it is recorded as owner. It would then wait for itself, so
     // the wait has a limit.

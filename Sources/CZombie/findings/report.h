@@ -9,8 +9,9 @@
 #include "platform/text.h"
 
 // Writes a finding if `is_new` returns true, and returns its result. `is_new` is called under the lock: a thread that
-// learns that a finding is known may end the process, and the finding must have been written by then.
-bool zg_report_write(const struct zg_finding *finding, bool (*is_new)(const struct zg_finding *));
+// learns that a finding is known may end the process, and the finding must have been written by then. It may complete
+// the finding.
+bool zg_report_write(struct zg_finding *finding, bool (*is_new)(struct zg_finding *));
 // Writes the rest of the text of a finding that this thread has reported: the whole text if it was postponed, or the
 // omitted stacks if the finding ends the program.
 void zg_report_complete(const struct zg_finding *finding, bool ends);

@@ -255,6 +255,7 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
         }
     }
     zg_text_char(text, '}');
+    if (finding->search) put_hex(text, "search", finding->search);
     if (finding->crash) zg_crash_put_json(text, finding->crash);
     if (finding->has_block) put_history(text, &finding->block);
     put_decimal(text, "count", finding->repeats ? finding->repeats : 1);

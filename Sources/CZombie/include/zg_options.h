@@ -114,6 +114,9 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
       "off: none. certain: leaves out those that replaced operators or known libraries may cause. all: every one.")    \
     X(report_path, path, 0, 0, 0, (), findings, shown, "file for raw findings (%p: process id)",                       \
       "Without it, findings go to standard error as text.")                                                            \
+    X(scan_ms, number, 2000, 0, 60000, (), findings, shown,                                                            \
+      "milliseconds for finding who still points to a freed block; 0: off",                                            \
+      "Of the first eight findings of a process under 'zguard run'. The process waits meanwhile.")                     \
     X(log_pairs, bool, 0, 0, 1, (), findings, hidden,                                                                  \
       "log the pairs of allocation and free stack in the run's directory", "'zguard run --coverage' sets it.")         \
     X(witnesses, bool, 1, 0, 1, (), findings, shown,                                                                   \

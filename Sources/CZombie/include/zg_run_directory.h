@@ -36,6 +36,7 @@ enum zg_run_message_kind {
     zg_message_dying,     // asks for the stacks of its threads (zg_collector.h)
     zg_message_heartbeat, // asks for a thread to be watched for stalls (zg_stalls.h)
     zg_message_ending,    // asks for a search for leaks before the process ends (zg_collector.h)
+    zg_message_holders,   // asks for a search for pointers to the freed block of a finding (zg_collector.h)
 };
 
 // A message is one packet on a connection of its own. The kernel names the sender (SO_PEERCRED), and a message is
@@ -43,7 +44,7 @@ enum zg_run_message_kind {
 struct zg_run_message {
     uint32_t kind;  // enum zg_run_message_kind
     uint32_t index; // index of the request or the wait heartbeat, on the page of the run
-    // zg_message_dying, zg_message_ending: address of the struct zg_dying_process, and the nonce in it.
+    // zg_message_dying, …_ending, …_holders: address of the struct zg_dying_process, and the nonce in it.
     uint64_t place, nonce;
 };
 

@@ -334,6 +334,7 @@ static void start(void) {
         zg_stderr_watch_start();
         zg_throws_start();
     }
+    zg_collector_start();
     if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page)
         zg_heartbeat_start(&zg_coverage_run_page->heartbeats);
     zg_swift_check_at_start();

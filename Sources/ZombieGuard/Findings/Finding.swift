@@ -28,6 +28,8 @@ public struct Finding: Hashable, Sendable {
     public var stall: Stall?
     /// The blocks of a `leak` or `retain-cycle`; nil for any other kind.
     public var leak: Leak?
+    /// Live memory that still points to the freed block, the most certain first; nil if nobody has looked.
+    public var holders: [Holder]?
     /// Number of occurrences.
     public var count: Int
     /// Process id of the process in which the finding occurred.
@@ -46,6 +48,8 @@ public struct Finding: Hashable, Sendable {
     public var detail: [String: String]
     /// The machine and program version that shipped the finding; nil if it was not shipped.
     public var origin: Origin?
+    // Present in raw findings only: the number of the search for other pointers to the block; nil if there is none.
+    package var search: Address?
     /// The user who may have written the finding, set by the code that reads the finding. Comparison ignores the
     /// author.
     @NotCompared package var author: Author = .own

@@ -30,6 +30,7 @@ extension Finding {
                 .value("confidence", \.finding.confidence), .optional("address", \.finding.address),
                 .optional("block", \.finding.block), .optional("thread", \.finding.thread),
                 .value("stacks", \.finding.stacks), .list("history", \.finding.history),
+                .optional("holders", \.finding.holders), .optional("search", \.finding.search, isRaw: true),
             ] + crashFields + stallFields + leakFields + [
                 JSONField(
                     "count",
@@ -240,6 +241,21 @@ extension Finding.Leak.Step: JSONObject {
             read: { (scanner, step) throws(JSONScanner.Problem) in
                 if !scanner.isNull() { step.alloc = try Finding.Stacks.read(&scanner).alloc }
             }, write: { .object([("alloc", $0.alloc.json)]) }),
+    ])
+}
+
+extension Finding.Holder: JSONObject {
+    package static let blank = Finding.Holder(place: Place.memory)
+    package static let fields = JSONFields<Finding.Holder>([
+        .value("where", \.place), .optional("symbol", \.symbol), .optional("class", \.className),
+        .optional("member", \.member), .optional("block", \.block), .optional("frame", \.frame),
+        .optional("thread", \.thread),
+        JSONField(
+            "stacks",
+            read: { (scanner, holder) throws(JSONScanner.Problem) in
+                if !scanner.isNull() { holder.alloc = try Finding.Stacks.read(&scanner).alloc }
+            }, write: { $0.block == nil ? nil : .object([("alloc", $0.alloc.json)]) }),
+        .value("typed", \.isTyped), .value("count", \.count),
     ])
 }
 

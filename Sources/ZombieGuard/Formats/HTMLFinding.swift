@@ -20,7 +20,7 @@ package struct HTMLFinding {
         let unsure = finding.confidence == .inferred ? "<span class=\"tag\">inferred</span>" : ""
         return """
             <details class="f" id="f\(number)"\(isOpen ? " open" : "")><summary><span class="no">\(number)</span>\
-            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(stacks)\(changes)\(details)</div>\
+            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(holders)\(stacks)\(changes)\(details)</div>\
             </details>
 
             """
@@ -81,6 +81,21 @@ package struct HTMLFinding {
         }
         if sections.isEmpty { return "" }
         return "<div class=\"stacks n\(sections.count)\">\(sections.joined())</div>"
+    }
+
+    // Who still points to the freed block.
+    private var holders: String {
+        guard let holders = finding.holders else { return "" }
+        if holders.isEmpty {
+            return "<section class=\"chg\"><h4>No other pointer to the block was found</h4></section>"
+        }
+        let rows = holders.map { holder in
+            let reference = holder.isTyped ? "a reference" : "a word that equals the address"
+            return "<tr><td>\(htmlText(holder.text, cutAt: 400))<td>\(reference)"
+        }
+        return
+            "<section class=\"chg\"><h4>Still held by</h4><div class=\"scroll\"><table>" + rows.joined()
+            + "</table></div></section>"
     }
 
     // The retains and releases of the object, as in the text report.

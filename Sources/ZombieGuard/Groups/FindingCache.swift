@@ -140,6 +140,16 @@ struct TextPool: Sendable {
             }
             finding.leak = leak
         }
+        if var holders = finding.holders {
+            for index in holders.indices {
+                bytes += MemoryLayout<Finding.Holder>.stride
+                share(&holders[index].symbol, &bytes)
+                share(&holders[index].className, &bytes)
+                share(&holders[index].member, &bytes)
+                share(&holders[index].alloc, &bytes)
+            }
+            finding.holders = holders
+        }
         return bytes
     }
 

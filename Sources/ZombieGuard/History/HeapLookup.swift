@@ -4,12 +4,12 @@ import CZombie
 import Glibc
 
 /// A block, as its record describes it.
-struct BlockRecord {
-    var block: zg_block
+package struct BlockRecord {
+    package var block: zg_block
     var death: zg_death
-    var start: UInt64
+    package var start: UInt64
     /// Size that the program requested.
-    var size: UInt64
+    package var size: UInt64
     /// Bytes from `start` to the end of the slot, or to the guard page of an isolated block.
     var room: UInt64
     /// Whether the block is isolated: has pages of its own, followed by a guard page.
@@ -21,19 +21,23 @@ struct BlockRecord {
     var isChanging = false
 
     var state: zg_state { zg_state(rawValue: block.state) }
-    var isLive: Bool { state == zg_state_live }
+    package var isLive: Bool { state == zg_state_live }
     /// Whether the block is freed, and its death record describes the object that it held.
     var isZombie: Bool {
         block.isZombie && [zg_state_quarantined, zg_state_retired, zg_state_reusable, zg_state_held].contains(state)
     }
+    /// Number of the class of the object that the block held when it was freed; nil if none is known.
+    package var freedClass: UInt32? { isZombie ? death.class_number : nil }
+    /// Whether an address is in the block.
+    package func contains(_ address: UInt64) -> Bool { address &- start < size }
     /// Like `isZombie`, but false once the slot may be reused.
     var isHeldZombie: Bool { isZombie && state != zg_state_reusable }
 }
 
 /// Finds blocks by address, from the records in a guarded process's memory.
-struct HeapLookup {
+package struct HeapLookup {
     /// Kind of a heap address.
-    enum Place {
+    package enum Place {
         case block(BlockRecord)
         /// A slot of this size without a record of a block.
         case unusedSlot(start: UInt64, size: UInt64)
@@ -72,13 +76,14 @@ struct HeapLookup {
         }
     }
 
-    init(_ source: HeapReader) {
+    /// - Parameter isStopped: whether all threads that may change records are stopped.
+    package init(_ source: HeapReader, isStopped: Bool = false) {
         memory = source.memory
         layout = source.statistics.heapLayout
-        isRunning = source.isRunning
+        isRunning = source.isRunning && !isStopped
     }
 
-    func place(of address: UInt64) -> Place {
+    package func place(of address: UInt64) -> Place {
         if address &- layout.slabs.start < layout.slabs.size { return slot(at: address) }
         for area in [layout.large, layout.isolated] where area.contains(address) {
             return span(at: address, in: area) ?? .unusedArea(isolated: area.start == layout.isolated.start)

@@ -44,7 +44,7 @@ package final class ObjectNames {
     // MARK: Which class
 
     /// The class of a freed object, by its number in the class table; nil if its library was unloaded.
-    func `class`(number: UInt32) -> Class? {
+    package func `class`(number: UInt32) -> Class? {
         guard number > 0, UInt64(number) <= layout.classTableCount,
             let entry = memory.record(UInt64.self, at: layout.classTable &+ UInt64(number - 1) * 8)
         else { return nil }
@@ -56,7 +56,7 @@ package final class ObjectNames {
     }
 
     /// The class of a live object, by its first words; nil if the block does not look like an object.
-    func `class`(of record: BlockRecord) -> Class? {
+    package func `class`(of record: BlockRecord) -> Class? {
         guard record.isLive, record.size >= 8 else { return nil }
         let words = memory.records(UInt64.self, at: record.start, count: record.size >= 16 ? 2 : 1)
         guard let pointer = words.first else { return nil }

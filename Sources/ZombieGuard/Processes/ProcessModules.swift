@@ -8,6 +8,10 @@ package struct ProcessModules {
         var buildID: String?
         /// Address of .eh_frame_hdr; nil if the image has none.
         var unwindTable: UInt64?
+        /// Address behind the image, with the zeros of its last segment (.bss).
+        var end: UInt64
+        /// The image's thread-local variables; nil if it has none.
+        var threadLocals: ELFImage.Segment?
 
         /// The image whose start is mapped at `start`; nil if there is none. Reads the headers from memory, because the
         /// file may have been replaced since it was loaded.
@@ -17,6 +21,9 @@ package struct ProcessModules {
             else { return nil }
             bias = start &- (first.address &- first.offset)
             let bias = bias
+            let loaded = headers.segments.filter { $0.type == ELFImage.SegmentType.load }
+            end = bias &+ (loaded.map { $0.address &+ $0.memorySize }.max() ?? 0)
+            threadLocals = headers.segments.first { $0.type == ELFImage.SegmentType.threadLocal }
             buildID = headers.buildID { memory.read(at: bias &+ $0, upTo: $1) }
             unwindTable = headers.segments.first { $0.type == ELFImage.SegmentType.unwindTable }.map {
                 bias &+ $0.address
@@ -61,6 +68,34 @@ package struct ProcessModules {
         frame.offset = Address(pc &- image.bias)
         frame.buildID = image.buildID
         return frame
+    }
+
+    /// Frame of the address of a global variable: module and offset. nil if the address is not in an image. Zeroed data
+    /// (.bss) is anonymous memory behind the mappings of the image's file.
+    package mutating func variable(at address: UInt64) -> Finding.Frame? {
+        var index = mappings.partitionPoint { $0.start > address } - 1
+        guard index >= 0, address < mappings[index].end else { return nil }
+        while mappings[index].path.isEmpty, index > 0, mappings[index - 1].end == mappings[index].start { index -= 1 }
+        guard let image = image(of: mappings[index]), address < image.end else { return nil }
+        return Finding.Frame(
+            pc: Address(address), module: mappings[index].filePath, buildID: image.buildID,
+            offset: Address(address &- image.bias))
+    }
+
+    /// Frame of a thread-local variable of the executable, whose offset is that in the image's thread-local data. nil
+    /// if the address is not among those of the thread with this thread pointer (x86-64: the data ends there).
+    package mutating func threadLocal(
+        at address: UInt64, threadPointer: UInt64, executable: String
+    ) -> Finding.Frame? {
+        guard let mapping = mappings.first(where: { $0.path == executable && $0.fileOffset == 0 }),
+            let image = image(of: mapping), let data = image.threadLocals
+        else { return nil }
+        let alignment = max(data.alignment, 1)
+        guard alignment & (alignment - 1) == 0, data.memorySize < 1 << 32 else { return nil }
+        let start = (threadPointer &- data.memorySize) & ~(alignment - 1)
+        guard address >= start, address &- start < data.memorySize else { return nil }
+        return Finding.Frame(
+            pc: Address(address), module: mapping.filePath, buildID: image.buildID, offset: Address(address &- start))
     }
 
     private mutating func image(of mapping: Mapping) -> Image? {

@@ -14,6 +14,8 @@ package struct RunMessage {
         case dying(request: Int, place: UInt64, nonce: UInt64)
         /// The process is about to end and requests a search for leaks.
         case ending(request: Int, place: UInt64, nonce: UInt64)
+        /// The process has reported a freed block and requests a search for other pointers to the block.
+        case holders(request: Int, place: UInt64, nonce: UInt64)
         /// The heartbeat with this index on the shared page belongs to a thread of the process.
         case heartbeat(Int)
     }
@@ -33,6 +35,8 @@ package struct RunMessage {
             content = .dying(request: Int(message.index), place: message.place, nonce: message.nonce)
         case zg_message_ending.rawValue:
             content = .ending(request: Int(message.index), place: message.place, nonce: message.nonce)
+        case zg_message_holders.rawValue:
+            content = .holders(request: Int(message.index), place: message.place, nonce: message.nonce)
         case zg_message_heartbeat.rawValue: content = .heartbeat(Int(message.index))
         default: return nil
         }

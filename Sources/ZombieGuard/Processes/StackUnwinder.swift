@@ -24,6 +24,13 @@ package final class StackUnwinder {
     package func stack(
         from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
     ) -> [Finding.Frame] {
+        frames(from: registers, known: known, isInCall: isInCall).map(\.frame)
+    }
+
+    /// The same, with the stack pointer of each frame: the frame's part of the stack ends at that of the next frame.
+    package func frames(
+        from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
+    ) -> [(frame: Finding.Frame, stackPointer: UInt64)] {
         var registers = registers
         registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
         var source = zg_unwind_source()
@@ -46,14 +53,22 @@ package final class StackUnwinder {
         }
         var places = [UInt64](repeating: 0, count: Self.mostFrames)
         var areExact = [Bool](repeating: false, count: Self.mostFrames)
-        let count = Int(zg_unwind_stack(&source, &registers, known, &places, &areExact, Int32(Self.mostFrames)))
+        var stackPointers = places
+        let count = Int(
+            zg_unwind_stack(
+                &source, &registers, known, &places, &areExact, &stackPointers, Int32(Self.mostFrames)))
         if count > 0, isInCall { areExact[0] = false }
         if count == 0 {
             let pc = registers[Int(ZG_THREAD_PC)]
-            return [isInCall ? modules.frame(returningTo: pc) : modules.frame(at: pc)]
+            return [
+                (isInCall ? modules.frame(returningTo: pc) : modules.frame(at: pc), registers[Int(ZG_THREAD_SP)])
+            ]
         }
         return (0..<count).map { index in
-            areExact[index] ? modules.frame(at: places[index]) : modules.frame(returningTo: places[index])
+            (
+                areExact[index] ? modules.frame(at: places[index]) : modules.frame(returningTo: places[index]),
+                stackPointers[index]
+            )
         }
     }
 }

@@ -17,11 +17,13 @@ package struct ELFImage {
         package var fileSize: UInt64
         /// Size in memory, with the zeros behind the file's contents.
         package var memorySize: UInt64
+        package var alignment: UInt64
     }
 
     package enum FileType { package static let executable: UInt16 = 2, shared: UInt16 = 3 }
     package enum SegmentType {
         package static let load: UInt32 = 1, dynamic: UInt32 = 2, interpreter: UInt32 = 3, note: UInt32 = 4
+        package static let threadLocal: UInt32 = 7 // PT_TLS
         package static let unwindTable: UInt32 = 0x6474_e550 // PT_GNU_EH_FRAME
     }
 
@@ -55,7 +57,8 @@ package struct ELFImage {
             let at = index * Self.programHeaderSize
             return Segment(
                 type: bytes.number(at: at), offset: bytes.number(at: at + 8), address: bytes.number(at: at + 16),
-                fileSize: bytes.number(at: at + 32), memorySize: bytes.number(at: at + 40))
+                fileSize: bytes.number(at: at + 32), memorySize: bytes.number(at: at + 40),
+                alignment: bytes.number(at: at + 48))
         }
     }
 

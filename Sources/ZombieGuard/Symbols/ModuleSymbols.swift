@@ -122,6 +122,11 @@ final class ModuleSymbols {
         tables.names(holding: offset.rawValue).first ?? debugFileTables.names(holding: offset.rawValue).first
     }
 
+    /// The thread-local variable that contains an offset in the module's thread-local data.
+    func threadLocal(at offset: Address) -> String? {
+        tables.threadLocal(at: offset.rawValue) ?? debugFileTables.threadLocal(at: offset.rawValue)
+    }
+
     /// The address of a symbol.
     func address(of symbol: String) -> Address? {
         (tables.address(of: symbol) ?? debugFileTables.address(of: symbol)).map { Address($0) }

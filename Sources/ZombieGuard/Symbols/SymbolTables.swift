@@ -123,10 +123,19 @@ final class SymbolTables {
         return found
     }
 
+    /// The thread-local variable that contains an offset in the module's thread-local data; nil if there is none.
+    func threadLocal(at offset: UInt64) -> String? {
+        var found: [Symbol] = []
+        forEachSymbol(isThreadLocal: true) {
+            if offset >= $0.address, offset - $0.address < max($0.size, 1) { found.append($0) }
+        }
+        return names(of: found).first
+    }
+
     // MARK: Symbols
 
     @inline(__always)
-    private func forEachSymbol(_ body: (Symbol) -> Void) {
+    private func forEachSymbol(isThreadLocal: Bool = false, _ body: (Symbol) -> Void) {
         for (number, table) in tables.enumerated() {
             guard let base = table.symbols.baseAddress else { continue }
             ELFFile.fetch(table.symbols)
@@ -142,6 +151,8 @@ final class SymbolTables {
                     continue
                 }
                 switch symbol.kind {
+                case STT_TLS: if isThreadLocal { body(symbol) }
+                case _ where isThreadLocal: break
                 case STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC: body(symbol)
                 default: break
                 }

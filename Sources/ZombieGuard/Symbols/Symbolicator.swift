@@ -40,6 +40,7 @@ public final class Symbolicator {
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
         prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
         prepare(finding.leak?.cycle.flatMap { $0.alloc + ($0.code.map { [$0] } ?? []) } ?? [])
+        prepare(finding.holders?.flatMap(\.code) ?? [])
         if let block = finding.block {
             let slot = finding.detail["slot"].flatMap { Int(digits: $0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
@@ -75,6 +76,7 @@ public final class Symbolicator {
             for index in leak.cycle.indices { symbolicate(&leak.cycle[index]) }
             finding.leak = leak
         }
+        if finding.holders != nil { nameHolders(of: &finding) }
         finding.refineReferenceCounting()
         resolvePredictedUse(&finding)
         if finding.signature == nil { finding.signature = finding.computeSignature() }

@@ -40,6 +40,7 @@ public struct TextRenderer {
         var text = mark + style.paint(visible(finding.kind.rawValue), .kind) + ": "
         text += style.paint(finding.sentence, .sentence) + "\n"
         if let evidence = finding.evidence { text += heading(evidence) }
+        if let holders = finding.holdersSentence { text += heading(holders) }
         let isLate = finding.isNoticedLate
         text += render(
             finding.stacks.access, title: isLate ? "the change was detected here; the write happened earlier:" : nil,

@@ -1,0 +1,80 @@
+// Describes in words who still points to a freed block.
+
+extension Finding.Holder {
+    /// "Feed.listener of a live Shop.Feed (allocated in openFeed(), feed.swift:12)". Safe to print.
+    package var text: String {
+        let times = count > 1 ? " (\(count) times)" : ""
+        return words + times
+    }
+
+    private var words: String {
+        switch place {
+        case Place.global:
+            guard let symbol else { return "a global\(image.map { " of \($0)" } ?? "")" }
+            return "the global '\(visible(symbol))'\(image.map { " (\($0))" } ?? "")"
+        case Place.threadLocal:
+            let name = symbol.map { "the thread-local variable '\(visible($0))'" } ?? "a thread-local variable"
+            return name + (thread.map { " of \(Self.name($0))" } ?? "")
+        case Place.stack:
+            let function = frame.map { $0.function.map { visible(withoutMangledEnd($0)) } ?? $0.moduleAndOffset }
+            return "a local of \(function ?? "an unknown function")" + (thread.map { " in \(Self.name($0))" } ?? "")
+        default: return blockWords + (origin.map { " (allocated in \($0))" } ?? "")
+        }
+    }
+
+    private var blockWords: String {
+        guard let block else { return "a word of memory that the program has mapped" }
+        let type = className.map { SwiftTypeText.shortClass($0) }
+        switch place {
+        case Place.field:
+            let owner = type ?? "object"
+            return "\(owner).\(visible(member ?? "?")) of a live \(className.map { visible($0) } ?? owner)"
+        case Place.element: return "an element of a live \(type ?? "object")"
+        case Place.capture where className == Finding.Leak.Step.contextName: return "a closure that has captured it"
+        case Place.capture: return "a \(type ?? "box") that holds it"
+        default:
+            let owner = className.map { visible($0) } ?? "block of \(block.size) byte\(block.size == 1 ? "" : "s")"
+            return "offset \(block.offset ?? 0) of a live \(owner)"
+        }
+    }
+
+    private var image: String? { frame?.moduleName.map { visible($0) } }
+
+    // "openFeed(), feed.swift:12"
+    private var origin: String? {
+        // The line of an initializer says less than that of its caller.
+        let callers = alloc.filter { !($0.function?.contains(".__allocating_init(") ?? false) }
+        guard let origin = callers.origin ?? alloc.origin else { return nil }
+        guard let function = origin.function, let file = origin.file else { return origin.shortPlace }
+        let name = file.split(separator: "/").last.map(String.init) ?? file
+        return "\(visible(withoutMangledEnd(function))), \(visible(name))\(origin.line.map { ":\($0)" } ?? "")"
+    }
+
+    private static func name(_ thread: Finding.Thread) -> String {
+        let name = thread.name ?? ""
+        if thread.id == 0 { return name.isEmpty ? "another thread" : "thread \(visible(name))" }
+        return "thread \(thread.id)" + (name.isEmpty ? "" : " (\(visible(name)))")
+    }
+}
+
+extension Finding {
+    private static let mostHoldersNamed = 4
+
+    /// "still held by Feed.listener of a live Shop.Feed, by the global 'current' (libshop.so), and by a local of main";
+    /// nil if nobody has looked. Safe to print.
+    package var holdersSentence: String? {
+        guard let holders else { return nil }
+        let limit = detail["search"].map { "; \(visible($0))" } ?? ""
+        if holders.isEmpty { return "no other pointer to the block was found" + limit }
+        var parts = holders.prefix(Self.mostHoldersNamed).map { "by \($0.text)" }
+        if holders.count > parts.count { parts.append("by \(holders.count - parts.count) more") }
+        let last = parts.removeLast()
+        let list =
+            switch parts.count {
+            case 0: last
+            case 1: "\(parts[0]) and \(last)"
+            default: parts.joined(separator: ", ") + ", and " + last
+            }
+        return "still held " + list + limit
+    }
+}

@@ -1,0 +1,208 @@
+// Searches processes of a run for other pointers to the freed block of a finding, while the process waits.
+
+import CSystem
+import CUnwind
+import CZombie
+import Glibc
+import ZombieGuard
+
+/// Answers the requests of processes with findings on the run's shared page (zg_collector.h), and adds the holders to
+/// the findings when these arrive.
+package final class HolderRequests {
+    private let page: RunPage
+    private var results: [Key: Result] = [:]
+    private var waiting: [Waiting] = []
+    private var late: [Int32] = []
+    private var ended: [Int32] = []
+    private let child: () -> Int32?
+
+    /// A finding's number of its search, and its process: any process of the run may choose any number.
+    private struct Key: Hashable {
+        var process: Int
+        var number: UInt64
+    }
+
+    private struct Result {
+        /// nil if the process could not be searched.
+        var holders: [Finding.Holder]?
+        /// What the search lacks; nil if it is complete.
+        var note: String?
+    }
+
+    private struct Waiting {
+        var finding: Finding
+        var until: UInt64
+    }
+
+    /// The largest `scan_ms`.
+    private static let longestMilliseconds: UInt64 = 60_000
+    /// A finding is written before its process asks, so that it may be read before the request. Another thread of the
+    /// process may ask first.
+    private static let reserveMilliseconds: UInt64 = 3000
+    private static let mostResults = 256
+    private static let mostWaiting = 64
+
+    /// - Parameters:
+    ///   - page: the run's shared page.
+    ///   - child: returns the ID of the child process that another part of zguard waits for.
+    package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
+        self.page = try RunPage(page)
+        self.child = child
+    }
+
+    // MARK: Requests
+
+    /// Searches the message's sender, which waits meanwhile, and lets it go on.
+    package func answer(_ message: RunMessage) {
+        guard case .holders(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
+        else { return }
+        let requests: UnsafeMutablePointer<zg_collector_request> = page.place(of: \.collector.requests)
+        let request = requests + index
+        guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return }
+        // A late copy of a message may name a request that another process has made since.
+        let process = message.sender.number
+        guard let memory = try? ProcessMemory(processID: process),
+            let asking = memory.record(zg_dying_process.self, at: place), asking.nonce == nonce
+        else { return }
+        zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
+        if results.count >= Self.mostResults { results = [:] }
+        results[Key(process: Int(asking.pid), number: nonce)] = search(process, asking, memory)
+        zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
+        _ = zg_system_futex_wake(&request.pointee.state)
+    }
+
+    private func search(_ process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory) -> Result {
+        let now = monotonicNanoseconds()
+        let limit = min(UInt64(asking.wait_ms), Self.longestMilliseconds)
+        // The process has waited for zguard already. It cannot read the clock under some seccomp filters.
+        let since = asking.since_ns <= now && now - asking.since_ns < limit * 1_000_000 ? asking.since_ns : now
+        // Leave a sixteenth for names and the way back.
+        let deadline = since + limit * 1_000_000 / 16 * 15
+        let cut = "the search ended after \(limit) ms (scan_ms)"
+        guard asking.pid == process else {
+            return Result(note: "not searched: the process is in another PID namespace")
+        }
+        guard asking.block_size > 0, asking.block_start < 1 << 48, asking.block_size < 1 << 48 else { return Result() }
+        if now > deadline { return Result(note: cut) }
+        do {
+            let guarded = try GuardedProcess(processID: process)
+            let (threads, stacks) = threads(of: process, asking, memory, microseconds: Int((deadline - now) / 4000))
+            let source = try HeapReader(process: guarded)
+            let (end, overflows) = asking.signal_stack.addingReportingOverflow(asking.signal_stack_bytes)
+            let search = HolderSearch(
+                source, target: asking.block_start..<asking.block_start &+ asking.block_size, threads: threads,
+                stacks: CopiedMemory(copies: stacks, memory: source.memory),
+                excluded: overflows ? 0..<0 : asking.signal_stack..<end, deadline: deadline)
+            return Result(holders: search.holders, note: search.isCut ? cut : nil)
+        } catch {
+            return Result(note: "not searched: \(error)")
+        }
+    }
+
+    /// Threads that are running when they are looked at, of which more take too long to tell whether they compute.
+    private static let mostRunning = 16
+
+    /// The threads with their registers, and copies of their stacks. Other threads are stopped for the copies only, and
+    /// not in system calls that a stop would end early: the program may go on after the finding.
+    private func threads(
+        of process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory, microseconds: Int
+    ) -> (threads: [HolderPlaces.Thread], stacks: [(start: UInt64, bytes: [UInt8])]) {
+        let own = Self.own(asking, process)
+        let others = StoppedThreads.threadIDs(of: process).filter { $0 != own.id }
+        if others.isEmpty || SystemCallFilters.forbidsTracing { return ([own], []) }
+        let numbers = Self.numbers(asking, main: Int32(truncatingIfNeeded: process))
+        var computing = ComputingThreads()
+        let running = others.filter { if case .running = StopPlace(of: $0, in: process) { true } else { false } }
+        let computingNow = Set(running.prefix(Self.mostRunning).filter { computing.computes($0, of: process) })
+        // If no thread may be stopped, their stacks are not told apart from other memory.
+        guard
+            let stopped = try? StoppedThreads(
+                only: others, computing: computingNow, of: process, memory: memory, microseconds: microseconds)
+        else { return ([own], []) }
+        late += stopped.late
+        ended += stopped.ended.filter { $0 != child() }
+        let threads = stopped.threads.map {
+            HolderPlaces.Thread(
+                id: $0.id, number: numbers[$0.id] ?? 0, name: $0.name, registers: $0.registers, known: $0.known)
+        }
+        return ([own] + threads, stopped.stacks)
+    }
+
+    private static func numbers(_ asking: zg_dying_process, main: Int32) -> [Int32: Int] {
+        var numbers = [main: 1]
+        let ids = withUnsafeBytes(of: asking.tids) { Array($0.bindMemory(to: UInt32.self)) }
+        let known = withUnsafeBytes(of: asking.numbers) { Array($0.bindMemory(to: UInt32.self)) }
+        for index in 0..<min(Int(asking.thread_count), ids.count) {
+            numbers[Int32(truncatingIfNeeded: ids[index])] = Int(known[index])
+        }
+        return numbers
+    }
+
+    // The thread that waits in the runtime. Its stack begins where it has used the block.
+    private static func own(_ asking: zg_dying_process, _ process: Int) -> HolderPlaces.Thread {
+        let id = Int32(truncatingIfNeeded: asking.tid)
+        var registers = withUnsafeBytes(of: asking.registers) { Array($0.bindMemory(to: UInt64.self)) }
+        registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
+        registers[Int(ZG_THREAD_PC)] = asking.pc
+        var thread = HolderPlaces.Thread(
+            id: id, number: numbers(asking, main: Int32(truncatingIfNeeded: process))[id] ?? 0,
+            name: ThreadTimes.name(of: id, in: process), registers: registers, known: .max,
+            isOwn: true)
+        if asking.has_few_registers != 0 {
+            thread.isInCall = true
+            thread.known = [ZG_THREAD_PC, ZG_THREAD_SP, ZG_THREAD_FP].reduce(0) { $0 | 1 << UInt64($1) }
+        }
+        return thread
+    }
+
+    /// Resumes threads that stopped late, and reaps those that ended while they were traced. Call periodically.
+    package func clean() {
+        late.removeAll { thread in
+            var signal: Int32 = 0
+            let result = zg_thread_has_stopped(thread, &signal)
+            if result > 0 { _ = zg_thread_detach(thread, signal) }
+            return result != 0
+        }
+        ended.removeAll { zg_thread_reap($0) != 0 }
+    }
+
+    // MARK: Findings
+
+    /// Adds the holders to a finding whose process asked for them.
+    ///
+    /// - Returns: false if the answer has not been given yet: the finding is kept, and ``ready()`` returns it.
+    package func complete(_ finding: inout Finding) -> Bool {
+        guard let number = finding.search?.rawValue else { return true }
+        if take(&finding, number) { return true }
+        if waiting.count == Self.mostWaiting { return true }
+        waiting.append(
+            Waiting(finding: finding, until: monotonicNanoseconds() + Self.reserveMilliseconds * 1_000_000))
+        return false
+    }
+
+    /// The kept findings whose search has ended, or whose process did not ask in time.
+    ///
+    /// - Parameter all: return all kept findings, because no process asks any more.
+    package func ready(all: Bool = false) -> [Finding] {
+        let now = monotonicNanoseconds()
+        var ready: [Finding] = []
+        waiting.removeAll { kept in
+            var finding = kept.finding
+            guard take(&finding, finding.search?.rawValue ?? 0) || all || now > kept.until else { return false }
+            finding.search = nil
+            ready.append(finding)
+            return true
+        }
+        return ready
+    }
+
+    private func take(_ finding: inout Finding, _ number: UInt64) -> Bool {
+        guard let process = finding.processID,
+            let result = results.removeValue(forKey: Key(process: process, number: number))
+        else { return false }
+        finding.holders = result.holders
+        if let note = result.note { finding.detail["search"] = note }
+        finding.search = nil
+        return true
+    }
+}

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Plants a pointer to a freed block in each kind of place, uses the block, and expects the place first among the finding's holders.
+Closing line: N passed, N failed.
+
+The text that the finding must have stands in the comment above each case of holders.c, holders.cpp and holders.swift. A process that asks
+for the search must go on if zguard is killed, stopped, or may not trace it.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Support import builds  # noqa: E402
+from Support.checks import run_tests, run_within  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+
+PROGRAMS = TESTS / "Graph/Programs"
+BUILD = builds.BUILD / "graph"
+TIMEOUT_SECONDS = 120
+C_BUILDS, SWIFT_BUILDS = ["-O0", "-O2"], {"-Onone": ["-Onone"], "-O": ["-O"], "static": ["-O", "-static-stdlib"]}
+
+
+def build_c(optimization):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    folder = BUILD / f"holders{optimization}"
+    folder.mkdir(exist_ok=True)
+    source = PROGRAMS / "holders.c"
+    return builds.compiled(folder / "holders", ["gcc", "-g", optimization, "-Wall", "-Wextra", "-Werror", "-pthread", "-o", folder / "holders",
+                                                source], [source], cwd=folder)
+
+
+def build_cxx():
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source, program = PROGRAMS / "holders.cpp", BUILD / "holders_cxx"
+    return builds.compiled(program, ["g++", "-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, source], [source], cwd=BUILD)
+
+
+def build_swift(kind):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source, program = PROGRAMS / "holders.swift", BUILD / f"holders_swift{kind}"
+    return builds.compiled(program, ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-module-name", "holders", "-g",
+                                     *SWIFT_BUILDS[kind], "-o", program, source], [source], cwd=BUILD)
+
+
+def cases(source, function):
+    """The expected texts of each case of a program by its name, which the table at the end of the program has."""
+    text = (PROGRAMS / source).read_text()
+    return {name: texts.split(" | ") for texts, name in re.findall(rf"^// case: (.*)\n{function}", text, re.M)}
+
+
+def c_cases(source="holders.c"):
+    by_function = cases(source, r".* (\w+)\((?:void)?\) \{")
+    listed = dict(re.findall(r'\{"([\w-]+)", (\w+)\}', (PROGRAMS / source).read_text()))
+    assert set(listed.values()) == set(by_function), "a case is not in the list, or has no comment"
+    return {name: by_function[function] for name, function in listed.items()}
+
+
+def swift_cases():
+    by_function = cases("holders.swift", r"@inline\(never\) func (\w+)\(\) -> UInt \{")
+    listed = dict(re.findall(r'\("(\w+)", (\w+)\)', (PROGRAMS / "holders.swift").read_text()))
+    assert set(listed.values()) == set(by_function), "a case is not in the list, or has no comment"
+    return {name: by_function[function] for name, function in listed.items()}
+
+
+def first_finding(directory, *command, options=(), may_have_none=False):
+    """Runs a program. Returns its first finding, and the line of the text report that says who holds the block."""
+    report = Path(directory) / "report.jsonl"
+    report.unlink(missing_ok=True)
+    _, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", *options, "--report", report, "--", *command], env=scrubbed())
+    found = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
+    found = [finding for finding in found if finding["schema"] == "zguard.finding/1"]
+    assert found, f"no finding: {out}{err}"
+    _, text, _ = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", report], env=scrubbed())
+    said = re.findall(r"^==zguard== ((?:still held|no other pointer).*)$", text, re.M)
+    assert len(said) == sum("holders" in finding for finding in found), text
+    return found[0], said[0] if said else None
+
+
+def held_case(build, name, texts, words=()):
+    def test(directory):
+        finding, said = first_finding(directory, build(), name, *words)
+        assert "holders" in finding, f"nobody has looked: {finding.get('detail')}"
+        if texts == ["-"]:
+            assert finding["holders"] == [] and said == "no other pointer to the block was found", said
+            return
+        assert any(said.startswith(f"still held by {text}") for text in texts), f"{said}, not {texts}"
+        first = finding["holders"][0]
+        if "block" in first:
+            assert first["stacks"]["alloc"] and first["block"]["state"] == "live", first
+    return test
+
+
+def kinds(directory):
+    """A double free, and a write that is found late, have holders, too."""
+    for words, kind in ((["struct", "free"], "double-free"), (["struct", "write"], "use-after-free")):
+        finding, said = first_finding(directory, build_c("-O0"), *words)
+        assert finding["kind"] == kind and said.startswith("still held by offset 8 of a live block"), (finding["kind"], said)
+    finding, said = first_finding(directory, build_c("-O0"), "struct", "write",
+                                  options=["-o", "isolated_per_context=0", "-o", "watchpoints=0", "-o", "isolated_bytes=0"])
+    assert finding["kind"] == "write-after-free", finding["kind"]
+
+
+def none_asked(directory):
+    """scan_ms=0 turns the search off."""
+    finding, said = first_finding(directory, build_c("-O0"), "global", options=["-o", "scan_ms=0"])
+    assert "holders" not in finding and "search" not in finding["detail"] and said is None, finding
+
+
+def limited(directory):
+    """A search that takes too long says so, and the finding is there. Stopping zguard makes any search too long."""
+    started = time.monotonic()
+    finding, _ = first_finding(directory, build_c("-O0"), "huge", options=["-o", "scan_ms=1"])
+    assert time.monotonic() - started < 60
+    assert "scan_ms" in finding["detail"].get("search", "") or "holders" in finding, finding["detail"]
+
+
+def zguard_is_killed(directory):
+    """A process that asks goes on when zguard is killed, and when zguard does not answer at all."""
+    for how in ("kill", "stop"):
+        program = build_c("-O0")
+        process = subprocess.Popen([ZGUARD, "run", "-o", "on_finding=continue", "--", program, "global", "read", "wait"], env=scrubbed(),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            assert process.stdout.readline() == "ready\n"
+            child = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+            os.kill(process.pid, 19)  # SIGSTOP: zguard receives the request, and does not answer
+            started = time.monotonic()
+            process.stdin.write("\n")
+            process.stdin.flush()
+            if how == "kill":
+                time.sleep(0.5)
+                assert Path(f"/proc/{child}/stat").exists(), "the program did not wait"
+                process.kill()
+                process.wait()
+            line = process.stdout.readline()
+            taken = time.monotonic() - started
+            assert line.startswith("went on"), line
+            assert taken < 30 and (how == "kill" or taken > 1.5), f"{how}: the program waited for {taken:.1f} s"
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+
+def many_findings(directory):
+    """Of a program that goes on, the first eight findings are searched; equal ones once."""
+    report = Path(directory) / "report.jsonl"
+    _, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "-o", "on_finding=continue", "-o", "isolated_per_context=64", "--report", report, "--",
+                                              build_c("-O0"), "many"], env=scrubbed())
+    assert "went on" in out, out + err
+    found = [json.loads(line) for line in report.read_text().splitlines()]
+    found = [finding for finding in found if finding["schema"] == "zguard.finding/1"]
+    searched = [finding for finding in found if "holders" in finding]
+    assert len(found) >= 10 and len(searched) == 8, (len(found), len(searched))
+
+
+def tests():
+    for optimization in C_BUILDS:
+        yield from ((f"c {name} {optimization}", held_case(lambda level=optimization: build_c(level), name, texts))
+                    for name, texts in c_cases().items())
+    yield from ((f"c++ {name}", held_case(build_cxx, name, texts)) for name, texts in c_cases("holders.cpp").items())
+    for kind in SWIFT_BUILDS:
+        yield from ((f"swift {name} {kind}", held_case(lambda each=kind: build_swift(each), name, texts))
+                    for name, texts in swift_cases().items())
+    yield "kinds", kinds
+    yield "none asked", none_asked
+    yield "limited", limited
+    yield "zguard is killed", zguard_is_killed
+    yield "many findings", many_findings
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    if not LIBRARY.exists() or not ZGUARD.exists():
+        sys.exit("holders.py: error: zguard is not built\nhint: scripts/build")
+    sys.exit(run_tests(list(tests()), "zguard-holders-", options.filter, shows_passed=options.verbose))
+
+
+if __name__ == "__main__":
+    main()
