@@ -63,8 +63,8 @@ struct Command: Sendable {
     static let all: [Command] = [
         RunCommand.command, StatsCommand.command, ReportCommand.command, CoverageCommand.command,
         CollectCommand.command, ServeCommand.command,
-        CheckCommand.command, HistoryCommand.command, HeapCommand.command, LeaksCommand.command, TrimCommand.command,
-        OptionsCommand.command,
+        CheckCommand.command, HistoryCommand.command, HeapCommand.command, LeaksCommand.command,
+        DanglingCommand.command, TrimCommand.command, OptionsCommand.command,
         DoctorCommand.command, CompletionsCommand.command, version, HelpText.command,
     ]
 

@@ -28,12 +28,25 @@ enum GraphTarget {
     }
 
     func snapshot(_ extent: HeapSnapshot.Extent) throws -> HeapSnapshot {
-        do {
+        try explained {
             switch self {
-            case .process(let process): return try HeapSnapshot.of(process, extent)
-            case .core(let core): return try HeapSnapshot.of(core, extent)
+            case .process(let process): try HeapSnapshot.of(process, extent)
+            case .core(let core): try HeapSnapshot.of(core, extent)
             }
-        } catch let error as GraphError {
+        }
+    }
+
+    func dangling() throws -> DanglingSearch {
+        try explained {
+            switch self {
+            case .process(let process): try DanglingSearch.of(process)
+            case .core(let core): try DanglingSearch.of(core)
+            }
+        }
+    }
+
+    private func explained<Result>(_ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch let error as GraphError {
             throw Failure(error.description, hint: error.hint)
         } catch let error as CoreError {
             throw Failure(error.description, hint: error.hint)

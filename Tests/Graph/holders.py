@@ -3,7 +3,7 @@
 Closing line: N passed, N failed.
 
 The text that the finding must have stands in the comment above each case of holders.c, holders.cpp and holders.swift. A process that asks
-for the search must go on if zguard is killed, stopped, or may not trace it.
+for the search must go on if zguard is killed, stopped, or may not trace it. `zguard dangling` sees the same places before any use.
 """
 
 import argparse
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
-from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
@@ -162,6 +162,46 @@ def many_findings(directory):
     assert len(found) >= 10 and len(searched) == 8, (len(found), len(searched))
 
 
+def looked_at(program, name, *flags):
+    """Starts a program that has freed the block and waits, and calls zguard dangling. Returns its status and output."""
+    process = subprocess.Popen([program, name, "read", "wait"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "dangling", process.pid, *flags], env=scrubbed())
+        state = re.search(r"^State:\s+(\S)", Path(f"/proc/{process.pid}/status").read_text(), re.M)[1]
+        assert state == "S", f"the program's state is {state}"
+        return code, out, err
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def dangling_c(directory):
+    """Variables are shown, other places counted."""
+    for name, place in (("global", "the global 'current' (holders)"), ("thread-local", "the thread-local variable 'thread_block'")):
+        code, out, err = looked_at(build_c("-O0"), name, "--fail")
+        assert code == 99 and f"  {place}" in out and "→ a freed block of 200 bytes, freed in drop (holders.c:" in out, out + err
+    code, out, err = looked_at(build_c("-O0"), "struct", "--fail")
+    assert code == 0 and out.startswith("==zguard== 0 references") and "other word" in out, out + err
+    code, out, err = looked_at(build_c("-O0"), "nobody", "--fail")
+    assert code == 0 and out.startswith("==zguard== 0 references"), out + err
+
+
+def dangling_swift(kind, name, texts):
+    def test(directory):
+        code, out, err = looked_at(build_swift(kind), name, "--format", "json")
+        assert code == 0, err
+        found = json.loads(out)
+        first = found["references"][0]
+        assert found["schema"] == "zguard.dangling/1" and first["target"]["block"]["class"].endswith("Listener"), found
+        assert first["target"]["stacks"]["free"] and first["target"]["stacks"]["alloc"], first
+        code, out, err = looked_at(build_swift(kind), name, "--fail")
+        assert code == 99 and any(re.search(rf"^  {re.escape(text)}", out, re.M) for text in texts), f"{out}{err}, not {texts}"
+    return test
+
+
 def tests():
     for optimization in C_BUILDS:
         yield from ((f"c {name} {optimization}", held_case(lambda level=optimization: build_c(level), name, texts))
@@ -175,6 +215,11 @@ def tests():
     yield "limited", limited
     yield "zguard is killed", zguard_is_killed
     yield "many findings", many_findings
+    yield "dangling c", dangling_c
+    for kind in SWIFT_BUILDS:
+        # A block of Dispatch has no class.
+        yield from ((f"dangling {name} {kind}", dangling_swift(kind, name, texts)) for name, texts in swift_cases().items()
+                    if name != "dispatched")
 
 
 def main():
