@@ -110,8 +110,7 @@ struct RunCommand {
         let last = observers.finish(end)
         for note in last.notes { Output.warn(note) }
         addOwn(last.findings, kept, &intake, &sink)
-        while let rest = raw.finish() { handle(rest, &intake, &sink, observers, of: child.processID) }
-        for finding in observers.holders?.ready(all: true) ?? [] { addRead(finding, &intake, &sink) }
+        readRest(&raw, &intake, &sink, observers, of: child.processID)
         addOwn(observers.leftInHandlers(end), kept, &intake, &sink)
         explain(&end, isInHandler: observers.isInHandler, child, intake)
         // Findings lost because a process truncated the file: processes count written findings on the coverage page,
@@ -334,9 +333,20 @@ struct RunCommand {
         of processID: pid_t
     ) -> Int {
         let before = intake.entries
-        while let entry = raw.next() { handle(entry, &intake, &sink, observers, of: processID) }
+        // A finding that was kept back comes before its repeats.
         for finding in observers.holders?.ready() ?? [] { addRead(finding, &intake, &sink) }
+        while let entry = raw.next() { handle(entry, &intake, &sink, observers, of: processID) }
         return intake.entries - before
+    }
+
+    // Handles the raw findings that are left when the program has ended.
+    private func readRest(
+        _ raw: inout RawFindings, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ observers: RunObservers,
+        of processID: pid_t
+    ) {
+        for finding in observers.holders?.ready(all: true) ?? [] { addRead(finding, &intake, &sink) }
+        while let rest = raw.finish() { handle(rest, &intake, &sink, observers, of: processID) }
+        for finding in observers.holders?.ready(all: true) ?? [] { addRead(finding, &intake, &sink) }
     }
 
     private func add(_ finding: Finding, _ intake: inout FindingIntake, _ sink: inout FindingSink) {
@@ -360,8 +370,8 @@ struct RunCommand {
     }
 
     private func handle(
-        _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink, _ observers: RunObservers,
-        of processID: pid_t
+        _ entry: FindingReader.Entry, _ intake: inout FindingIntake, _ sink: inout FindingSink,
+        _ observers: RunObservers, of processID: pid_t
     ) {
         switch entry {
         case .finding(var finding, _):

@@ -25,6 +25,9 @@ import Testing
         "annotations":{"k":"v"},"threads":[{"id":null,"tid":7,"faulted":true,"stack":[{"pc":"0x3"}]}],"duration_ms":250,\
         "occurrences":2,"samples":3,"freeze":true,"computing":false,"call":"poll","holder":{"tid":8,"stack":[]},\
         "sampled":[{"count":2,"stack":[{"pc":"0x4"}]}],"history":[{"event":"retain","strong":1,"thread":1,"stack":[]}],\
+        "holders":[{"where":"field","class":"Shop.Feed","member":"listener","block":{"start":"0x1","size":8,"offset":0},\
+        "stacks":{"alloc":[{"pc":"0x6"}]},"typed":true,"count":2},{"where":"global","symbol":"g","frame":{"pc":"0x5"},\
+        "typed":false,"count":1},{"where":"stack","thread":{"id":2,"name":"w"}}],\
         "author":"1000","later":[{"a":[1.5e3,true,null]}]}
         """,
     ]
@@ -154,6 +157,8 @@ import Testing
         compare(Finding.Origin.fields, parts["origin"] as? Object, "origin")
         let sampled = (properties["sampled"] as? Object)?["items"] as? Object
         compare(Finding.Stall.Sampled.fields, sampled, "sampled")
+        let holder = (properties["holders"] as? Object)?["items"] as? Object
+        compare(Finding.Holder.fields, holder, "holder")
     }
 
     @Test func daysAreThoseOfTimes() {

@@ -34,7 +34,7 @@ struct zg_collector {
     struct zg_collector_request requests[ZG_COLLECTOR_REQUESTS];
 };
 
-// Of a process that ends by itself, only the first three members are set.
+// Of the registers of a process that ends by itself only the stack pointer is set.
 struct zg_dying_process {
     uint64_t nonce; // of a search for pointers: also the number `search` of the raw finding
     uint32_t pid, tid;
