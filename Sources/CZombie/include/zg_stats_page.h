@@ -14,7 +14,7 @@
 #include "zg_trap_place.h"
 
 #define ZG_STATS_MAGIC UINT64_C(0x314452415547475a) // "ZGGUARD1" in memory order
-#define ZG_STATS_VERSION 13u
+#define ZG_STATS_VERSION 14u
 #define ZG_STATS_NAME "zguard-stats" // memfd name: "/memfd:zguard-stats (deleted)" in /proc/PID/maps
 #define ZG_STATS_BYTES 8192u
 
@@ -235,6 +235,14 @@ struct zg_layout_kept {
     uint64_t annotations;
 };
 
+// Code with which zguard forks a process whose threads it has stopped (platform/arch_<cpu>_snapshot.c), and an array of
+// ZG_SNAPSHOT_WORDS words. zguard writes the registers of a thread there, as PTRACE_GETREGSET returns them, and its
+// signal mask. 0: this processor has no such code.
+enum { ZG_SNAPSHOT_MASK = 27, ZG_SNAPSHOT_BLOCKED = 28, ZG_SNAPSHOT_WORDS = 30 };
+struct zg_layout_snapshot {
+    uint64_t code, words;
+};
+
 struct zg_layout {
     uint32_t class_count;
     uint32_t block_bytes; // sizeof(struct zg_block)
@@ -264,6 +272,7 @@ struct zg_layout {
     struct zg_layout_kept kept;
     // Array of struct zg_layout_range: what the runtime has mapped. A search for references to blocks leaves it out.
     uint64_t own_ranges, own_range_count;
+    struct zg_layout_snapshot snapshot;
     // Times at start-up, and at the last finding or memory pressure check (0: none).
     struct zg_layout_time first_time, last_time;
     struct zg_traps traps;

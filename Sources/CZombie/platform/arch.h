@@ -107,6 +107,11 @@ bool zg_arch_is_translated(void);
 // Sets the pc of a signal's context.
 void zg_arch_set_pc(void *ucontext, uint64_t pc);
 
+// Code with which zguard copies the process, and the words for it (struct zg_layout_snapshot). Defined if
+// ZG_ARCH_SNAPSHOT.
+extern const char zg_arch_snapshot[] __attribute__((visibility("hidden")));
+extern uint64_t zg_arch_snapshot_words[];
+
 // Replaces `old` by `value` in all general registers and the pc of the context. Returns the number of replacements.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 

@@ -16,8 +16,10 @@
 // Flags and vectors are unknown where the refcount emulator starts.
 #define ZG_ARCH_ASSUMES_ZEROS false
 #define ZG_ARCH_TRAPS_AFTER_ACCESS 0 // a watchpoint's exception precedes the access; not supported here
-#define ZG_ARCH_CONTEXT_BYTES 4560   // size of the kernel's ucontext
-#define ZG_ARCH_RED_ZONE 128         // a margin; the ABI has no red zone
+// No code without a stack can restore all registers: a branch needs one.
+#define ZG_ARCH_SNAPSHOT 0
+#define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
+#define ZG_ARCH_RED_ZONE 128       // a margin; the ABI has no red zone
 // The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_AARCH64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_AARCH64

@@ -22,6 +22,7 @@
 // 15 % of those that reached a result would be lost if they stayed unknown.
 #define ZG_ARCH_ASSUMES_ZEROS true
 #define ZG_ARCH_TRAPS_AFTER_ACCESS 1 // a watchpoint's trap follows the accessing instruction
+#define ZG_ARCH_SNAPSHOT 1           // zguard may fork the stopped process (arch_x86_64_snapshot.c)
 #define ZG_ARCH_CONTEXT_BYTES 304    // size of the kernel's ucontext, which is shorter than libc's
 #define ZG_ARCH_RED_ZONE 256         // the ABI's 128 bytes below the stack pointer, and a margin
 

@@ -274,6 +274,10 @@ static void describe_process(void) {
     zg_stats->layout.kept =
         (struct zg_layout_kept){(uint64_t)&zg_journal, (uint64_t)&zg_last_text, (uint64_t)zg_annotations};
     zg_stats->layout.own_ranges = (uint64_t)zg_os_own_ranges(&zg_stats->layout.own_range_count);
+#if ZG_ARCH_SNAPSHOT
+    zg_stats->layout.snapshot =
+        (struct zg_layout_snapshot){(uint64_t)zg_arch_snapshot, (uint64_t)zg_arch_snapshot_words};
+#endif
     zg_string_copy(zg_stats->runtime_version, ZG_VERSION, sizeof zg_stats->runtime_version);
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
