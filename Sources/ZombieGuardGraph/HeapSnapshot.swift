@@ -23,6 +23,10 @@ package final class HeapSnapshot {
     package let sideTables = FlatArray<SideTable>()
     /// Time for which the process was stopped, in nanoseconds; 0 if it was not.
     package private(set) var stoppedNanoseconds: UInt64 = 0
+    /// Whether a copy of the process was read, which was stopped only for as long as the copy took.
+    package private(set) var isCopied = false
+    /// Why the process was not copied; nil if it was, or need not be.
+    package private(set) var whyNotCopied: String?
     /// Parts that could not be read, one line each, with control characters escaped.
     package private(set) var notes: [String] = []
 
@@ -35,7 +39,7 @@ package final class HeapSnapshot {
     package enum Extent {
         /// Blocks and their classes only. The process runs meanwhile.
         case blocks
-        /// Blocks, references, and roots. The process is stopped meanwhile.
+        /// Blocks, references, and roots. The process is stopped while it is copied, or else while it is read.
         case graph
     }
 
@@ -49,6 +53,18 @@ package final class HeapSnapshot {
     /// For blocks that are read alone while `buffer` holds others.
     private let spare = UnsafeMutableRawBufferPointer.allocate(byteCount: HeapSnapshot.chunkBytes, alignment: 16)
     private var isRoot: FlatArray<UInt8>?
+
+    /// What was taken of a process while it was stopped.
+    private struct Pending {
+        var copy: CopiedHeap
+        var registers: [[UInt64]]
+        var others: [UInt64]
+        /// Memory of the copy that is searched for roots.
+        var ranges: [Range<UInt64>]
+    }
+    private var pending: Pending?
+    /// The memory that is read in place of the process's own.
+    private var copied: CopiedHeap?
 
     private static let chunkBytes = 1 << 20
     /// Read up to this many bytes between two blocks in one call, as a check of the heap does.
@@ -83,7 +99,7 @@ package final class HeapSnapshot {
     ///
     /// - Parameters:
     ///   - process: a guarded process.
-    ///   - extent: with `graph`, all threads are stopped while memory is copied.
+    ///   - extent: with `graph`, all threads are stopped: see ``Extent/graph``.
     ///   - waiting: the thread that waits in the runtime for the end of the search; nil if there is none.
     /// - Throws: ``GraphError`` if the process cannot be read or stopped.
     package static func of(
@@ -95,15 +111,34 @@ package final class HeapSnapshot {
             snapshot.readContents(extent)
             return snapshot
         }
+        // A process that waits for the search need not be copied.
+        let advice = waiting != nil ? .needless : CopyAdvice(of: process)
+        let snapshot = try of(stopped: process, waiting, advice)
+        if snapshot.readCopy() { return snapshot }
+        let second = try of(stopped: process, waiting, .impossible("the kernel has killed the copy"))
+        second.stoppedNanoseconds += snapshot.stoppedNanoseconds
+        return second
+    }
+
+    private static func of(
+        stopped process: GuardedProcess, _ waiting: Waiting?, _ advice: CopyAdvice
+    ) throws -> HeapSnapshot {
         let memory = try ProcessMemory(processID: process.processID)
         let runtime = ((try? Mapping.all(of: process.processID)) ?? []).filter {
             $0.path.hasSuffix(GuardedProcess.librarySuffix) && $0.permissions.contains("x")
         }
+        var nanoseconds: UInt64 = 0
         for attempt in 1...attempts {
-            let result = try stopped(process, memory, waiting) { threads in
+            let start = monotonicNanoseconds()
+            let result = try stopped(process, memory, waiting, advice) { threads in
                 attempt == attempts || !threads.contains { isInside(runtime, $0, except: waiting?.id) }
             }
-            if let result { return try result.get() }
+            nanoseconds += monotonicNanoseconds() - start
+            if let result {
+                let snapshot = try result.get()
+                snapshot.stoppedNanoseconds = nanoseconds
+                return snapshot
+            }
             usleep(pauseMicroseconds)
         }
         fatalError("the last attempt takes what it finds")
@@ -118,25 +153,20 @@ package final class HeapSnapshot {
         return thread.id != waiting && code.contains { $0.start <= place && place < $0.end }
     }
 
-    // Stops the threads, and reads the graph if `isGood`; otherwise returns nil.
+    // Stops the threads, and if `isGood` copies the process, or where that is impossible reads the graph; otherwise
+    // returns nil.
     private static func stopped(
-        _ process: GuardedProcess, _ memory: ProcessMemory, _ waiting: Waiting?,
+        _ process: GuardedProcess, _ memory: ProcessMemory, _ waiting: Waiting?, _ advice: CopyAdvice,
         isGood: ([StoppedThreads.Thread]) -> Bool
     ) throws -> Result<HeapSnapshot, any Error>? {
         var result: Result<HeapSnapshot, any Error>?
         do throws(StoppedThreads.Refusal) {
-            _ = try StoppedThreads(of: process.processID, memory: memory) { stopped in
+            _ = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: false) { stopped in
                 if !isGood(stopped.threads) { return }
                 result = Result {
-                    let start = monotonicNanoseconds()
                     let snapshot = HeapSnapshot(try HeapReader(process: process))
-                    // A called function need not keep the vector registers, so those of the waiting thread are dead.
-                    let others = stopped.threads.filter { $0.id != waiting?.id }
-                    snapshot.readGraph(
-                        registers: stopped.threads.map { waiting?.registers($0) ?? $0.registers },
-                        others: others.flatMap { stopped.vectorWords(of: $0.id) })
                     snapshot.note(stopped)
-                    snapshot.stoppedNanoseconds = monotonicNanoseconds() - start
+                    snapshot.read(&stopped, waiting, advice)
                     return snapshot
                 }
             }
@@ -144,6 +174,100 @@ package final class HeapSnapshot {
             throw GraphError(process.processID, error)
         }
         return result
+    }
+
+    // Reads a stopped process, or copies the process to be read later.
+    private func read(_ stopped: inout StoppedThreads, _ waiting: Waiting?, _ advice: CopyAdvice) {
+        let threads = stopped.threads.map { waiting?.registers($0) ?? $0.registers }
+        // A called function need not keep the vector registers, so those of the waiting thread are dead.
+        let others = stopped.threads.filter { $0.id != waiting?.id }.flatMap { stopped.vectorWords(of: $0.id) }
+        switch advice {
+        case .needless: break
+        case .impossible(let reason): whyNotCopied = reason
+        case .possible(let filters):
+            whyNotCopied =
+                stopped.unstopped.isEmpty ? copy(&stopped, filters, threads, others) : "a thread did not stop in time"
+            isCopied = whyNotCopied == nil
+        }
+        if !isCopied { readGraph(registers: threads, others: others) }
+    }
+
+    // Returns the reason why the process is not copied.
+    private func copy(
+        _ stopped: inout StoppedThreads, _ filters: UInt64, _ registers: [[UInt64]], _ others: [UInt64]
+    ) -> String? {
+        let process: ProcessCopy
+        do throws(SystemError) {
+            process = try stopped.copy(of: source.statistics.processID, by: layout.snapshot, filters: filters)
+        } catch {
+            switch error.number {
+            case ECHILD: return "the process is a reaper of orphans"
+            case EBUSY: return "no thread can fork now"
+            default: return "the fork failed: \(error)"
+            }
+        }
+        guard let copy = try? CopiedHeap(process, layout.windows) else { return "the copy cannot be read" }
+        if !keepWindows(in: copy) { return "many blocks are in windows" }
+        let ranges = rootRanges(registers)
+        var shared: UInt64 = 0
+        var forked: [Range<UInt64>] = []
+        for range in ranges {
+            let behind = source.mappings.partitionPoint { $0.start > range.lowerBound }
+            guard behind > 0 else { continue }
+            if copy.share(of: source.mappings[behind - 1], source.memory) == .all {
+                forked.append(range)
+                continue
+            }
+            shared +=
+                source.memory.parts(from: range.lowerBound, count: Int(clamping: range.upperBound - range.lowerBound))?
+                .reduce(0) { $0 + ($1.upperBound - $1.lowerBound) } ?? range.upperBound - range.lowerBound
+            if shared > CopiedHeap.mostBytes { return "much memory is shared" }
+            forEachRoot(in: range) { word, place in
+                if mayBeBlock(word) { copy.words.append(CopiedHeap.Word(place: place, word: word)) }
+            }
+        }
+        for mapping in source.mappings where mapping.permissions.hasPrefix("r") && mapping.start < mapping.end {
+            let range = mapping.start..<mapping.end
+            guard heapRanges.contains(where: { $0.overlaps(range) }), !layout.windows.contains(mapping.start) else {
+                continue
+            }
+            if copy.share(of: mapping, source.memory) != .all { return "madvise keeps blocks from being copied" }
+        }
+        pending = Pending(copy: copy, registers: registers, others: others, ranges: forked)
+        return nil
+    }
+
+    // Reads the copy, which ends then. False: it has ended before.
+    private func readCopy() -> Bool {
+        guard let pending else { return true }
+        copied = pending.copy
+        readGraph(
+            registers: pending.registers, others: pending.others, ranges: pending.ranges, kept: pending.copy.words)
+        copied = nil
+        self.pending = nil
+        if pending.copy.isExhausted { notes.append(source.noteOfExhaustion) }
+        return pending.copy.process.exists
+    }
+
+    // Whether a word refers to a block, as far as can be told without a table of blocks.
+    private func mayBeBlock(_ word: UInt64) -> Bool {
+        isHeap(word & Self.addressBits) || word >> 62 == 3 && isHeap(word << 3 & Self.addressBits)
+    }
+
+    // Keeps the live blocks in windows, which a fork leaves out. False: there are too many.
+    private func keepWindows(in copy: CopiedHeap) -> Bool {
+        let windows = layout.windows
+        guard windows.pageCount > 0, windows.records != 0 else { return true }
+        var isGood = true
+        forEachWindow { page, alias in
+            guard isGood else { return }
+            let start = windows.start &+ page &* windows.pageSize &+ UInt64(alias.start)
+            let room = UInt64(alias.slot_bytes)
+            let size = Int(room - min(UInt64(alias.block.header >> 16), room))
+            let read = memory.read(at: start, into: UnsafeMutableRawBufferPointer(rebasing: spare[..<size]))
+            isGood = copy.keep(blockAt: start, UnsafeRawBufferPointer(rebasing: spare[..<read]))
+        }
+        return isGood
     }
 
     /// Reads a core file.
@@ -177,18 +301,29 @@ package final class HeapSnapshot {
         heapRanges = source.heapAreas
     }
 
-    // `others`: words of other registers.
-    private func readGraph(registers: [[UInt64]], others: [UInt64] = []) {
+    // `others`: words of other registers. `ranges`: memory that is searched for roots, by default all that there is.
+    // `kept`: words of other memory.
+    private func readGraph(
+        registers: [[UInt64]], others: [UInt64] = [], ranges: [Range<UInt64>]? = nil,
+        kept: FlatArray<CopiedHeap.Word>? = nil
+    ) {
         readBlocks()
         readContents(.graph)
         isRoot = FlatArray(repeating: 0, count: blocks.count)
         for thread in registers { for word in thread { addRoot(word, at: 0) } }
         for word in others { addRoot(word, at: 0) }
-        let ranges = RootRanges(
-            mappings: source.mappings, own: source.ownRanges + heapRanges, heap: heapRanges,
-            stackPointers: registers.map { $0[Int(ZG_THREAD_SP)] })
-        for range in ranges.all { readRoots(range) }
+        if let kept { for word in kept.elements { addRoot(word.word, at: word.place) } }
+        for range in ranges ?? rootRanges(registers) {
+            forEachRoot(in: range) { word, place in addRoot(word, at: place) }
+        }
         isRoot = nil
+    }
+
+    private func rootRanges(_ registers: [[UInt64]]) -> [Range<UInt64>] {
+        RootRanges(
+            mappings: source.mappings, own: source.ownRanges + heapRanges, heap: heapRanges,
+            stackPointers: registers.map { $0[Int(ZG_THREAD_SP)] }
+        ).all
     }
 
     private func note(_ stopped: StoppedThreads) {
@@ -208,7 +343,7 @@ package final class HeapSnapshot {
         }.count
     }
 
-    private var memory: any MemoryReader { source.memory }
+    private var memory: any MemoryReader { copied ?? source.memory }
 
     // MARK: Blocks
 
@@ -268,15 +403,21 @@ package final class HeapSnapshot {
         let windows = layout.windows
         guard windows.pageCount > 0, windows.records != 0 else { return }
         blocks.beginArea(base: windows.start, slotSize: windows.pageSize, slotCount: Int(windows.pageCount))
+        forEachWindow { page, alias in
+            let room = UInt64(alias.slot_bytes)
+            blocks.add(
+                slot: Int(page), start: windows.start &+ page &* windows.pageSize &+ UInt64(alias.start),
+                size: room - min(UInt64(alias.block.header >> 16), room), stack: alias.block.alloc_stack,
+                family: alias.block.header >> 8 & 7)
+        }
+    }
+
+    // Calls `body` with the number and the record of each page of a window that has a live block.
+    private func forEachWindow(_ body: (UInt64, zg_alias) -> Void) {
+        let windows = layout.windows
         forEachPart(of: zg_alias.self, at: windows.records, count: windows.pageCount) { first, records in
             for index in 0..<records.count where isWanted(records[index].block.header) {
-                let alias = records[index]
-                let page = first &+ UInt64(index)
-                let room = UInt64(alias.slot_bytes)
-                blocks.add(
-                    slot: Int(page), start: windows.start &+ page &* windows.pageSize &+ UInt64(alias.start),
-                    size: room - min(UInt64(alias.block.header >> 16), room), stack: alias.block.alloc_stack,
-                    family: alias.block.header >> 8 & 7)
+                body(first &+ UInt64(index), records[index])
             }
         }
     }
@@ -491,13 +632,14 @@ package final class HeapSnapshot {
 
     // MARK: Roots
 
-    private func readRoots(_ range: Range<UInt64>) {
+    @inline(__always)
+    private func forEachRoot(in range: Range<UInt64>, _ body: (UInt64, UInt64) -> Void) {
         let start = (range.lowerBound &+ 7) & ~7
         if start >= range.upperBound { return }
         forEachChunk(from: start, count: range.upperBound - start, buffer) { address, bytes in
             for index in 0..<bytes.count / 8 {
                 let raw = bytes.loadUnaligned(fromByteOffset: index &* 8, as: UInt64.self)
-                addRoot(raw, at: address &+ UInt64(index) &* 8)
+                body(raw, address &+ UInt64(index) &* 8)
             }
         }
     }

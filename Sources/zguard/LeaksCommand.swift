@@ -26,24 +26,38 @@ struct LeaksCommand {
         let format = options.format ?? .text
         let document = intake.document(title: snapshot.source.statistics.program)
         options.write(document, in: format, for: STDOUT_FILENO) { text, _ in Output.out(text) }
-        if format == .text {
-            let looked = "\(groupedText(UInt64(snapshot.blocks.count))) live blocks"
-            let lost =
-                search.lostBlocks == 0
-                ? "" : ", \(groupedText(UInt64(search.lostBlocks))) lost (\(byteText(search.lostBytes)))"
-            let statistics = snapshot.source.statistics
-            let stop = snapshot.stoppedNanoseconds
-            let stopped = stop == 0 ? "" : "; stopped for \(stop / 1_000_000) ms"
-            Output.out(
-                TextRenderer.mark
-                    + "\(intake.groups.summary), \(looked)\(lost) in \(visible(statistics.program)) [\(statistics.processID)]\(stopped)\n"
-            )
-        }
+        if format == .text { Output.out(TextRenderer.mark + "\(intake.groups.summary), \(text(snapshot, search))\n") }
+        if format == .json { Output.out(json(snapshot, search)) }
         return intake.groups.findings.isEmpty ? ExitStatus.success : ExitStatus.findings
     }
 }
 
 extension LeaksCommand {
+    private func text(_ snapshot: HeapSnapshot, _ search: LeakSearch) -> String {
+        var text = "\(groupedText(UInt64(snapshot.blocks.count))) live blocks"
+        if search.lostBlocks > 0 {
+            text += ", \(groupedText(UInt64(search.lostBlocks))) lost (\(byteText(search.lostBytes)))"
+        }
+        let statistics = snapshot.source.statistics
+        text += " in \(visible(statistics.program)) [\(statistics.processID)]"
+        if snapshot.stoppedNanoseconds > 0 { text += "; stopped for \(snapshot.stoppedNanoseconds / 1_000_000) ms" }
+        return text + (snapshot.whyNotCopied.map { " (not copied: \($0))" } ?? "")
+    }
+
+    // The line behind the findings.
+    private func json(_ snapshot: HeapSnapshot, _ search: LeakSearch) -> String {
+        let statistics = snapshot.source.statistics
+        let wasStopped = snapshot.stoppedNanoseconds > 0
+        return JSONText.object([
+            ("schema", .string(Finding.Leak.sumSchema)), ("pid", .integer(Int64(statistics.processID))),
+            ("program", .string(statistics.program)), ("blocks", .integer(Int64(snapshot.blocks.count))),
+            ("lost_blocks", .integer(Int64(search.lostBlocks))), ("lost_bytes", .natural(search.lostBytes)),
+            ("stopped_ms", wasStopped ? .natural(snapshot.stoppedNanoseconds / 1_000_000) : nil),
+            ("copied", wasStopped ? .bool(snapshot.isCopied) : nil),
+            ("not_copied", snapshot.whyNotCopied.map { .string($0) }),
+        ]).line + "\n"
+    }
+
     static let command = Command(
         name: "leaks", operands: "PID|CORE", operandCount: 1...1,
         text: "find blocks that nothing leads to, and retain cycles, in a process or core file",

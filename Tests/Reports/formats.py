@@ -200,7 +200,8 @@ def check_schemas(run, finished, raw):
     schema = json.loads((ROOT / "docs/finding.schema.json").read_text())
     timeline = json.loads((ROOT / "docs/timeline.schema.json").read_text())
     end = json.loads((ROOT / "docs/run.schema.json").read_text())
-    for name, document in (("finding", schema), ("timeline", timeline), ("run", end)):
+    sums = json.loads((ROOT / "docs/leaks.schema.json").read_text())
+    for name, document in (("finding", schema), ("timeline", timeline), ("run", end), ("leaks", sums)):
         jsonschema.Draft202012Validator.check_schema(document)
         run.check(f"{name}.schema.json describes every key", list(undescribed(document)))
     for name, document, path in (("finished", schema, finished), ("raw", part(schema, "rawFinding"), raw)):

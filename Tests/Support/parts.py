@@ -135,6 +135,7 @@ PARTS = [
     # Leaks and retain cycles, and none where there are none.
     Part("leaks", driver("Graph/leaks"), 60),
     Part("holders", driver("Graph/holders"), 40),
+    Part("copies", driver("Graph/copies"), 60),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),

@@ -15,6 +15,9 @@ extension Finding {
         /// The cycle: each object refers to the next, and the last one to the first. Empty for kind `leak`.
         public var cycle: [Step]
 
+        /// Schema of the line behind the findings of `zguard leaks --format json`.
+        package static let sumSchema = "zguard.leaks/1"
+
         /// An object on a cycle.
         public struct Step: Hashable, Sendable {
             /// Class of the object, such as `Shop.Feed` or `closure context`.

@@ -221,7 +221,7 @@ extension zg_stats_page {
 extension Array {
     /// Binary search: index of the first element for which the predicate is true; `count` if there is none. The array
     /// must be partitioned by the predicate.
-    func partitionPoint(_ isInSecond: (Element) -> Bool) -> Int {
+    package func partitionPoint(_ isInSecond: (Element) -> Bool) -> Int {
         var low = 0
         var high = count
         while low < high {

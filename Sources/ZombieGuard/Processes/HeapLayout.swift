@@ -90,6 +90,8 @@ package struct HeapLayout: Sendable {
     /// Table of the address ranges that the runtime has mapped: struct zg_layout_range.
     package var ownRanges: UInt64
     package var ownRangeCount: UInt64
+    /// Code with which the stopped process can be copied; `code` 0 if there is none.
+    package var snapshot: zg_layout_snapshot
     /// Whether the sizes of all records match this version.
     package var isKnown: Bool
 
@@ -128,6 +130,7 @@ package struct HeapLayout: Sendable {
             layout.counts.base != 0 && (40..<64).contains(layout.counts.set_shift) && layout.counts.changes <= 64
             && Int(layout.counts.entry_bytes) == entry + Int(layout.counts.changes) * change
         counts = isSensible ? layout.counts : nil
+        snapshot = layout.snapshot
         ownRanges = layout.own_ranges
         ownRangeCount = min(layout.own_range_count, Self.mostOwnRanges)
         isKnown =

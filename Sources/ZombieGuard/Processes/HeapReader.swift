@@ -14,12 +14,12 @@ public struct HeapReader {
     /// Data that could not be read: mapped files that have changed since, or blocks beyond the read budget. One line
     /// each, with control characters escaped.
     public var notes: [String] {
-        if !hasMore {
-            return [
-                "the heap metadata of process \(statistics.processID) describes more blocks than its memory can hold: some were not checked"
-            ]
-        }
+        if !hasMore { return [noteOfExhaustion] }
         return (memory as? CoreFile)?.notes ?? []
+    }
+
+    package var noteOfExhaustion: String {
+        "the heap metadata of process \(statistics.processID) describes more blocks than its memory can hold: some were not checked"
     }
 
     /// False once the read budget is spent: reads then return nothing.

@@ -50,7 +50,7 @@ package final class ProcessMemory: MemoryReader {
     private let process: ProcessFolder
     private var allowance: UInt64? // nil: not computed yet
     private var spent: UInt64 = 0
-    private(set) var isExhausted = false
+    package private(set) var isExhausted = false
 
     /// Read budget: 64 MiB plus twice the memory of the process. A check reads tables and freed blocks at most twice
     /// each.

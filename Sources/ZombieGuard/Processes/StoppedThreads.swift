@@ -1,6 +1,7 @@
 // Stops threads of another process briefly and copies their registers and stacks.
 
 import CUnwind
+import CZombie
 import Glibc
 
 /// A snapshot of threads of a process: all are stopped, copied and resumed before anything is unwound.
@@ -26,6 +27,8 @@ package struct StoppedThreads {
     package private(set) var late: [Int32] = []
     /// Threads that ended while traced. The kernel keeps them until the tracer waits for them.
     package private(set) var ended: [Int32] = []
+    /// Signals with which stopped threads continue; 0: none.
+    private var signals: [Int32: Int32] = [:]
     /// Copies of the stacks, by address.
     package private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
@@ -51,9 +54,11 @@ package struct StoppedThreads {
     ///
     /// `whileStopped` runs when the registers and stacks have been copied, before the threads continue. If zguard dies
     /// meanwhile, the kernel detaches from the threads, and they continue.
+    ///
+    /// - Parameter copiesStacks: false if the caller reads the stacks itself.
     package init(
-        of processID: Int, except own: Int32 = 0, memory: ProcessMemory,
-        whileStopped: (StoppedThreads) -> Void = { _ in }
+        of processID: Int, except own: Int32 = 0, memory: ProcessMemory, copiesStacks: Bool = true,
+        whileStopped: (inout StoppedThreads) -> Void = { _ in }
     ) throws(Refusal) {
         var seized: [Int32] = []
         var isComplete = false
@@ -77,13 +82,14 @@ package struct StoppedThreads {
         }
         var signals: [Int32: Int32] = [:]
         wait(for: seized, &signals)
-        copy(seized.filter { signals[$0] != nil }, processID, memory)
-        whileStopped(self)
+        for thread in seized where signals[thread] == nil && !ended.contains(thread) {
+            unstopped.append((thread, ThreadTimes.name(of: thread, in: processID)))
+        }
+        copy(seized.filter { signals[$0] != nil }, processID, memory, copiesStacks: copiesStacks)
+        self.signals = signals
+        whileStopped(&self)
         for thread in seized {
-            if signals[thread] == nil, !ended.contains(thread) {
-                unstopped.append((thread, ThreadTimes.name(of: thread, in: processID)))
-            }
-            if zg_thread_detach(thread, signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
+            if zg_thread_detach(thread, self.signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
         }
     }
 
@@ -149,12 +155,44 @@ package struct StoppedThreads {
         }
     }
 
-    private mutating func copy(_ stopped: [Int32], _ processID: Int, _ memory: ProcessMemory) {
+    /// Copies the process by fork. Call while all threads are stopped. The copy never runs, and is no child of the
+    /// process.
+    ///
+    /// - Parameters:
+    ///   - processID: ID of the process.
+    ///   - code: code and words of the process's runtime.
+    ///   - filters: number of seccomp filters that allow the system calls of the code.
+    /// - Throws: the kernel's error; `ECHILD` if the process is a reaper of orphans, `EBUSY` if each thread is about to
+    ///   handle a signal, has other filters, or is where it must not execute other code.
+    package mutating func copy(
+        of processID: Int, by code: zg_layout_snapshot, filters: UInt64
+    ) throws(SystemError) -> ProcessCopy {
+        var tries = 0
+        for thread in threads where signals[thread.id] == 0 && zg_snapshot_may_use(thread.id) {
+            guard SystemCallFilters.count(of: "\(processID)/task/\(thread.id)") == filters else { continue }
+            var copy: Int32 = 0
+            var signal: Int32 = 0
+            let result = zg_snapshot_make(
+                thread.id, code.code, code.words, Self.longestCopyMilliseconds, &copy, &signal)
+            signals[thread.id] = signal
+            if result == 0 { return ProcessCopy(processID: Int(copy)) }
+            tries += 1
+            if result != -EINTR || tries == Self.mostTries { throw SystemError(number: -result) }
+        }
+        throw SystemError(number: EBUSY)
+    }
+
+    private static let longestCopyMilliseconds: Int32 = 10_000, mostTries = 3
+
+    private mutating func copy(
+        _ stopped: [Int32], _ processID: Int, _ memory: ProcessMemory, copiesStacks: Bool = true
+    ) {
         let most = stopped.count <= Self.fewThreads ? Self.stackBytes : Self.smallStackBytes
         for thread in stopped {
             var registers = [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS))
             guard zg_thread_registers(thread, &registers) == 0 else { continue }
             threads.append(Thread(id: thread, name: ThreadTimes.name(of: thread, in: processID), registers: registers))
+            if !copiesStacks { continue }
             let start = registers[Int(ZG_THREAD_SP)] &- Self.redZone
             stacks.append((start, memory.read(at: start, upTo: most)))
         }

@@ -25,11 +25,17 @@ package struct SystemCallFilters {
         }
     }
 
-    // Linux reports the number of filters since 5.9.
-    private static func count(of process: String) -> UInt64? {
-        let key = "Seccomp_filters:"
-        return String(decoding: (try? readFile("/proc/\(process)/status")) ?? [], as: UTF8.self).split(separator: "\n")
-            .first { $0.hasPrefix(key) }.flatMap { UInt64($0.dropFirst(key.count).drop { $0 == "\t" || $0 == " " }) }
+    /// The number of filters of a thread, named by its folder in /proc; nil if the thread has ended, or if the kernel
+    /// does not report their number (before Linux 5.9).
+    static func count(of thread: String) -> UInt64? {
+        let lines = String(decoding: (try? readFile("/proc/\(thread)/status")) ?? [], as: UTF8.self).split(
+            separator: "\n")
+        func value(_ key: String) -> UInt64? {
+            lines.first { $0.hasPrefix(key) }.flatMap {
+                UInt64($0.dropFirst(key.count).drop { $0 == "\t" || $0 == " " })
+            }
+        }
+        return value("Seccomp:") == 0 ? 0 : value("Seccomp_filters:")
     }
 
     /// Value of `ZGUARD_FILTERS` for the guarded programs, which cannot test the filters themselves.

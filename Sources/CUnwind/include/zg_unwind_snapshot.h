@@ -1,0 +1,27 @@
+// Copies another process by fork, so that its memory can be read while it runs. For single-threaded processes that have
+// stopped all threads of the other one (zg_thread_seize).
+// Functions return 0 or more, or -errno, unless stated otherwise.
+
+#ifndef ZG_UNWIND_SNAPSHOT_H
+#define ZG_UNWIND_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Whether a stopped thread may execute other code for a while. False in a restartable sequence (rseq), which the kernel
+// would no longer restart, and in code of 32 bits.
+bool zg_snapshot_may_use(int tid);
+// Makes the stopped thread fork its process by the code at `code` with its array `words` (struct zg_layout_snapshot).
+// The copy shares no descriptor with the process, is no child of it, and stays stopped; the kernel kills it with the
+// calling process. Then the thread has its former registers and signal mask, and is stopped again. If a signal has
+// arrived meanwhile, it is in `*signal` for zg_thread_detach. -ECHILD: the process is a reaper of orphans; -ETIMEDOUT:
+// the kernel did not finish in this time.
+int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, int *copy, int *signal);
+// Whether the copy still exists. The kernel may kill it if memory is short.
+bool zg_snapshot_exists(int copy);
+// Kills the copy, and waits for its end.
+void zg_snapshot_end(int copy);
+// Whether seccomp filters of this process allow the system calls of `code`, tried in a child. Without a child: false.
+bool zg_snapshot_calls_pass(void);
+
+#endif

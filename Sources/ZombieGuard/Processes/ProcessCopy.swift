@@ -1,0 +1,191 @@
+// A copy of a guarded process by fork, and the conditions under which the copy can do the process no harm.
+
+import CUnwind
+import Glibc
+
+/// A stopped copy of a process. It ends with this object, or with zguard.
+package final class ProcessCopy {
+    package let processID: Int
+
+    /// - Parameter processID: ID of the copy, which this process traces.
+    init(processID: Int) {
+        self.processID = processID
+        // The first process that the kernel kills if memory gets short.
+        try? Descriptor(opening: "/proc/\(processID)/oom_score_adj", flags: O_WRONLY).write("1000")
+    }
+
+    deinit { zg_snapshot_end(Int32(truncatingIfNeeded: processID)) }
+
+    /// False if the kernel has killed the copy.
+    package var exists: Bool { zg_snapshot_exists(Int32(truncatingIfNeeded: processID)) }
+}
+
+/// Whether a process is copied before its memory is read.
+package enum CopyAdvice {
+    /// - Parameter filters: number of seccomp filters of threads that may fork.
+    case possible(filters: UInt64)
+    /// Reading the stopped process takes no longer than a few copies.
+    case needless
+    /// The copy might harm the process, or cannot be made. The reason stands behind "not copied: ".
+    case impossible(String)
+
+    /// Call before the process is stopped.
+    package init(of process: GuardedProcess) {
+        guard let folder = try? process.folder(), let layout = try? process.statistics(in: folder).heapLayout else {
+            self = .impossible("the process has ended")
+            return
+        }
+        self = CopyConditions(folder).advice(layout)
+    }
+}
+
+/// Finds out whether a copy might harm the process. Until its end the copy counts as a process of the same user, and
+/// each page to which the process writes is copied.
+private struct CopyConditions {
+    private let folder: ProcessFolder
+    private let status: [String: String]
+
+    /// Reading a process takes 1.7 s for each gigabyte.
+    private static let smallKilobytes: UInt64 = 32 << 10
+
+    init(_ folder: ProcessFolder) {
+        self.folder = folder
+        status = folder.status
+    }
+
+    func advice(_ layout: HeapLayout) -> CopyAdvice {
+        if anonymousKilobytes < Self.smallKilobytes || (status["State"]?.hasPrefix("T") ?? true) { return .needless }
+        if let obstacle = obstacle(layout) { return .impossible(obstacle) }
+        guard let filters else { return .impossible("a seccomp filter might forbid a system call") }
+        return .possible(filters: filters)
+    }
+
+    private func obstacle(_ layout: HeapLayout) -> String? {
+        if layout.snapshot.code == 0 { return "not on this processor" }
+        // Orphans in its PID namespace become its children.
+        if folder.innermostID == 1 { return "the process is the first of its PID namespace" }
+        return memoryObstacle ?? descriptorObstacle ?? countObstacle
+    }
+
+    // The number of filters that allow the fork; nil if that is unknown. A container's filters apply to zguard in the
+    // container, too, and can be tried there.
+    private var filters: UInt64? {
+        guard let count = SystemCallFilters.count(of: "\(folder.number)") else { return nil }
+        if count == 0 { return 0 }
+        guard count == SystemCallFilters.count(of: "self"), count == SystemCallFilters.count(of: "1") else {
+            return nil
+        }
+        return zg_snapshot_calls_pass() ? count : nil
+    }
+
+    // MARK: Memory
+
+    private func kilobytes(_ name: String) -> UInt64 {
+        status[name]?.split(separator: " ").first.flatMap { UInt64(digits: $0) } ?? 0
+    }
+
+    private var anonymousKilobytes: UInt64 {
+        status["RssAnon"] == nil ? kilobytes("VmRSS") : kilobytes("RssAnon")
+    }
+
+    private var memoryObstacle: String? {
+        // The process may lack a huge page when it writes to one that the copy shares.
+        if kilobytes("HugetlbPages") > 0 { return "the process has huge pages of hugetlbfs" }
+        // Strict accounting counts the copy's memory as used.
+        if Self.number(in: "/proc/sys/vm/overcommit_memory") == 2 { return "vm.overcommit_memory is 2" }
+        // At worst the process writes to each page meanwhile; zguard needs a quarter.
+        let needed = (anonymousKilobytes + anonymousKilobytes / 4 + kilobytes("VmPTE")) * 1024
+        guard let available = Self.field("MemAvailable", of: "/proc/meminfo"), available >= needed / 1024 else {
+            return "memory is short"
+        }
+        for group in controlGroups {
+            guard let most = Self.number(in: group + "memory.max") ?? Self.number(in: group + "memory.limit_in_bytes")
+            else { continue }
+            let used = Self.number(in: group + "memory.current") ?? Self.number(in: group + "memory.usage_in_bytes")
+            let isFirst = Self.number(in: group + "memory.current") != nil
+            let files = ["active_file", "inactive_file"].compactMap {
+                Self.field(isFirst ? $0 : "total_" + $0, of: group + "memory.stat")
+            }
+            let kept = (used ?? most) - min(used ?? most, files.reduce(0, +))
+            if most < kept || most - kept < needed { return "the control group's memory is short" }
+        }
+        return nil
+    }
+
+    // MARK: Descriptors
+
+    private var descriptorObstacle: String? {
+        // A fork waits until the reader of a userfaultfd has noticed, which may be a stopped thread. After a fork, the
+        // kernel may write to the old page of a buffer (Linux 6.3 and older).
+        for name in folder.entries(of: "fd") {
+            switch folder.link("fd/\(name)") {
+            case "anon_inode:[userfaultfd]": return "the process uses userfaultfd"
+            case "anon_inode:[io_uring]": return "the process uses io_uring"
+            default: break
+            }
+        }
+        let usesAIO = ((try? Mapping.all(of: folder)) ?? []).contains { $0.path.hasPrefix("/[aio]") }
+        return usesAIO ? "the process uses asynchronous I/O" : nil
+    }
+
+    // MARK: Numbers of processes
+
+    /// Processes that the program can start all the same, at least.
+    private static let spareProcesses: UInt64 = 64
+
+    private var countObstacle: String? {
+        for group in controlGroups {
+            guard let most = Self.number(in: group + "pids.max"), let used = Self.number(in: group + "pids.current")
+            else { continue }
+            if most < used + Self.spareProcesses { return "the control group's number of processes is limited" }
+        }
+        let line = String(decoding: (try? folder.contents(of: "limits")) ?? [], as: UTF8.self).split(separator: "\n")
+            .first { $0.hasPrefix("Max processes") }
+        guard let most = line?.split(separator: " ").dropFirst(2).first.flatMap({ UInt64(digits: $0) }),
+            let user = folder.owner?.users.first
+        else { return nil }
+        return most < Self.threads(of: user) + Self.spareProcesses ? "RLIMIT_NPROC is low" : nil
+    }
+
+    private static func threads(of user: uid_t) -> UInt64 {
+        var count: UInt64 = 0
+        for process in directoryEntries("/proc") where UInt64(digits: process) != nil {
+            var status = stat()
+            guard stat("/proc/\(process)/task", &status) == 0, status.st_uid == user else { continue }
+            count += UInt64(status.st_nlink) - 2
+        }
+        return count
+    }
+
+    // MARK: Files
+
+    /// Folders of the process's control groups and of their parents, as far as they are visible here.
+    private var controlGroups: [String] {
+        var folders: [String] = []
+        for line in String(decoding: (try? folder.contents(of: "cgroup")) ?? [], as: UTF8.self).split(separator: "\n") {
+            let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+            guard fields.count == 3 else { continue }
+            let controllers = fields[1].split(separator: ",")
+            let root = fields[1].isEmpty ? [""] : ["memory", "pids"].filter { controllers.contains(Substring($0)) }
+            for name in root {
+                var path = "/sys/fs/cgroup/" + (name.isEmpty ? "" : name + "/")
+                folders.append(path)
+                for part in fields[2].split(separator: "/") where part != ".." {
+                    path += part + "/"
+                    folders.append(path)
+                }
+            }
+        }
+        return folders
+    }
+
+    private static func number(in path: String) -> UInt64? {
+        (try? readFile(path)).flatMap { UInt64(digits: String(decoding: $0, as: UTF8.self).dropLast()) }
+    }
+
+    private static func field(_ name: String, of path: String) -> UInt64? {
+        String(decoding: (try? readFile(path)) ?? [], as: UTF8.self).split(separator: "\n").lazy
+            .map { $0.split { $0 == " " || $0 == ":" } }
+            .first { $0.first == Substring(name) && $0.count > 1 }.flatMap { UInt64(digits: $0[1]) }
+    }
+}

@@ -1,0 +1,123 @@
+// The memory of a process at one moment: a copy by fork, and what a fork leaves out.
+
+import CZombie
+import ZombieGuard
+
+/// Reads a copy of a process. A fork shares windows (MADV_DONTFORK) and shared memory with nobody or with the running
+/// process, so that these are read while the process is stopped.
+final class CopiedHeap: MemoryReader {
+    /// A word of memory that the copy lacks, and its address.
+    struct Word: BitwiseCopyable {
+        var place: UInt64
+        var word: UInt64
+    }
+
+    let process: ProcessCopy
+    private let memory: ProcessMemory
+    private let mappings: [Mapping]
+    private let windows: HeapLayout.Windows
+    // The blocks in windows, by address.
+    private let starts = FlatArray<UInt64>()
+    private let offsets = FlatArray<Int>()
+    private var bytes: [UInt8] = []
+    /// Words of other memory that may refer to blocks.
+    let words = FlatArray<Word>()
+
+    /// More of this memory would stop the process for as long as reading all of it does.
+    static let mostBytes: UInt64 = 256 << 20, mostBlocks = 200_000
+
+    init(_ process: ProcessCopy, _ windows: HeapLayout.Windows) throws {
+        self.process = process
+        self.windows = windows
+        memory = try ProcessMemory(processID: process.processID)
+        mappings = try Mapping.all(of: process.processID)
+    }
+
+    /// Whether the read budget is spent: reads then return nothing.
+    var isExhausted: Bool { memory.isExhausted }
+
+    // MARK: What the copy has
+
+    /// What of a mapping's memory is in the copy.
+    enum Share {
+        case all
+        case nothing
+    }
+
+    /// - Parameters:
+    ///   - mapping: a readable mapping of the process.
+    ///   - original: the process's own memory.
+    func share(of mapping: Mapping, _ original: any MemoryReader) -> Share {
+        if mapping.permissions.hasSuffix("s") { return .nothing }
+        let behind = mappings.partitionPoint { $0.start > mapping.start }
+        // A fork keeps mappings as they are, or leaves them out (MADV_DONTFORK).
+        guard behind > 0, mappings[behind - 1].start <= mapping.start, mapping.end <= mappings[behind - 1].end else {
+            return .nothing
+        }
+        // MADV_WIPEONFORK: the copy has the mapping, without its pages.
+        let range = mapping.start..<mapping.end
+        return !Self.isPopulated(range, memory) && Self.isPopulated(range, original) ? .nothing : .all
+    }
+
+    private static func isPopulated(_ range: Range<UInt64>, _ memory: any MemoryReader) -> Bool {
+        var start = range.lowerBound
+        var step: UInt64 = 1 << 20
+        while start < range.upperBound {
+            let count = min(step, range.upperBound - start)
+            guard let parts = memory.parts(from: start, count: Int(count)) else { return true }
+            if !parts.isEmpty { return true }
+            start += count
+            step = min(step * 2, 1 << 28)
+        }
+        return false
+    }
+
+    // MARK: Keeping what the copy lacks
+
+    /// Keeps the contents of a block in a window. Blocks follow by address. False: there are too many.
+    func keep(blockAt start: UInt64, _ contents: UnsafeRawBufferPointer) -> Bool {
+        guard starts.count < Self.mostBlocks, UInt64(bytes.count + contents.count) <= Self.mostBytes else {
+            return false
+        }
+        starts.append(start)
+        offsets.append(bytes.count)
+        bytes.append(contentsOf: contents)
+        return true
+    }
+
+    // MARK: Reading
+
+    func read(at address: UInt64, upTo count: Int) -> [UInt8] {
+        if !windows.contains(address) { return memory.read(at: address, upTo: count) }
+        guard let kept = kept(at: address) else { return [] }
+        return Array(bytes[kept].prefix(count))
+    }
+
+    func read(at address: UInt64, into buffer: UnsafeMutableRawBufferPointer) -> Int {
+        if !windows.contains(address) { return memory.read(at: address, into: buffer) }
+        guard let kept = kept(at: address) else { return 0 }
+        let count = min(kept.count, buffer.count)
+        bytes.withUnsafeBytes {
+            buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[kept.lowerBound..<kept.lowerBound + count]))
+        }
+        return count
+    }
+
+    func parts(from start: UInt64, count: Int) -> [Range<UInt64>]? {
+        windows.contains(start) ? nil : memory.parts(from: start, count: count)
+    }
+
+    // Where in `bytes` the rest of the block at an address is.
+    private func kept(at address: UInt64) -> Range<Int>? {
+        var low = 0
+        var high = starts.count
+        while low < high {
+            let middle = (low + high) / 2
+            if starts.base[middle] > address { high = middle } else { low = middle + 1 }
+        }
+        guard low > 0 else { return nil }
+        let end = low < offsets.count ? offsets.base[low] : bytes.count
+        let first = offsets.base[low - 1] + Int(clamping: address - starts.base[low - 1])
+        return first < end ? first..<end : nil
+    }
+}
