@@ -46,6 +46,9 @@ package final class CrashRequests {
         else { return }
         let request = requests + index
         guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return }
+        // A late copy of a message may name a request that the process has made since, with another question.
+        let memory = try? ProcessMemory(processID: message.sender.number)
+        if let asking = memory?.record(zg_dying_process.self, at: place), asking.nonce != nonce { return }
         zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
         collect(from: message.sender.number, at: place, nonce)
         zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
