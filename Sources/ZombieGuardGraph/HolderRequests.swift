@@ -82,6 +82,10 @@ package final class HolderRequests {
         guard asking.pid == process else {
             return Result(note: "not searched: the process is in another PID namespace")
         }
+        // libunwind calls mincore, which such filters forbid, too.
+        if SystemCallFilters.forbidsTracing {
+            return Result(note: "not searched: a seccomp filter forbids ptrace")
+        }
         guard asking.block_size > 0, asking.block_start < 1 << 48, asking.block_size < 1 << 48 else { return Result() }
         if now > deadline { return Result(note: cut) }
         do {
@@ -109,7 +113,7 @@ package final class HolderRequests {
     ) -> (threads: [HolderPlaces.Thread], stacks: [(start: UInt64, bytes: [UInt8])]) {
         let own = Self.own(asking, process)
         let others = StoppedThreads.threadIDs(of: process).filter { $0 != own.id }
-        if others.isEmpty || SystemCallFilters.forbidsTracing { return ([own], []) }
+        if others.isEmpty { return ([own], []) }
         let numbers = Self.numbers(asking, main: Int32(truncatingIfNeeded: process))
         var computing = ComputingThreads()
         let running = others.filter { if case .running = StopPlace(of: $0, in: process) { true } else { false } }
