@@ -85,7 +85,7 @@ bool zg_snapshot_may_use(int tid) {
         uint64_t place;
         uint32_t bytes, signature, flags, padding;
     } rseq = {0};
-    if (ptrace(GET_RSEQ_CONFIGURATION, tid, sizeof rseq, &rseq) < 0) return false;
+    if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, tid, sizeof rseq, &rseq) < 0) return false;
     if (!rseq.place) return true;
     errno = 0;
     return ptrace(PTRACE_PEEKDATA, tid, rseq.place + RSEQ_SECTION, NULL) == 0 && !errno;

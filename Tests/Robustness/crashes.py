@@ -426,8 +426,9 @@ class Kills:
             total = sum(readable.values())
         if seen is not None and not seen <= self.lines_in(place) and victim == "all" and not ended_before and not (place / "store").exists():
             problems.append("lines that stood in the report before the kill are gone")
-        if b"written to '" in errors:
-            count = int(errors.rpartition(b"==zguard== ")[2].split()[0])
+        # A process that outlives the program may print a finding behind the closing line.
+        if closing := re.search(rb"==zguard== (\d+) findings?\b[^\n]*, written to '", errors):
+            count = int(closing[1])
             if total < count:
                 problems.append(f"{count} findings were announced, {total} are in the report")
         if total and route not in ("terminal", "run"):
