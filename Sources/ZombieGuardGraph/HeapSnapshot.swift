@@ -23,6 +23,8 @@ package final class HeapSnapshot {
     package let sideTables = FlatArray<SideTable>()
     /// Time for which the process was stopped, in nanoseconds; 0 if it was not.
     package private(set) var stoppedNanoseconds: UInt64 = 0
+    /// Whether other threads of the program were running. One of them may have been about to get or store a block.
+    package private(set) var hasOtherThreads = false
     /// Whether a copy of the process was read, which was stopped only for as long as the copy took.
     package private(set) var isCopied = false
     /// Why the process was not copied; nil if it was, or need not be.
@@ -327,6 +329,7 @@ package final class HeapSnapshot {
     }
 
     private func note(_ stopped: StoppedThreads) {
+        hasOtherThreads = stopped.threads.count > 1
         for thread in stopped.unstopped {
             notes.append(
                 "thread \(thread.id) did not stop in time: blocks that only its registers lead to may be shown")

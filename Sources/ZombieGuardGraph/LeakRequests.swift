@@ -48,9 +48,11 @@ package final class LeakRequests {
 
     private func search(_ process: Int, waiting: HeapSnapshot.Waiting) -> [Finding] {
         do {
-            let snapshot = try HeapSnapshot.of(GuardedProcess(processID: process), .graph, waiting: waiting)
+            let guarded = try GuardedProcess(processID: process)
+            let search = try LeakSearch(of: { try HeapSnapshot.of(guarded, .graph, waiting: waiting) })
+            let snapshot = search.snapshot
             for note in snapshot.notes + snapshot.source.notes { self.note(note) }
-            return LeakSearch(snapshot, ClassTable(snapshot)).findings(time: Timestamp.now.description)
+            return search.findings(time: Timestamp.now.description)
         } catch {
             note("process \(process) was not searched for leaks: \(error)")
             return []

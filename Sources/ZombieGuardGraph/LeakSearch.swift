@@ -38,7 +38,7 @@ package struct LeakSearch {
     package private(set) var lostBlocks = 0
     package private(set) var lostBytes: UInt64 = 0
 
-    let snapshot: HeapSnapshot
+    package let snapshot: HeapSnapshot
     let classes: ClassTable
     private let memory: any MemoryReader
     private let isSideTable: Set<UInt32>
@@ -47,9 +47,22 @@ package struct LeakSearch {
 
     private enum Mark { static let reached: UInt8 = 1, counted: UInt8 = 2 }
 
-    /// Searches a snapshot that has references. The contents of lost blocks are read again from its source: nothing can
-    /// reach and change them.
-    package init(_ snapshot: HeapSnapshot, _ classes: ClassTable) {
+    /// Searches a process or core file. `read` takes a snapshot with references.
+    ///
+    /// A block that a thread is about to get or store looks lost for a moment. If there are other threads, only blocks
+    /// are lost that are lost in a second snapshot, too.
+    package init(of read: () throws -> HeapSnapshot) throws {
+        let first = LeakSearch(try read(), confirming: nil)
+        let places = first.snapshot.hasOtherThreads ? first.places : []
+        self = places.isEmpty ? first : LeakSearch(try read(), confirming: places)
+    }
+
+    /// Starts of the lost blocks.
+    private var places: Set<UInt64> { Set(lost.map { snapshot.blocks.starts.base[Int($0)] }) }
+
+    // The contents of lost blocks are read again from the source: nothing can reach and change them.
+    private init(_ snapshot: HeapSnapshot, confirming earlier: Set<UInt64>?) {
+        let classes = ClassTable(snapshot)
         self.snapshot = snapshot
         self.classes = classes
         memory = snapshot.source.memory
@@ -64,7 +77,10 @@ package struct LeakSearch {
         graph.reach(
             from: snapshot.roots.elements, mark: Mark.reached, in: marks,
             isOpaque: { !tables.isEmpty && tables.contains($0) })
-        for block in 0..<snapshot.blocks.count where marks.base[block] == 0 { lost.append(UInt32(block)) }
+        for block in 0..<snapshot.blocks.count
+        where marks.base[block] == 0 && earlier?.contains(snapshot.blocks.starts.base[block]) ?? true {
+            lost.append(UInt32(block))
+        }
         if lost.isEmpty { return }
         lostBlocks = lost.count
         lostBytes = lost.reduce(0) { $0 + snapshot.blocks.size(of: $1) }

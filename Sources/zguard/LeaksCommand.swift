@@ -15,8 +15,8 @@ struct LeaksCommand {
 
     func run() throws -> Int32 {
         let target = try GraphTarget(arguments)
-        let snapshot = try target.snapshot(.graph)
-        let search = LeakSearch(snapshot, ClassTable(snapshot))
+        let search = try LeakSearch(of: { try target.snapshot(.graph) })
+        let snapshot = search.snapshot
         var intake = FindingIntake(options)
         for var finding in search.findings(time: Timestamp.now.description) {
             finding.author = target.author
