@@ -306,7 +306,7 @@ def found(programs, checks, times):
     status, text, said = programs.run("write", options="on_finding=continue")
     problems = [] if status == 0 and "done" in text and said.count("use-after-free") == 1 and "write-after-free" not in said else [said]
     checks.check("write, and the program goes on: one finding", problems)
-    # Found in 11 of 20 runs, and in none of 10 beside other work (docs/design/037-watchpoints.md).
+    # Found in 11 of 20 runs, in none of 10 beside other work (docs/design/037-watchpoints.md).
     status, text, said = programs.run("fork")
     problems = [] if status == 0 and ("found_by watchpoint" in said or text == "child 1792\ndone\n" and not said) else [str(status), text, said]
     checks.check("a forked child may have its own, and is unharmed", problems)
