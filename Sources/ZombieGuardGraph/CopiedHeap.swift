@@ -38,25 +38,21 @@ final class CopiedHeap: MemoryReader {
 
     // MARK: What the copy has
 
-    /// What of a mapping's memory is in the copy.
-    enum Share {
-        case all
-        case nothing
-    }
-
+    /// Whether the copy has a mapping's memory.
+    ///
     /// - Parameters:
     ///   - mapping: a readable mapping of the process.
     ///   - original: the process's own memory.
-    func share(of mapping: Mapping, _ original: any MemoryReader) -> Share {
-        if mapping.permissions.hasSuffix("s") { return .nothing }
+    func has(_ mapping: Mapping, _ original: any MemoryReader) -> Bool {
+        if mapping.permissions.hasSuffix("s") { return false }
         let behind = mappings.partitionPoint { $0.start > mapping.start }
         // A fork keeps mappings as they are, or leaves them out (MADV_DONTFORK).
         guard behind > 0, mappings[behind - 1].start <= mapping.start, mapping.end <= mappings[behind - 1].end else {
-            return .nothing
+            return false
         }
         // MADV_WIPEONFORK: the copy has the mapping, without its pages.
         let range = mapping.start..<mapping.end
-        return !Self.isPopulated(range, memory) && Self.isPopulated(range, original) ? .nothing : .all
+        return Self.isPopulated(range, memory) || !Self.isPopulated(range, original)
     }
 
     private static func isPopulated(_ range: Range<UInt64>, _ memory: any MemoryReader) -> Bool {
@@ -109,15 +105,10 @@ final class CopiedHeap: MemoryReader {
 
     // Where in `bytes` the rest of the block at an address is.
     private func kept(at address: UInt64) -> Range<Int>? {
-        var low = 0
-        var high = starts.count
-        while low < high {
-            let middle = (low + high) / 2
-            if starts.base[middle] > address { high = middle } else { low = middle + 1 }
-        }
-        guard low > 0 else { return nil }
-        let end = low < offsets.count ? offsets.base[low] : bytes.count
-        let first = offsets.base[low - 1] + Int(clamping: address - starts.base[low - 1])
+        let behind = starts.elements.partitionPoint { $0 > address }
+        guard behind > 0 else { return nil }
+        let end = behind < offsets.count ? offsets.base[behind] : bytes.count
+        let first = offsets.base[behind - 1] + Int(clamping: address - starts.base[behind - 1])
         return first < end ? first..<end : nil
     }
 }

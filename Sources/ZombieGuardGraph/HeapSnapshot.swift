@@ -22,7 +22,7 @@ package final class HeapSnapshot {
     /// Pairs of a block and the block to which its second word refers as a Swift side table.
     package let sideTables = FlatArray<SideTable>()
     /// Time for which the process was stopped, in nanoseconds; 0 if it was not.
-    package private(set) var stoppedNanoseconds: UInt64 = 0
+    package internal(set) var stoppedNanoseconds: UInt64 = 0
     /// Whether other threads of the program were running. One of them may have been about to get or store a block.
     package private(set) var hasOtherThreads = false
     /// Whether a copy of the process was read, which was stopped only for as long as the copy took.
@@ -65,7 +65,7 @@ package final class HeapSnapshot {
         var ranges: [Range<UInt64>]
     }
     private var pending: Pending?
-    /// The memory that is read in place of the process's own.
+    /// The copy of the process, while it is read; nil: the process itself is read.
     private var copied: CopiedHeap?
 
     private static let chunkBytes = 1 << 20
@@ -216,7 +216,7 @@ package final class HeapSnapshot {
         for range in ranges {
             let behind = source.mappings.partitionPoint { $0.start > range.lowerBound }
             guard behind > 0 else { continue }
-            if copy.share(of: source.mappings[behind - 1], source.memory) == .all {
+            if copy.has(source.mappings[behind - 1], source.memory) {
                 forked.append(range)
                 continue
             }
@@ -233,7 +233,7 @@ package final class HeapSnapshot {
             guard heapRanges.contains(where: { $0.overlaps(range) }), !layout.windows.contains(mapping.start) else {
                 continue
             }
-            if copy.share(of: mapping, source.memory) != .all { return "madvise keeps blocks from being copied" }
+            if !copy.has(mapping, source.memory) { return "madvise keeps blocks from being copied" }
         }
         pending = Pending(copy: copy, registers: registers, others: others, ranges: forked)
         return nil

@@ -115,8 +115,10 @@ final class HolderPlaces {
 
     /// The holder in a mapping that holds stacks; nil if the place is below all of them.
     func stack(at place: UInt64, in mapping: Mapping) -> Finding.Holder? {
-        let owner = threads.filter { $0.stackPointer >= mapping.start && $0.stackPointer <= place &+ Self.redZone }
-            .max { $0.stackPointer < $1.stackPointer }
+        let owner = threads.filter {
+            $0.stackPointer >= mapping.start && $0.stackPointer <= place &+ RootRanges.redZone
+        }
+        .max { $0.stackPointer < $1.stackPointer }
         guard let owner else { return nil }
         let frames =
             stacks[owner.id] ?? unwinder.frames(from: owner.registers, known: owner.known, isInCall: owner.isInCall)
@@ -131,8 +133,6 @@ final class HolderPlaces {
         if owner.isOwn { holder.depth = index } else { holder.thread = thread(owner) }
         return holder
     }
-
-    static let redZone: UInt64 = 128
 
     private func thread(_ thread: Thread) -> Finding.Thread { Finding.Thread(id: thread.number, name: thread.name) }
 

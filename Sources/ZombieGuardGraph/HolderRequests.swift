@@ -12,8 +12,7 @@ package final class HolderRequests {
     private let page: RunPage
     private var results: [Key: Result] = [:]
     private var waiting: [Waiting] = []
-    private var late: [Int32] = []
-    private var ended: [Int32] = []
+    private var left = LeftThreads()
     private let child: () -> Int32?
 
     /// A finding's number of its search, and its process: any process of the run may choose any number.
@@ -54,21 +53,13 @@ package final class HolderRequests {
 
     /// Searches the message's sender, which waits meanwhile, and lets it go on.
     package func answer(_ message: RunMessage) {
-        guard case .holders(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
+        guard case .holders(let index, let place, let nonce) = message.content,
+            let request = CollectorRequest(index, at: place, nonce, of: message.sender.number, on: page)
         else { return }
-        let requests: UnsafeMutablePointer<zg_collector_request> = page.place(of: \.collector.requests)
-        let request = requests + index
-        guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return }
-        // A late copy of a message may name a request that another process has made since.
-        let process = message.sender.number
-        guard let memory = try? ProcessMemory(processID: process),
-            let asking = memory.record(zg_dying_process.self, at: place), asking.nonce == nonce
-        else { return }
-        zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
+        defer { request.finish() }
+        guard let memory = request.memory, let asking = request.question else { return }
         if results.count >= Self.mostResults { results = [:] }
-        results[Key(process: Int(asking.pid), number: nonce)] = search(process, asking, memory)
-        zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
-        _ = zg_system_futex_wake(&request.pointee.state)
+        results[Key(process: Int(asking.pid), number: nonce)] = search(message.sender.number, asking, memory)
     }
 
     private func search(_ process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory) -> Result {
@@ -114,7 +105,7 @@ package final class HolderRequests {
         let own = Self.own(asking, process)
         let others = StoppedThreads.threadIDs(of: process).filter { $0 != own.id }
         if others.isEmpty { return ([own], []) }
-        let numbers = Self.numbers(asking, main: Int32(truncatingIfNeeded: process))
+        let numbers = asking.threadNumbers(main: Int32(truncatingIfNeeded: process))
         var computing = ComputingThreads()
         let running = others.filter { if case .running = StopPlace(of: $0, in: process) { true } else { false } }
         let computingNow = Set(running.prefix(Self.mostRunning).filter { computing.computes($0, of: process) })
@@ -123,8 +114,7 @@ package final class HolderRequests {
             let stopped = try? StoppedThreads(
                 only: others, computing: computingNow, of: process, memory: memory, microseconds: microseconds)
         else { return ([own], []) }
-        late += stopped.late
-        ended += stopped.ended.filter { $0 != child() }
+        left.add(stopped, except: child())
         let threads = stopped.threads.map {
             HolderPlaces.Thread(
                 id: $0.id, number: numbers[$0.id] ?? 0, name: $0.name, registers: $0.registers, known: $0.known)
@@ -132,25 +122,12 @@ package final class HolderRequests {
         return ([own] + threads, stopped.stacks)
     }
 
-    private static func numbers(_ asking: zg_dying_process, main: Int32) -> [Int32: Int] {
-        var numbers = [main: 1]
-        let ids = withUnsafeBytes(of: asking.tids) { Array($0.bindMemory(to: UInt32.self)) }
-        let known = withUnsafeBytes(of: asking.numbers) { Array($0.bindMemory(to: UInt32.self)) }
-        for index in 0..<min(Int(asking.thread_count), ids.count) {
-            numbers[Int32(truncatingIfNeeded: ids[index])] = Int(known[index])
-        }
-        return numbers
-    }
-
     // The thread that waits in the runtime. Its stack begins where it has used the block.
     private static func own(_ asking: zg_dying_process, _ process: Int) -> HolderPlaces.Thread {
         let id = Int32(truncatingIfNeeded: asking.tid)
-        var registers = withUnsafeBytes(of: asking.registers) { Array($0.bindMemory(to: UInt64.self)) }
-        registers += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - registers.count))
-        registers[Int(ZG_THREAD_PC)] = asking.pc
         var thread = HolderPlaces.Thread(
-            id: id, number: numbers(asking, main: Int32(truncatingIfNeeded: process))[id] ?? 0,
-            name: ThreadTimes.name(of: id, in: process), registers: registers, known: .max,
+            id: id, number: asking.threadNumbers(main: Int32(truncatingIfNeeded: process))[id] ?? 0,
+            name: ThreadTimes.name(of: id, in: process), registers: asking.allRegisters, known: .max,
             isOwn: true)
         if asking.has_few_registers != 0 {
             thread.isInCall = true
@@ -160,15 +137,7 @@ package final class HolderRequests {
     }
 
     /// Resumes threads that stopped late, and reaps those that ended while they were traced. Call periodically.
-    package func clean() {
-        late.removeAll { thread in
-            var signal: Int32 = 0
-            let result = zg_thread_has_stopped(thread, &signal)
-            if result > 0 { _ = zg_thread_detach(thread, signal) }
-            return result != 0
-        }
-        ended.removeAll { zg_thread_reap($0) != 0 }
-    }
+    package func clean() { left.clean() }
 
     // MARK: Findings
 

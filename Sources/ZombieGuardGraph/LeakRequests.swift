@@ -26,30 +26,21 @@ package final class LeakRequests {
     ///
     /// - Returns: raw findings; empty if the message is no such request, or has been answered.
     package func answer(_ message: RunMessage) -> [Finding] {
-        guard case .ending(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
+        guard case .ending(let index, let place, let nonce) = message.content,
+            let request = CollectorRequest(index, at: place, nonce, of: message.sender.number, on: page)
         else { return [] }
-        let requests: UnsafeMutablePointer<zg_collector_request> = page.place(of: \.collector.requests)
-        let request = requests + index
-        guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return [] }
-        // A late copy of a message may name a request that another process has made since.
-        let process = message.sender.number
-        guard let memory = try? ProcessMemory(processID: process),
-            let ending = memory.record(zg_dying_process.self, at: place), ending.nonce == nonce
-        else { return [] }
-        zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
-        defer {
-            zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
-            _ = zg_system_futex_wake(&request.pointee.state)
-        }
-        let stackPointer = withUnsafeBytes(of: ending.registers) { $0.bindMemory(to: UInt64.self)[Int(ZG_THREAD_SP)] }
+        defer { request.finish() }
+        guard let ending = request.question else { return [] }
         return search(
-            process, waiting: .init(id: Int32(truncatingIfNeeded: ending.tid), stackPointer: stackPointer))
+            message.sender.number,
+            waiting: .init(
+                id: Int32(truncatingIfNeeded: ending.tid), stackPointer: ending.allRegisters[Int(ZG_THREAD_SP)]))
     }
 
     private func search(_ process: Int, waiting: HeapSnapshot.Waiting) -> [Finding] {
         do {
             let guarded = try GuardedProcess(processID: process)
-            let search = try LeakSearch(of: { try HeapSnapshot.of(guarded, .graph, waiting: waiting) })
+            let search = try LeakSearch.of { try HeapSnapshot.of(guarded, .graph, waiting: waiting) }
             let snapshot = search.snapshot
             for note in snapshot.notes + snapshot.source.notes { self.note(note) }
             return search.findings(time: Timestamp.now.description)

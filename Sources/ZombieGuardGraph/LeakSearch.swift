@@ -51,10 +51,18 @@ package struct LeakSearch {
     ///
     /// A block that a thread is about to get or store looks lost for a moment. If there are other threads, only blocks
     /// are lost that are lost in a second snapshot, too.
-    package init(of read: () throws -> HeapSnapshot) throws {
-        let first = LeakSearch(try read(), confirming: nil)
-        let places = first.snapshot.hasOtherThreads ? first.places : []
-        self = places.isEmpty ? first : LeakSearch(try read(), confirming: places)
+    package static func of(_ read: () throws -> HeapSnapshot) throws -> LeakSearch {
+        let places: Set<UInt64>
+        let stopped: UInt64
+        do {
+            let first = LeakSearch(try read(), confirming: nil)
+            if !first.snapshot.hasOtherThreads || first.lost.isEmpty { return first }
+            places = first.places
+            stopped = first.snapshot.stoppedNanoseconds
+        } // frees the first snapshot
+        let second = LeakSearch(try read(), confirming: places)
+        second.snapshot.stoppedNanoseconds += stopped
+        return second
     }
 
     /// Starts of the lost blocks.

@@ -7,10 +7,18 @@ import ZombieGuard
 /// other readable memory that no file backs. Without the guarded heap and the runtime's own tables, which name every
 /// block.
 struct RootRanges {
-    private(set) var all: [Range<UInt64>] = []
+    struct Part {
+        var range: Range<UInt64>
+        var mapping: Mapping
+        /// Whether the range is the part of a stack that is in use.
+        var isStack = false
+    }
+
+    private(set) var parts: [Part] = []
+    var all: [Range<UInt64>] { parts.map(\.range) }
 
     /// Bytes below the stack pointer that leaf functions use.
-    private static let redZone: UInt64 = 128
+    static let redZone: UInt64 = 128
 
     /// - Parameters:
     ///   - own: ranges of the runtime. Of its stacks the part in use is searched all the same, because the program's
@@ -24,14 +32,17 @@ struct RootRanges {
             // The part of a stack below the stack pointer is dead.
             let inside = stackPointers.filter { $0 >= mapping.start && $0 < mapping.end }
             guard let top = inside.min() else {
-                all += Self.subtract(excluded, from: mapping.start..<mapping.end)
+                parts += Self.subtract(excluded, from: mapping.start..<mapping.end).map {
+                    Part(range: $0, mapping: mapping)
+                }
                 continue
             }
-            all.append(max(mapping.start, top &- Self.redZone)..<mapping.end)
+            parts.append(
+                Part(range: max(mapping.start, top &- Self.redZone)..<mapping.end, mapping: mapping, isStack: true))
         }
     }
 
-    static func mayHoldRoots(_ mapping: Mapping) -> Bool {
+    private static func mayHoldRoots(_ mapping: Mapping) -> Bool {
         guard mapping.start < mapping.end, mapping.permissions.hasPrefix("r") else { return false }
         // A core file knows no permissions of some files; the core file has no contents of them either.
         let isWritable = mapping.permissions.dropFirst().hasPrefix("w")
@@ -74,27 +85,20 @@ struct SearchedMemory {
     ///   - excluded: memory outside of stacks in use that is left out.
     init(_ source: HeapReader, stackPointers: [UInt64], excluded: Range<UInt64> = 0..<0) {
         let areas = source.heapAreas
-        let own = (source.ownRanges + areas + [excluded]).sorted { $0.lowerBound < $1.lowerBound }
+        for mapping in source.mappings where mapping.start < mapping.end && mapping.permissions.hasPrefix("r") {
+            heap += areas.map { (mapping.start..<mapping.end).clamped(to: $0) }.filter { !$0.isEmpty }
+        }
+        let roots = RootRanges(
+            mappings: source.mappings, own: source.ownRanges + areas + [excluded], heap: areas,
+            stackPointers: stackPointers)
         var modules = ProcessModules(mappings: source.mappings, memory: source.memory)
-        for mapping in source.mappings where mapping.start < mapping.end {
-            let whole = mapping.start..<mapping.end
-            if mapping.permissions.hasPrefix("r") {
-                heap += areas.map { whole.clamped(to: $0) }.filter { !$0.isEmpty }
-            }
-            guard RootRanges.mayHoldRoots(mapping) else { continue }
-            let inside = stackPointers.filter { pointer in
-                whole.contains(pointer) && !areas.contains { $0.contains(pointer) }
-            }
-            if let top = inside.min() {
-                stacks.append((max(mapping.start, top &- HolderPlaces.redZone)..<mapping.end, mapping))
-                continue
-            }
-            for range in RootRanges.subtract(own, from: whole) {
-                if modules.variable(at: range.lowerBound) != nil {
-                    images.append(range)
-                } else {
-                    others.append((range, mapping))
-                }
+        for part in roots.parts {
+            if part.isStack {
+                stacks.append((part.range, part.mapping))
+            } else if modules.variable(at: part.range.lowerBound) != nil {
+                images.append(part.range)
+            } else {
+                others.append((part.range, part.mapping))
             }
         }
     }

@@ -21,8 +21,7 @@ package final class StallWatch {
     private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
     private var computing = ComputingThreads()
-    private var late: [Int32] = []
-    private var ended: [Int32] = []
+    private var left = LeftThreads()
     private let child: () -> Int32?
     /// True if the user did not ask for stalls: then only threads that behave like event loops are watched
     /// (``EventLoop``).
@@ -90,7 +89,7 @@ package final class StallWatch {
         let unseen = (now - lastLook).subtractingClamped(3 * tick)
         lastLook = now
         clock.adjust()
-        resumeLateThreads()
+        left.clean()
         for index in 0..<Int(ZG_HEARTBEATS) {
             let heartbeat = heartbeat(index)
             let state = isOwn(index) ? zg_system_load(&heartbeat.pointee.state) : zg_heartbeat_free.rawValue
@@ -231,16 +230,6 @@ package final class StallWatch {
     private func release(_ index: Int, _ heartbeat: UnsafeMutablePointer<zg_heartbeat>) {
         tracks[index] = nil
         zg_system_store(&heartbeat.pointee.state, zg_heartbeat_free.rawValue)
-    }
-
-    private func resumeLateThreads() {
-        late.removeAll { thread in
-            var signal: Int32 = 0
-            let result = zg_thread_has_stopped(thread, &signal)
-            if result > 0 { _ = zg_thread_detach(thread, signal) }
-            return result != 0
-        }
-        ended.removeAll { zg_thread_reap($0) != 0 }
     }
 
     // MARK: Swift's cooperative pool
@@ -422,8 +411,7 @@ package final class StallWatch {
     private func sample(
         _ thread: Int32, of process: Int, in call: SystemCall?, _ stopped: StoppedThreads, _ memory: ProcessMemory
     ) -> StallSample {
-        late += stopped.late
-        ended += stopped.ended.filter { $0 != child() }
+        left.add(stopped, except: child())
         let unwinder = StackUnwinder(
             mappings: (try? Mapping.all(of: process)) ?? [],
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))

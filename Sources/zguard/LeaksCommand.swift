@@ -15,7 +15,7 @@ struct LeaksCommand {
 
     func run() throws -> Int32 {
         let target = try GraphTarget(arguments)
-        let search = try LeakSearch(of: { try target.snapshot(.graph) })
+        let search = try LeakSearch.of { try target.snapshot(.graph) }
         let snapshot = search.snapshot
         var intake = FindingIntake(options)
         for var finding in search.findings(time: Timestamp.now.description) {

@@ -218,12 +218,12 @@ extension zg_stats_page {
     static let expectedMagic: UInt64 = 0x3144_5241_5547_475a
 }
 
-extension Array {
-    /// Binary search: index of the first element for which the predicate is true; `count` if there is none. The array
-    /// must be partitioned by the predicate.
+extension RandomAccessCollection where Index == Int {
+    /// Binary search: index of the first element for which the predicate is true; `endIndex` if there is none. The
+    /// collection must be partitioned by the predicate.
     package func partitionPoint(_ isInSecond: (Element) -> Bool) -> Int {
-        var low = 0
-        var high = count
+        var low = startIndex
+        var high = endIndex
         while low < high {
             let middle = (low + high) / 2
             if isInSecond(self[middle]) { high = middle } else { low = middle + 1 }

@@ -9,7 +9,7 @@ import Glibc
 package final class CrashRequests {
     private let page: RunPage
     private var collected: [Int: Collected] = [:] // by process ID
-    private var ended: [Int32] = []
+    private var left = LeftThreads()
     private let child: () -> Int32?
 
     private struct Collected {
@@ -42,22 +42,17 @@ package final class CrashRequests {
     /// Answers the request of the message's sender, about the sender itself. A process resends its message until the
     /// request is answered.
     package func answer(_ message: RunMessage) {
-        guard case .dying(let index, let place, let nonce) = message.content, index < Int(ZG_COLLECTOR_REQUESTS)
+        guard case .dying(let index, let place, let nonce) = message.content,
+            let request = CollectorRequest(
+                index, at: place, nonce, of: message.sender.number, on: page, mayBeUnreadable: true)
         else { return }
-        let request = requests + index
-        guard zg_system_load(&request.pointee.state) == zg_request_asked.rawValue else { return }
-        // A late copy of a message may name a request that the process has made since, with another question.
-        let memory = try? ProcessMemory(processID: message.sender.number)
-        if let asking = memory?.record(zg_dying_process.self, at: place), asking.nonce != nonce { return }
-        zg_system_store(&request.pointee.state, zg_request_taken.rawValue)
-        collect(from: message.sender.number, at: place, nonce)
-        zg_system_store(&request.pointee.state, zg_request_answered.rawValue)
-        _ = zg_system_futex_wake(&request.pointee.state)
+        collect(from: message.sender.number, request)
+        request.finish()
     }
 
     /// Frees the requests of processes that have ended. Call periodically.
     package func clean() {
-        ended.removeAll { zg_thread_reap($0) != 0 }
+        left.clean()
         for index in 0..<Int(ZG_COLLECTOR_REQUESTS) {
             let request = requests + index
             let process = pid_t(truncatingIfNeeded: request.pointee.pid)
@@ -81,18 +76,14 @@ package final class CrashRequests {
         finding.add(known.threads)
     }
 
-    private func collect(from process: Int, at place: UInt64, _ nonce: UInt64) {
+    private func collect(from process: Int, _ request: CollectorRequest) {
         var result = Collected(faulted: 0)
         defer { collected[process] = result }
-        guard let memory = try? ProcessMemory(processID: process) else {
+        guard let memory = request.memory else {
             result.obstacle = "its memory cannot be read"
             return
         }
-        var dying = zg_dying_process()
-        let bytes = memory.read(at: place, upTo: MemoryLayout<zg_dying_process>.size)
-        withUnsafeMutableBytes(of: &dying) { $0.copyBytes(from: bytes.prefix($0.count)) }
-        // TOCTOU: the process ID may have been reused. The nonce identifies the process that asked.
-        guard dying.nonce == nonce, bytes.count == MemoryLayout<zg_dying_process>.size else {
+        guard let dying = request.question else {
             result.obstacle = "the process has ended"
             return
         }
@@ -102,7 +93,8 @@ package final class CrashRequests {
             return
         }
         result.faulted = Int32(truncatingIfNeeded: dying.tid)
-        let registers = Self.registers(dying)
+        // Of a published function's caller too few registers are known.
+        let registers = dying.has_few_registers == 0 ? dying.allRegisters : nil
         result.words = registers.flatMap { GoPanic(registers: $0, in: memory)?.message }
         if let obstacle = Self.obstacle {
             result.obstacle = obstacle
@@ -118,17 +110,8 @@ package final class CrashRequests {
             }
             return
         }
-        ended += stopped.ended.filter { $0 != child() }
+        left.add(stopped, except: child())
         result.threads = threads(of: process, dying, registers, stopped, memory)
-    }
-
-    /// Registers of the dying thread; nil if only those of a published function's caller are known.
-    private static func registers(_ dying: zg_dying_process) -> [UInt64]? {
-        if dying.has_few_registers != 0 { return nil }
-        var registers = withUnsafeBytes(of: dying.registers) { Array($0.bindMemory(to: UInt64.self)) }
-        registers += [UInt64](repeating: 0, count: Int(ZG_THREAD_REGISTERS) - registers.count)
-        registers[Int(ZG_THREAD_PC)] = dying.pc
-        return registers
     }
 
     private func threads(
@@ -138,7 +121,7 @@ package final class CrashRequests {
         let unwinder = StackUnwinder(
             mappings: (try? Mapping.all(of: process)) ?? [],
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))
-        let numbers = Self.numbers(dying, main: Int32(truncatingIfNeeded: process))
+        let numbers = dying.threadNumbers(main: Int32(truncatingIfNeeded: process))
         let own = Int32(truncatingIfNeeded: dying.tid)
         func thread(_ id: Int32, _ name: String?, _ registers: [UInt64]?) -> Finding.ThreadStack {
             Finding.ThreadStack(
@@ -149,17 +132,6 @@ package final class CrashRequests {
         return [thread(own, name, registers)]
             + stopped.threads.map { thread($0.id, $0.name, $0.registers) }
             + stopped.unstopped.map { thread($0.id, $0.name, nil) }
-    }
-
-    // Maps the kernel's thread IDs to the runtime's thread numbers.
-    private static func numbers(_ dying: zg_dying_process, main: Int32) -> [Int32: Int] {
-        var numbers = [main: 1]
-        let tids = withUnsafeBytes(of: dying.tids) { Array($0.bindMemory(to: UInt32.self)) }
-        let own = withUnsafeBytes(of: dying.numbers) { Array($0.bindMemory(to: UInt32.self)) }
-        for index in 0..<min(Int(dying.thread_count), tids.count) {
-            numbers[Int32(truncatingIfNeeded: tids[index])] = Int(own[index])
-        }
-        return numbers
     }
 }
 

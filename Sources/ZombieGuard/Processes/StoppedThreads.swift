@@ -253,3 +253,30 @@ package final class CopiedMemory: MemoryReader {
         return bytes
     }
 }
+
+/// Threads of stopped processes that have to be resumed or reaped later.
+package struct LeftThreads {
+    private var late: [Int32] = []
+    private var ended: [Int32] = []
+
+    package init() {}
+
+    /// - Parameters:
+    ///   - stopped: a stop that has ended.
+    ///   - child: ID of the child process that another part of zguard waits for.
+    package mutating func add(_ stopped: StoppedThreads, except child: Int32?) {
+        late += stopped.late
+        ended += stopped.ended.filter { $0 != child }
+    }
+
+    /// Resumes threads that stopped late, and reaps those that ended while they were traced. Call periodically.
+    package mutating func clean() {
+        late.removeAll { thread in
+            var signal: Int32 = 0
+            let result = zg_thread_has_stopped(thread, &signal)
+            if result > 0 { _ = zg_thread_detach(thread, signal) }
+            return result != 0
+        }
+        ended.removeAll { zg_thread_reap($0) != 0 }
+    }
+}
