@@ -18,6 +18,15 @@ struct Arguments: Equatable {
     var format: ReportFormat? { value("--format").flatMap { ReportFormat(rawValue: $0) } }
 
     /// Parses the first operand as a process id.
+    /// The value of --limit, 20 if not given.
+    func limit() throws(Failure) -> Int {
+        let text = value("--limit") ?? "20"
+        guard let number = Int(digits: text), number > 0 else {
+            throw .usage("option '--limit' has the bad value '\(visible(text))': expected a number from 1 on")
+        }
+        return number
+    }
+
     func processID() throws(Failure) -> Int {
         guard let word = operands.first, let processID = Int(digits: word), processID > 0 else {
             throw .usage("'\(visible(operands.first ?? ""))' is not a process id")

@@ -33,6 +33,8 @@ extension Flag {
     static let format = Flag(
         name: "--format", value: .choice(ReportFormat.available),
         text: "output format: text (default), json (JSON lines), sarif, html, junit (XML) or github (annotations)")
+    static let objectFormat = Flag(
+        name: "--format", value: .choice(["text", "json"]), text: "output format: text (default) or json (one object)")
     static let suppressions = Flag(
         name: "--suppressions", value: .required("FILE"), repeats: true,
         text: "hide findings that the rules in this file match")

@@ -15,11 +15,7 @@ struct DanglingCommand {
     init(_ arguments: Arguments) throws(Failure) {
         self.arguments = arguments
         isJSON = arguments.value("--format") == "json"
-        let text = arguments.value("--limit") ?? "20"
-        guard let number = Int(digits: text), number > 0 else {
-            throw .usage("option '--limit' has the bad value '\(visible(text))': expected a number from 1 on")
-        }
-        limit = number
+        limit = try arguments.limit()
         symbols = try ReportOptions(arguments).symbols
     }
 
@@ -119,9 +115,7 @@ extension DanglingCommand {
         name: "dangling", operands: "PID|CORE", operandCount: 1...1,
         text: "show live references to freed blocks, before they are followed, in a process or core file",
         flags: [
-            Flag(
-                name: "--format", value: .choice(["text", "json"]),
-                text: "output format: text (default) or json (one object)"),
+            .objectFormat,
             Flag(name: "--limit", value: .required("N"), text: "show at most N kinds of references (default 20)"),
             Flag(name: "--fail", text: "exit with 99 if there are any"),
             .symbols,

@@ -14,11 +14,7 @@ struct HeapCommand {
     init(_ arguments: Arguments) throws(Failure) {
         self.arguments = arguments
         isJSON = arguments.value("--format") == "json"
-        let text = arguments.value("--limit") ?? "20"
-        guard let number = Int(digits: text), number > 0 else {
-            throw .usage("option '--limit' has the bad value '\(visible(text))': expected a number from 1 on")
-        }
-        limit = number
+        limit = try arguments.limit()
         symbols = try ReportOptions(arguments).symbols
         earlier = try arguments.value("--since").map { path throws(Failure) in try Self.saved(path) }
     }
@@ -71,9 +67,7 @@ extension HeapCommand {
         name: "heap", operands: "PID|CORE", operandCount: 1...1,
         text: "show live blocks by class, allocation stack and size in a process or core file, and what has grown",
         flags: [
-            Flag(
-                name: "--format", value: .choice(["text", "json"]),
-                text: "output format: text (default) or json (one object)"),
+            .objectFormat,
             Flag(name: "--limit", value: .required("N"), text: "show at most N classes and stacks (default 20)"),
             Flag(name: "--save", value: .required("FILE"), text: "also save all classes and stacks, for --since"),
             Flag(

@@ -79,9 +79,7 @@ extension HistoryCommand {
         name: "history", operands: "PID|CORE ADDRESS", operandCount: 2...2,
         text: "show the block that is, or was, at an address in a process or core file",
         flags: [
-            Flag(
-                name: "--format", value: .choice(["text", "json"]),
-                text: "output format: text (default) or json (one object)"),
+            .objectFormat,
             .full, .symbols,
         ],
         run: { try HistoryCommand($0).run() })
