@@ -6,7 +6,6 @@ sockets), nothing is left behind when zguard is killed at any moment, and where 
 Programs/copied.c checks itself and prints "good".
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -20,8 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
-from Support.checks import run_tests, run_within  # noqa: E402
-from Support.environment import LIBRARY, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.checks import run_driver, run_within  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 BUILD = builds.BUILD / "graph"
 TIMEOUT_SECONDS = 120
@@ -245,15 +244,5 @@ def tests():
     yield from ((f"zguard is killed at each call, {way}", zguard_is_killed_at(way)) for way in ("plain", "computes", "sleeps", "timer", "children"))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
-    parser.add_argument("--verbose", action="store_true")
-    options = parser.parse_args()
-    if not LIBRARY.exists() or not ZGUARD.exists():
-        sys.exit("copies.py: error: zguard is not built\nhint: scripts/build")
-    sys.exit(run_tests(list(tests()), "zguard-graph-", options.filter, shows_passed=options.verbose))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_driver(__doc__, tests, "zguard-graph-"))

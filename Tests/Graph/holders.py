@@ -6,7 +6,6 @@ The text that the finding must have stands in the comment above each case of hol
 for the search must go on if zguard is killed, stopped, or may not trace it. `zguard dangling` sees the same places before any use.
 """
 
-import argparse
 import json
 import os
 import re
@@ -18,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
-from Support.checks import run_tests, run_within  # noqa: E402
-from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.checks import run_driver, run_within  # noqa: E402
+from Support.environment import TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
@@ -222,15 +221,5 @@ def tests():
                     if name != "dispatched")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
-    parser.add_argument("--verbose", action="store_true")
-    options = parser.parse_args()
-    if not LIBRARY.exists() or not ZGUARD.exists():
-        sys.exit("holders.py: error: zguard is not built\nhint: scripts/build")
-    sys.exit(run_tests(list(tests()), "zguard-holders-", options.filter, shows_passed=options.verbose))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_driver(__doc__, tests, "zguard-holders-"))

@@ -6,7 +6,6 @@ cycles.swift has one retain cycle of each kind and a corrected twin of each, whi
 comment above each case. Real programs that LeakSanitizer or Valgrind finds clean must be silent.
 """
 
-import argparse
 import json
 import os
 import re
@@ -21,9 +20,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
-from Support.checks import run_tests, run_within  # noqa: E402
+from Support.checks import run_driver, run_within  # noqa: E402
 from Support.cores import kernel_writes_here, kernels_core  # noqa: E402
-from Support.environment import ARCH, LIBRARY, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
+from Support.environment import ARCH, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
@@ -344,15 +343,5 @@ def tests():
     yield "real ls", real_program("ls", "-l", "/usr/bin")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
-    parser.add_argument("--verbose", action="store_true")
-    options = parser.parse_args()
-    if not LIBRARY.exists() or not ZGUARD.exists():
-        sys.exit("leaks.py: error: zguard is not built\nhint: scripts/build")
-    sys.exit(run_tests(list(tests()), "zguard-graph-", options.filter, shows_passed=options.verbose))
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(run_driver(__doc__, tests, "zguard-graph-"))

@@ -10,16 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../Support/alignment.h"
 #include "../Support/work.h"
 
 static int check_count, check_failures;
-
-// Returns the alignment that malloc promises for this size: blocks of up to 8 bytes need only that of what fits.
-__attribute__((unused)) static uint64_t promised_alignment(uint64_t size) {
-    uint64_t alignment = 2;
-    while (alignment < size && alignment < 16) alignment *= 2;
-    return size ? alignment : 16;
-}
 
 enum { CHECK_SHOWN = 25 };
 

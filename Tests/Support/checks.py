@@ -1,12 +1,15 @@
 """Helpers of all test drivers: count checks, run programs with a deadline, run tests in directories of their own, find the library's
 messages."""
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from Support.environment import LIBRARY, ZGUARD
 
 
 class Failed(Exception):
@@ -97,3 +100,14 @@ def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False, part=N
                 problems = [f"{type(fault).__name__}: {fault}"]
         checks.check(name, problems, shows_passed)
     return checks.close()
+
+
+def run_driver(description, tests, prefix):
+    """The command line of a driver that needs zguard: runs the pairs that `tests` yields (run_tests). Returns the exit status."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    if not LIBRARY.exists() or not ZGUARD.exists():
+        sys.exit(f"{Path(sys.argv[0]).name}: error: zguard is not built\nhint: scripts/build")
+    return run_tests(list(tests()), prefix, options.filter, shows_passed=options.verbose)

@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../Support/alignment.h"
+
 // C++ operators new and delete, by their mangled names.
 void *_Znwm(size_t), *_Znam(size_t), *_ZnwmRKSt9nothrow_t(size_t, const void *),
     *_ZnamRKSt9nothrow_t(size_t, const void *);
@@ -203,18 +205,11 @@ static void check_new(struct worker *worker, struct block *block, bool zero) {
     write_contents(block);
 }
 
-// Returns the alignment that malloc promises for this size: blocks of up to 8 bytes need only that of what fits.
-static uint32_t promised_alignment(size_t size) {
-    uint32_t alignment = 2;
-    while (alignment < size && alignment < 16) alignment *= 2;
-    return size ? alignment : 16;
-}
-
 static __attribute__((noinline)) void do_allocate(struct worker *worker, struct block *block, uint64_t r) {
     uint64_t more = next(worker);
     size_t size = size_from(worker, r);
     bool zero = false;
-    uint32_t alignment = 0; // 0: that of malloc
+    uint64_t alignment = 0; // 0: that of malloc
     enum family family = family_c;
     void *made = NULL;
     unsigned which = more & 63;
@@ -239,7 +234,7 @@ static __attribute__((noinline)) void do_allocate(struct worker *worker, struct 
     } else if (which == 52) {
         made = _ZnamRKSt9nothrow_t(size, &_ZSt7nothrow), family = family_new_array;
     } else {
-        alignment = UINT32_C(16) << (more >> 8 & 15) % ((more >> 12 & 15) ? 4 : 13);
+        alignment = UINT64_C(16) << (more >> 8 & 15) % ((more >> 12 & 15) ? 4 : 13);
         if (size > 1 << 20) alignment = 4096;
         family = family_aligned;
         if (which == 53) made = memalign(alignment, size);
@@ -258,8 +253,8 @@ static __attribute__((noinline)) void do_allocate(struct worker *worker, struct 
             made = _ZnamSt11align_val_t(size, alignment), family = family_new_array_aligned;
         }
     }
-    *block =
-        (struct block){made, size, alignment ? alignment : promised_alignment(size), (uint16_t)more, (uint8_t)family};
+    if (!alignment) alignment = promised_alignment(size);
+    *block = (struct block){made, size, (uint32_t)alignment, (uint16_t)more, (uint8_t)family};
     check_new(worker, block, zero);
     worker->operations++;
 }
@@ -314,7 +309,7 @@ static __attribute__((noinline)) void do_resize(struct worker *worker, struct bl
     leave_addresses(block);
     unsigned char *moved = r & 8 ? realloc(block->start, size) : reallocarray(block->start, 1, size);
     if (!moved) fail(worker, "no memory for %zu instead of %zu bytes", size, old);
-    uint32_t promised = promised_alignment(size);
+    uint32_t promised = (uint32_t)promised_alignment(size);
     if (moved != block->start) block->alignment = promised, block->family = family_c;
     else if (block->alignment < promised) block->alignment = promised;
     block->start = moved;
