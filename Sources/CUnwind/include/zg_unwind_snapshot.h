@@ -8,14 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Whether a stopped thread may execute other code for a while. False in a restartable sequence (rseq), which the kernel
-// would no longer restart, and in code of 32 bits.
+// Whether a stopped thread may execute other code for a while. False in a restartable sequence (rseq), because the
+// kernel would not restart the sequence afterwards, and in 32-bit code.
 bool zg_snapshot_may_use(int tid);
 // Makes the stopped thread fork its process by the code at `code` with its array `words` (struct zg_layout_snapshot).
 // The copy shares no descriptor with the process, is no child of it, and stays stopped; the kernel kills it with the
 // calling process. Then the thread has its former registers and signal mask, and is stopped again. If a signal has
-// arrived meanwhile, it is in `*signal` for zg_thread_detach. -ECHILD: the process is a reaper of orphans; -ETIMEDOUT:
-// the kernel did not finish in this time.
+// arrived meanwhile, it is in `*signal` for zg_thread_detach. -ECHILD: the process is a reaper of orphans. -ETIMEDOUT:
+// the fork took longer than `milliseconds`.
 int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, int *copy, int *signal);
 // Whether the copy still exists. The kernel may kill it if memory is short.
 bool zg_snapshot_exists(int copy);

@@ -93,7 +93,8 @@ private struct CopyConditions {
         if kilobytes("HugetlbPages") > 0 { return "the process has huge pages of hugetlbfs" }
         // Strict accounting counts the copy's memory as used.
         if Self.number(in: "/proc/sys/vm/overcommit_memory") == 2 { return "vm.overcommit_memory is 2" }
-        // At worst the process writes to each page meanwhile; zguard needs a quarter.
+        // At worst the process writes to each page while the copy exists, and the kernel then copies each page. zguard
+        // itself needs a quarter of that.
         let needed = (anonymousKilobytes + anonymousKilobytes / 4 + kilobytes("VmPTE")) * 1024
         guard let available = Self.field("MemAvailable", of: "/proc/meminfo"), available >= needed / 1024 else {
             return "memory is short"
