@@ -11,6 +11,7 @@ package final class LeakRequests {
     private let page: RunPage
     /// Processes that could not be searched, and parts of others; one line each.
     package private(set) var notes: [String] = []
+    private var isUnasked = true
 
     private static let mostNotes = 20
 
@@ -31,6 +32,7 @@ package final class LeakRequests {
         else { return [] }
         defer { request.finish() }
         guard let ending = request.question else { return [] }
+        isUnasked = false
         return search(
             message.sender.number,
             waiting: .init(
@@ -48,6 +50,11 @@ package final class LeakRequests {
             note("process \(process) was not searched for leaks: \(error)")
             return []
         }
+    }
+
+    /// Call at the end of the run: notes if no process has asked.
+    package func finish() {
+        if isUnasked { note("no process was searched for leaks: all ended by a signal, by _exit, or unguarded") }
     }
 
     private func note(_ text: String) {

@@ -65,6 +65,7 @@ final class RunObservers {
     /// leaks could not see.
     func finish(_ end: ProgramEnd) -> (findings: [Finding], notes: [String]) {
         crashes?.close()
+        leaks?.finish()
         return (stalls?.finish(isByItself: end.signal == nil) ?? [], leaks?.notes ?? [])
     }
 

@@ -296,6 +296,14 @@ def every_process(directory):
     assert sorted(each["blocks"] for each in found) == [1, 3], found
 
 
+def no_search_is_said(directory):
+    """If no process of the run was searched, zguard says so."""
+    code, _, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--leaks", "--", "/bin/sh", "-c", "kill -9 $$"], env=scrubbed())
+    assert code == 137 and "no process was searched for leaks" in err, err
+    code, _, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--leaks", "--", "/bin/true"], env=scrubbed())
+    assert code == 0 and "not searched" not in err, err
+
+
 def heap_grows(directory):
     saved = Path(directory) / "heap.json"
     process = subprocess.Popen([build_c(), "many"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -334,6 +342,7 @@ def tests():
     yield "zguard dies", zguard_dies
     yield "zguard dies at the end", zguard_dies_at_end
     yield "every process", every_process
+    yield "no search is said", no_search_is_said
     yield "heap grows", heap_grows
     yield "real python3", real_program("/usr/bin/python3", "-c", "pass")
     yield "real git", real_program("git", "-C", ROOT, "--no-pager", "log", "--oneline", "-20")

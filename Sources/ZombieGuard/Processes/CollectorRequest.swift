@@ -36,7 +36,8 @@ package struct CollectorRequest {
         memory = try? ProcessMemory(processID: process)
         question = memory?.record(zg_dying_process.self, at: place)
         if let question {
-            if question.nonce != nonce { return nil }
+            // Both are IDs in the process's own PID namespace.
+            if question.nonce != nonce || question.pid != requests[index].pid { return nil }
         } else if !mayBeUnreadable || kill(pid_t(truncatingIfNeeded: process), 0) != 0 && errno == ESRCH {
             return nil
         }
