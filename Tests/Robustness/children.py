@@ -36,6 +36,33 @@ int main(int count, char **words) {
 }
 """
 
+# A process, its child and its grandchild print their IDs and wait until standard input ends. With an argument, the program
+# first fills the gaps above the library, so that the kernel places the next mapping below.
+FORKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    (void)words;
+    void *(*volatile library)(size_t) = malloc;
+    while (count > 1 && (char *)mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) > (char *)library) {
+    }
+    for (int depth = 0; depth < 3; depth++) {
+        if (depth && fork()) {
+            wait(NULL);
+            return 0;
+        }
+        for (int index = 0; index < depth * 10; index++) free(malloc(100));
+        printf("%d\n", getpid());
+        fflush(stdout);
+    }
+    char end;
+    return read(0, &end, 1) == 0 ? 0 : 1;
+}
+"""
+
 # Name of each program and its compiler; sanitizers with their runtime linked statically and shared.
 BUILDS = {
     "glibc": ["gcc"],
@@ -180,6 +207,31 @@ def counted(work):
             process.stdout.close()
 
 
+def own_page(work):
+    """A forked child has its parent's statistics page, too. `zguard stats` shows the child's, whichever has the lower address."""
+    source, program = work.path / "forks.c", work.path / "forks"
+    source.write_text(FORKS)
+    subprocess.run(["gcc", "-O1", "-o", program, source], check=True, timeout=DEADLINE_SECONDS)
+    places = []
+    for words in 2 * [[program], [program, "below"]]:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=work.environment(str(LIBRARY)))
+        try:
+            for depth in range(3):
+                identity = int(process.stdout.readline())
+                result = subprocess.run([ZGUARD, "stats", str(identity), "--json"], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+                assert result.returncode == 0, (words, depth, result)
+                assert [each["pid"] for each in json.loads(result.stdout)["processes"]] == [identity], (words, depth, result.stdout)
+                lines = Path(f"/proc/{identity}/maps").read_text().splitlines()
+                names = [name for line in lines for name in ("zguard-stats", "/libzguard.so") if name in line]
+                assert names.count("zguard-stats") == (2 if depth else 1), lines
+                places.append(names[0] == "zguard-stats")
+        finally:
+            process.stdin.close()
+            process.wait(DEADLINE_SECONDS)
+            process.stdout.close()
+    assert any(places) and not all(places), places
+
+
 def copies(work):
     """Makes a folder like a toolchain's: swift-test starts what its words say; the other programs print LD_PRELOAD."""
     tools = work.path / "toolchain"
@@ -274,7 +326,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="zguard-children-") as folder:
         Work.programs = Path(folder)
         build(Work.programs)
-        tests = [(test.__name__, test) for test in (every_kind_of_program, every_function, scripts, emptied, emulated, counted, exempt, named,
+        tests = [(test.__name__, test) for test in (every_kind_of_program, every_function, scripts, emptied, emulated, counted, own_page, exempt, named,
                                                             refused)]
         return run_tests(tests, "zguard-children-", arguments.filter, Work, shows_passed=True)
 

@@ -171,8 +171,11 @@ public final class CoreFile: MemoryReader {
 
     private static let mostSearched: UInt64 = 64 << 20
 
+    /// Statistics of the page that names the core file's process, else of the first page. The child of a fork has its
+    /// parent's page, too.
     func statistics() throws(CoreError) -> Statistics {
         var version: UInt32?
+        var first: Statistics?
         for address in pageCandidates() {
             guard let page = record(zg_stats_page.self, at: address), page.magic == zg_stats_page.expectedMagic else {
                 continue
@@ -182,8 +185,11 @@ public final class CoreFile: MemoryReader {
                 continue
             }
             let statistics = Statistics(page: page, processID: Int(page.pid))
-            if statistics.heapLayout.isKnown { return statistics }
+            guard statistics.heapLayout.isKnown else { continue }
+            if statistics.processID == processID { return statistics }
+            first = first ?? statistics
         }
+        if let first { return first }
         if let version { throw .otherVersion(path, version) }
         let isNamed = mappings.contains { $0.path.hasPrefix(StatisticsPageFile.name) }
         if isNamed, !isCutOff { throw .withoutPage(path) }

@@ -41,10 +41,10 @@ public struct GuardedProcess: Sendable {
     private init(unexplained processID: Int) throws(ProcessError) {
         self.processID = processID
         let folder: ProcessFolder
-        let found: (page: Mapping?, hasRuntime: Bool, isEmpty: Bool)
+        let found: (pages: [Mapping], hasRuntime: Bool, isEmpty: Bool)
         do throws(SystemError) {
             folder = try ProcessFolder(of: processID)
-            found = try StatisticsPageFile.mapping(in: folder)
+            found = try StatisticsPageFile.mappings(in: folder)
         } catch {
             throw ProcessError(processID, error)
         }
@@ -52,13 +52,30 @@ public struct GuardedProcess: Sendable {
         self.identity = identity
         // A zombie process (exited, not yet waited for) has no mappings.
         if found.isEmpty, folder.status["State"]?.hasPrefix("Z") ?? true { throw .gone(processID) }
-        guard let page = found.page else {
+        guard !found.pages.isEmpty else {
             throw found.hasRuntime ? .withoutStatistics(processID) : .notGuarded(processID)
         }
-        self.page = page
-        // Between vfork and exec, a child shares its parent's memory, including the statistics page. Such a child is
-        // not a guarded process.
-        guard try readPage(in: folder).pid == folder.innermostID else { throw .notGuarded(processID) }
+        self.page = try Self.ownPage(among: found.pages, of: processID, in: folder)
+    }
+
+    /// The mapping whose page names this process. The child of a fork has its parent's page, too. Between vfork and
+    /// exec, a child shares its parent's memory, and no page names the child: it is not a guarded process.
+    private static func ownPage(
+        among pages: [Mapping], of processID: Int, in folder: ProcessFolder
+    ) throws(ProcessError) -> Mapping {
+        var refusal = ProcessError.notGuarded(processID)
+        for page in pages {
+            do throws(ProcessError) {
+                if try decode(readPageBytes(at: page, of: processID, in: folder), of: processID).pid
+                    == folder.innermostID
+                {
+                    return page
+                }
+            } catch {
+                refusal = error
+            }
+        }
+        throw refusal
     }
 
     /// All guarded processes that this user may read, by process ID.
@@ -105,11 +122,11 @@ public struct GuardedProcess: Sendable {
     package var author: Author { Author(of: try? folder()) }
 
     private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {
-        try decode(try readPageBytes(in: folder))
+        try Self.decode(Self.readPageBytes(at: page, of: processID, in: folder), of: processID)
     }
 
     /// Decodes the bytes of a statistics page after checking magic, version and size.
-    func decode(_ bytes: [UInt8]) throws(ProcessError) -> zg_stats_page {
+    static func decode(_ bytes: [UInt8], of processID: Int) throws(ProcessError) -> zg_stats_page {
         var page = zg_stats_page()
         withUnsafeMutableBytes(of: &page) { $0.copyBytes(from: bytes.prefix($0.count)) }
         guard bytes.count >= MemoryLayout<zg_stats_page>.size, page.magic == zg_stats_page.expectedMagic else {
@@ -122,13 +139,15 @@ public struct GuardedProcess: Sendable {
     }
 
     // Try the descriptor first: /proc/PID/fd needs PTRACE_MODE_READ, /proc/PID/mem needs PTRACE_MODE_ATTACH.
-    private func readPageBytes(in folder: ProcessFolder) throws(ProcessError) -> [UInt8] {
+    private static func readPageBytes(
+        at page: Mapping, of processID: Int, in folder: ProcessFolder
+    ) throws(ProcessError) -> [UInt8] {
         let size = MemoryLayout<zg_stats_page>.size
         do throws(StatisticsPageFile.Refusal) {
             let page = try StatisticsPageFile(of: page, in: folder, flags: O_RDONLY)
             do throws(SystemError) { return try page.file.read(at: 0, upTo: size) } catch { throw .system(error) }
         } catch {
-            guard case .unreachable = error else { throw refusal(error) }
+            guard case .unreachable = error else { throw ProcessError(processID, error) }
         }
         do throws(SystemError) { return try folder.open("mem").read(at: page.start, upTo: size) } catch {
             throw error.number == EIO ? .gone(processID) : ProcessError(processID, error, wantsMemory: true)
@@ -140,21 +159,23 @@ public struct GuardedProcess: Sendable {
         do throws(StatisticsPageFile.Refusal) {
             return try StatisticsPageFile(of: page, in: folder, flags: O_RDWR).file
         } catch {
-            throw refusal(error)
-        }
-    }
-
-    private func refusal(_ refusal: StatisticsPageFile.Refusal) -> ProcessError {
-        switch refusal {
-        case .unreachable:
-            .notOurs(processID, ProcessObstacle(processID: processID, wantsMemory: true))
-        case .foreign: .foreignPage(processID)
-        case .system(let error): ProcessError(processID, error)
+            throw ProcessError(processID, error)
         }
     }
 
     /// Fields of /proc/PID/status; empty if the process has ended.
     static func status(of processID: Int) -> [String: String] {
         (try? ProcessFolder(of: processID))?.status ?? [:]
+    }
+}
+
+extension ProcessError {
+    fileprivate init(_ processID: Int, _ refusal: StatisticsPageFile.Refusal) {
+        self =
+            switch refusal {
+            case .unreachable: .notOurs(processID, ProcessObstacle(processID: processID, wantsMemory: true))
+            case .foreign: .foreignPage(processID)
+            case .system(let error): ProcessError(processID, error)
+            }
     }
 }

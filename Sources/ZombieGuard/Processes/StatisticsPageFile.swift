@@ -23,12 +23,14 @@ struct StatisticsPageFile {
     private static let names = [name, name + " (deleted)"]
     /// Limit of descriptors to check. The runtime uses one of the first free numbers from 1000 on.
     private static let mostDescriptors = 1 << 16
+    /// Limit of mappings to return. The child of a fork has two: its own page and its parent's, in any order.
+    private static let mostMappings = 4
 
-    /// The mapping of the statistics page, and whether the process has loaded the runtime; no mapping if there is no
-    /// page.
-    static func mapping(in process: ProcessFolder) throws(SystemError) -> (
-        page: Mapping?, hasRuntime: Bool, isEmpty: Bool
+    /// The mappings of statistics pages, and whether the process has loaded the runtime.
+    static func mappings(in process: ProcessFolder) throws(SystemError) -> (
+        pages: [Mapping], hasRuntime: Bool, isEmpty: Bool
     ) {
+        var pages: [Mapping] = []
         var lines = LineReader(source: try process.open("maps"))
         var hasRuntime = false
         var isEmpty = true
@@ -40,9 +42,10 @@ struct StatisticsPageFile {
                 let mapping = Mapping(line: String(decoding: line.bytes, as: UTF8.self)),
                 names.contains(mapping.path), mapping.permissions.hasSuffix("s"), mapping.fileOffset == 0
             else { continue }
-            return (mapping, hasRuntime, false)
+            pages.append(mapping)
+            if pages.count == mostMappings { break }
         }
-        return (nil, hasRuntime, isEmpty)
+        return (pages, hasRuntime, isEmpty)
     }
 
     /// Opens the file behind a mapping of this process.

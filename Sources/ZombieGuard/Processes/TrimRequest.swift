@@ -29,7 +29,7 @@ extension GuardedProcess {
         do throws(SystemError) { bytes = try file.read(at: 0, upTo: size) } catch {
             throw ProcessError(processID, error)
         }
-        let before = try decode(bytes)
+        let before = try Self.decode(bytes, of: processID)
         // The page is sealed against shrinking, so accesses to the mapping cannot fault.
         let mapped = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.number, 0)
         guard let mapped, mapped != MAP_FAILED else { throw ProcessError(processID, .last) }
