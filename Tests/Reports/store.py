@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close, run_tests  # noqa: E402
 from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Reports/Store"
 NAME = re.compile(r"\d{8}T\d{6}\.\d{3}Z-[\w.+-]{1,64}-\d+-[0-9a-f]{8}\.jsonl(\.gz)?")
@@ -508,6 +509,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=60, help="runs that may be killed at random (60)")
     parser.add_argument("--seed", type=int, default=None, help="of the moments")
     parser.add_argument("--filter", default="", help="only tests whose name holds this")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 32)
     tests = [(test.__name__, test) for test in (one_file_a_run, retention_flags, a_share_is_kept, since, raw_reports_of_the_runtime,
@@ -523,7 +525,7 @@ def main():
     except Failed as failure:
         print(f"FAILED {failure}")
         return close(0, 1)
-    return run_tests(tests, "zguard-store-", arguments.filter, Work, shows_passed=True)
+    return run_tests(tests, "zguard-store-", arguments.filter, Work, shows_passed=True, part=arguments.slice, kinds=lambda name: (name.split()[0],))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 // fork while other threads allocate: the child can allocate, free, and start threads; also vfork, exec and posix_spawn.
+// slow
 // preload
 // control
 

@@ -1,4 +1,5 @@
 // Profile sample: a use after free in a loop is found at the sampling rate, and at the same round for the same seed.
+// slow
 // preload
 // timeout: 300
 // libs: -lm

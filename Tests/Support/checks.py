@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from Support.environment import LIBRARY, ZGUARD
+from Support.slices import add_slice_option
 
 
 class Failed(Exception):
@@ -103,11 +104,13 @@ def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False, part=N
 
 
 def run_driver(description, tests, prefix):
-    """The command line of a driver that needs zguard: runs the pairs that `tests` yields (run_tests). Returns the exit status."""
+    """The command line of a driver that needs zguard: runs the pairs that `tests` yields (run_tests). Returns the exit status.
+    The first word of a test's name is its kind: each slice has the first test of each kind."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
     parser.add_argument("--verbose", action="store_true")
+    add_slice_option(parser)
     options = parser.parse_args()
     if not LIBRARY.exists() or not ZGUARD.exists():
         sys.exit(f"{Path(sys.argv[0]).name}: error: zguard is not built\nhint: scripts/build")
-    return run_tests(list(tests()), prefix, options.filter, shows_passed=options.verbose)
+    return run_tests(list(tests()), prefix, options.filter, shows_passed=options.verbose, part=options.slice, kinds=lambda name: (name.split()[0],))

@@ -61,7 +61,7 @@ PARTS = [
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # Detection.
-    Part("bugs", driver("Detection/bugs"), 28, slices=6),
+    Part("bugs", driver("Detection/bugs"), 28, slices=12),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
@@ -69,10 +69,10 @@ PARTS = [
     Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
-    Part("fences", driver("Detection/fences"), 12, slices=8),
-    Part("zombies", driver("Detection/zombies"), 36, slices=36),
+    Part("fences", driver("Detection/fences"), 12, slices=16),
+    Part("zombies", driver("Detection/zombies"), 36, slices=72),
     Part("uses", driver("Detection/uses"), 8, slices=60),
-    Part("crashing", driver("Detection/crashing"), 14, slices=16),
+    Part("crashing", driver("Detection/crashing"), 14, slices=32),
     Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
     Part("stalling", driver("Detection/stalling"), 20, slices=20),
@@ -91,7 +91,7 @@ PARTS = [
     Part("filters", driver("Robustness/filters"), 10),
     Part("limits", driver("Robustness/limits"), 60, slices=12),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4, waits=True),
-    Part("faults", driver("Robustness/faults"), 35, slices=48),
+    Part("faults", driver("Robustness/faults"), 35, slices=96),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
@@ -101,7 +101,7 @@ PARTS = [
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
-    Part("correct", driver("Robustness/correct"), 20, slices=4),
+    Part("correct", driver("Robustness/correct"), 20, slices=8),
     # No finding is lost when processes are killed.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("zguard", "kills"), when="full"),
@@ -113,15 +113,15 @@ PARTS = [
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
-    Part("symbols", driver("Symbols/symbols"), 20, slices=24),
+    Part("symbols", driver("Symbols/symbols"), 20, slices=48),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16),
     Part("reading", driver("Reports/reading"), 10),
     # Time linear in the input, measured in instructions; damaged reports must not make a call crash, hang or use much memory.
-    Part("linear", driver("Reports/linear"), 20, slices=5),
+    Part("linear", driver("Reports/linear"), 20, slices=10),
     Part("damaged", driver("Reports/damaged", "--reports", "50"), 25),
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
-    Part("store", driver("Reports/store"), 17),
+    Part("store", driver("Reports/store"), 17, slices=3),
     # Collecting findings into databases, and showing them in a browser.
     Part("fleet", driver("Fleet/fleet"), 14, waits=True),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
@@ -131,11 +131,11 @@ PARTS = [
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
-    Part("history", driver("Symbols/history"), 16, slices=6),
+    Part("history", driver("Symbols/history"), 16, slices=12),
     # Leaks and retain cycles, and none where there are none.
     Part("leaks", driver("Graph/leaks"), 60),
-    Part("holders", driver("Graph/holders"), 40),
-    Part("copies", driver("Graph/copies"), 60),
+    Part("holders", driver("Graph/holders"), 40, slices=2),
+    Part("copies", driver("Graph/copies"), 60, slices=4),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
@@ -160,12 +160,12 @@ PARTS = [
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 50, needs=INSTALLED, slices=36),
+    Part("programs", programs(), 50, needs=INSTALLED, slices=72),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, slices=11),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
-    Part("suites", driver("Suites/suites", "--quick"), 20, needs=INSTALLED, slices=2),
+    Part("suites", driver("Suites/suites", "--quick"), 20, needs=INSTALLED, slices=4),
 
     Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
     Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
