@@ -17,6 +17,7 @@ let package = Package(
     products: [
         .library(name: "ZombieGuard", targets: ["ZombieGuard"]),
         .library(name: "ZombieGuardTesting", targets: ["ZombieGuardTesting"]),
+        .library(name: "ZombieGuardLinked", targets: ["CZombieStatic"]),
         .executable(name: "zguard", targets: ["zguard"]),
         .plugin(name: "ZGuardTest", targets: ["ZGuardTest"]),
         .plugin(name: "ZGuardRun", targets: ["ZGuardRun"]),
@@ -27,6 +28,15 @@ let package = Package(
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .define("ZG_IN_BUNDLE"), .headerSearchPath("../CZombie")]),
+        // The runtime and the published functions once more, through links, for static executables. Never linked together
+        // with the targets above.
+        .target(
+            name: "CZombieStatic", exclude: ["runtime/README.md", "runtime/include", "published/include"],
+            cSettings: [
+                versionSetting, .define("ZG_STATIC"), .define("ZG_IN_BUNDLE"), .headerSearchPath("."),
+                .headerSearchPath("../CZombie"), .headerSearchPath("../CZombiePublish"),
+                .headerSearchPath("../CZombiePublish/include"),
+            ]),
         // Header-only: there is nothing to install or compile.
         .systemLibrary(name: "CDwarf"),
         .systemLibrary(name: "CZlib"),

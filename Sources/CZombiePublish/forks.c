@@ -76,6 +76,7 @@ ZG_PUBLISH int zg_published_clone(entry_function *entry, void *stack, int flags,
     ZG_MUST_TAIL return next_clone(entry, stack, flags, argument, parent_tid, tls ZG_STACK_ARGUMENT(child_tid));
 }
 
+#ifndef ZG_STATIC // libc's fork calls _Fork, and libc.a has no other name for it
 ZG_PUBLISH int zg_published_Fork(void) __asm__("_Fork");
 ZG_PUBLISH int zg_published_Fork(void) {
     if (ZG_UNLIKELY(!next_fork)) look_up();
@@ -87,5 +88,6 @@ ZG_PUBLISH int zg_published_Fork(void) {
     errno = error;
     return pid;
 }
+#endif
 
 #endif

@@ -13,7 +13,11 @@ typedef int zg_no_jump_is_published; // ISO C forbids an empty translation unit
 #include "entry/jump.h"
 #include "threads/thread.h"
 
+#ifdef ZG_STATIC // libc.a has no other name for __longjmp_chk
+#define ZG_JUMPS(X) X(longjmp) X(_longjmp) X(siglongjmp)
+#else
 #define ZG_JUMPS(X) X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)
+#endif
 
 #define ZG_X(name) static zg_jump_function *next_##name;
 ZG_JUMPS(ZG_X)

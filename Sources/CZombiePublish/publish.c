@@ -437,6 +437,10 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // free expects all operators to call its malloc and free. The C++ library's operators do both, so the runtime's
 // operators then forward to them. Decided once, at the first use of any operator.
 static uint32_t replaced; // 0 undecided, 1 no, 2 yes
+#ifdef ZG_STATIC // declared here, because this is C
+extern void *_Znwm(size_t size), *_Znam(size_t size);
+extern void _ZdlPv(void *block), _ZdaPv(void *block);
+#endif
 static ZG_COLD bool detect_replaced_operators(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
@@ -451,11 +455,19 @@ static ZG_COLD bool detect_replaced_operators(void) {
     struct zg_module ours, theirs;
     zg_ready();
     uint32_t answer = zg_foreign_is_interposed() ? 2 : 1;
+#ifdef ZG_STATIC
+    static void *(*const news[])(size_t) = {_Znwm, _Znam};
+    static void (*const deletes[])(void *) = {_ZdlPv, _ZdaPv};
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(news); i++)
+        if (!zg_loader_is_own((const void *)news[i]) || !zg_loader_is_own((const void *)deletes[i])) answer = 2;
+    (void)ours, (void)theirs, (void)names;
+#else
     if (zg_module_find_unwind((uint64_t)start, &ours))
         for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
             void *found = zg_loader_first(names[i]);
             if (found && zg_module_find_unwind((uint64_t)found, &theirs) && theirs.start != ours.start) answer = 2;
         }
+#endif
     if (answer == 2) zg_stats_degrade(zg_degradation_cxx_operators_replaced);
     __atomic_store_n(&replaced, answer, __ATOMIC_RELAXED);
     return answer == 2;
@@ -470,10 +482,17 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
     return alignment > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);
 }
 
+// A static executable has one definition of each operator: its own, if it replaces the operator.
+#ifdef ZG_STATIC
+#define ZG_MAY_BE_REPLACED __attribute__((weak))
+#else
+#define ZG_MAY_BE_REPLACED
+#endif
+
 // Allocates from the guarded heap. If the program replaces operators or memory runs out, calls the C++ library's
 // operator, which calls the new-handler and throws; C code cannot.
 #define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
-    ZG_PUBLISH void *symbol parameters;                                                                                \
+    ZG_PUBLISH ZG_MAY_BE_REPLACED void *symbol parameters;                                                             \
     ZG_PUBLISH void *symbol parameters {                                                                               \
         void *block = NULL;                                                                                            \
         if (ZG_LIKELY(!operators_are_replaced())) {                                                                    \
@@ -487,7 +506,7 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
     }
 
 #define ZG_DELETE(symbol, parameters, arguments, deallocator, told_size)                                               \
-    ZG_PUBLISH void symbol parameters;                                                                                 \
+    ZG_PUBLISH ZG_MAY_BE_REPLACED void symbol parameters;                                                              \
     ZG_PUBLISH void symbol parameters {                                                                                \
         if (ZG_UNLIKELY(operators_are_replaced())) {                                                                   \
             ZG_NEXT(void, symbol, parameters);                                                                         \
@@ -662,6 +681,11 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
 // --- forks -----------------------------------------------------------------------------------------------------------
 
 // pthread_atfork is linked statically into each library and calls this function.
+#ifdef ZG_STATIC // libc.a has no other name for __register_atfork
+ZG_PUBLISH int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+    return zg_runtime_register_atfork(prepare, parent, child, NULL);
+}
+#else
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
     return zg_runtime_register_atfork(prepare, parent, child, library);
@@ -669,6 +693,7 @@ ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), vo
 
 // --- the loader ------------------------------------------------------------------------------------------------------
 
+// Below only what a static executable, which has no loader, does without.
 static void *(*next_dlopen)(const char *, int);
 static int (*next_dlclose)(void *);
 
@@ -684,4 +709,5 @@ ZG_PUBLISH int dlclose(void *library) {
     ZG_MUST_TAIL return next_dlclose(library);
 }
 
+#endif
 #endif

@@ -18,7 +18,9 @@
 
 // Many published functions tail-call (ZG_MUST_TAIL) libc's. Thread stacks then look as in an unguarded process, dlopen
 // finds its caller's search path by the return address, and a bypassed call costs only the check.
-#define ZG_PUBLISH __attribute__((visibility("default")))
+// noinline keeps the compiler from moving cold parts to functions of their own (hot-cold splitting), whose frames would
+// hide the caller.
+#define ZG_PUBLISH __attribute__((visibility("default"), noinline))
 #define ZG_FRAME ZG_ARCH_FRAME()
 // The seventh argument of syscall and clone, which callers may omit. Passed on the stack (x86-64), the argument stays
 // in the caller's frame across a tail call and must not be declared. Passed in a register (AArch64), it must be

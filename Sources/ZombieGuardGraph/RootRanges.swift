@@ -3,9 +3,9 @@
 import CZombie
 import ZombieGuard
 
-/// The address ranges from which blocks are reached: writable data of images, stacks, thread-local storage, and all
-/// other readable memory that no file backs. Without the guarded heap and the runtime's own tables, which name every
-/// block.
+/// The address ranges from which blocks are reached: data of images that is or was writable, stacks, thread-local
+/// storage, and all other readable memory that no file backs. Without the guarded heap and the runtime's own tables,
+/// which name every block.
 struct RootRanges {
     struct Part {
         var range: Range<UInt64>
@@ -28,7 +28,8 @@ struct RootRanges {
     init(mappings: [Mapping], own: [Range<UInt64>], heap: [Range<UInt64>], stackPointers: [UInt64]) {
         let stackPointers = stackPointers.filter { pointer in !heap.contains { $0.contains(pointer) } }
         let excluded = own.sorted { $0.lowerBound < $1.lowerBound }
-        for mapping in mappings where Self.mayHoldRoots(mapping) {
+        for (index, mapping) in mappings.enumerated()
+        where Self.mayHoldRoots(mapping) || Self.isRelocated(mapping, before: mappings[(index + 1)...].first) {
             // The part of a stack below the stack pointer is dead.
             let inside = stackPointers.filter { $0 >= mapping.start && $0 < mapping.end }
             guard let top = inside.min() else {
@@ -53,6 +54,15 @@ struct RootRanges {
         let isShared = mapping.permissions.hasSuffix("s")
         let isMemory = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/"].contains { mapping.path.hasPrefix($0) }
         return isWritable && (!isShared || isMemory) && !mapping.path.hasPrefix("/memfd:zguard")
+    }
+
+    /// Whether the mapping is the part of an image's data that is read-only after relocation (PT_GNU_RELRO): the
+    /// writable part of the same segment follows. In a static executable libc keeps blocks there.
+    private static func isRelocated(_ mapping: Mapping, before next: Mapping?) -> Bool {
+        guard let next, mapping.permissions.hasPrefix("r--"), next.permissions.hasPrefix("rw-"),
+            mapping.path.hasPrefix("/"), mapping.path == next.path, mapping.start < mapping.end
+        else { return false }
+        return mapping.end == next.start && mapping.fileOffset &+ (mapping.end - mapping.start) == next.fileOffset
     }
 
     /// The parts of a range outside of others, which are sorted and may overlap.

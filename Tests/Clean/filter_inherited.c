@@ -1,4 +1,5 @@
 // A program starts under a seccomp filter that allows only the calls of a start; another installs two filters.
+// static: before libc has found the vDSO, the runtime has to ask the kernel for the time
 
 #define _GNU_SOURCE
 #include <linux/filter.h>

@@ -1,4 +1,5 @@
 // An unprivileged program locks its memory within a limit that suffices unguarded, then maps, allocates and forks.
+// static: unguarded, the executable has less memory than the program expects
 
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // A program replaces malloc, calloc, realloc and free, also for calls from libc and for reallocarray.
 // warning: no block is guarded
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <errno.h>

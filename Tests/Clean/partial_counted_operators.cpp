@@ -1,4 +1,5 @@
 // An executable counts allocations in its own malloc and free, which operator new and delete still have to call.
+// static: the program defines malloc or free, too
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
 // The executable defines only free, over __libc_free.
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // An image has malloc, realloc and free of its own that are hidden, as with -Bsymbolic; its free gets strdup's blocks.
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <stdio.h>

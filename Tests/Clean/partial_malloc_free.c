@@ -1,4 +1,5 @@
 // The executable defines malloc and free over __libc_malloc and __libc_free and takes the other functions from libc.
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <malloc.h>

@@ -1,5 +1,6 @@
 // The executable defines malloc, free and realloc over libc's functions, which it finds in libc with dlsym.
 // warning: no block is guarded
+// static: the program defines malloc or free, too
 
 #include <dlfcn.h>
 #include <malloc.h>

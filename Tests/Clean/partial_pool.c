@@ -1,4 +1,5 @@
 // The executable's malloc and free serve small blocks from a pool and pass others to the next definitions (RTLD_NEXT).
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

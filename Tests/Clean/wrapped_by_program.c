@@ -1,4 +1,5 @@
 // The executable wraps the next definitions of malloc and free (RTLD_NEXT) and uses the other functions as they are.
+// static: the program defines malloc or free, too
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -26,6 +26,7 @@ The header's first line says what the program does; each further line is "// key
     processor     the only processor on which it runs, and the reason in parentheses
     qemu-user     reason not to run it under qemu user mode (--arch), which lacks something or behaves differently
     machine       reason not to run it in a whole emulated machine
+    static        reason not to link it statically (--static)
     guard-pages   reason not to run it on a kernel without MADV_GUARD_INSTALL (before Linux 6.13, or qemu user mode)
 """
 
@@ -45,11 +46,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds, processors  # noqa: E402
 from Support.checks import Failed, as_shell, close, run_within, said_by_library  # noqa: E402
-from Support.environment import ARCH, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import ARCH, ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
+# Programs are linked statically with this archive, instead of preloading the library (--static).
+STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
 # By suffix: environment variable for another compiler, default compiler, flags, and flags that silence warnings about the bugs.
 LANGUAGES = {
@@ -63,10 +66,13 @@ LANGUAGES = {
 
 BUG_KEYS = {
     "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "stack-previous", "options", "exit",
-    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine", "guard-pages",
+    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine", "static", "guard-pages",
 }
-CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine", "guard-pages"}
+CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine", "static", "guard-pages"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
+
+
+is_static = False
 
 
 class NotHere(Exception):
@@ -106,6 +112,8 @@ class Program:
             return f"only for {processor} {reason}"
         if "profile=mte" in self.header.get("options", "") and not processors.has_tags():
             return "there are no memory tags"
+        if is_static and "static" in self.header:
+            return f"{self.header['static']}"
         if "guard-pages" in self.header and not processors.has_guard_pages():
             return f"no guard pages: {self.header['guard-pages']}"
         emulator = "machine" if processors.WHOLE else "qemu-user"
@@ -118,15 +126,19 @@ class Program:
 # MARK: building and running
 
 
-def build(program, directory, fixed):
-    """Compiles the program if its executable is out of date; returns the executable."""
+def build(program, directory, fixed, unguarded=False):
+    """Compiles the program if its executable is out of date; returns the executable. Only a static one differs if it is not guarded."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
-    executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed)
+    kind = "-static" * is_static + "-plain" * (is_static and unguarded)
+    executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed + kind)
     command = [os.environ.get(variable, compiler), *flags, *([] if compiler == "swiftc" else COMPILE_FLAGS)]
     command += bug_flags if program.is_bug else []
     command += ["-DFIXED"] if fixed else []
     command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
-    return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h"])
+    if is_static:
+        command = [word for word in command if word != "-rdynamic"]
+        command += ["-static-executable" if compiler == "swiftc" else "-static", *([] if unguarded else ["-Xlinker", "-u", "-Xlinker", "malloc", STATIC_LIBRARY])]
+    return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h", *[STATIC_LIBRARY] * is_static])
 
 
 def run(what, command):
@@ -249,7 +261,7 @@ def check_finding(finding, header):
 def check_bug(zguard, program, directory):
     header, problems = program.header, []
     executable = build(program, directory, fixed=False)
-    run("unguarded", [executable])  # the program must end, with any status
+    run("unguarded", [build(program, directory, fixed=False, unguarded=True)])  # the program must end, with any status
     code, out, err, findings = run_guarded("guarded", zguard, program, executable)
     if code != int(header["exit"]):
         problems.append(f"exit: expected {header['exit']}, got {code}")
@@ -275,7 +287,7 @@ def check_clean(zguard, program, directory):
     """A corrected twin or a clean program must behave the same with and without the runtime, and have no finding."""
     label = "twin " if program.is_bug else ""
     executable = build(program, directory, fixed=program.is_bug)
-    plain = run(label + "unguarded", [executable])
+    plain = run(label + "unguarded", [build(program, directory, fixed=program.is_bug, unguarded=True)])
     *guarded, findings = run_guarded(label + "guarded", zguard, program, executable)
     if "warning" in program.header:
         guarded[2] = without_warnings(guarded[2], program.header["warning"])
@@ -332,6 +344,7 @@ def main():
     parser.add_argument("--filter", default="", metavar="SUBSTR", help="only programs whose path contains SUBSTR")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     parser.add_argument("--fence", action="store_true", help="only whether profile fence finds what the default finds")
+    parser.add_argument("--static", action="store_true", help="link the programs statically, with libzguard.a")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
     parser.add_argument("--zguard", type=Path, default=None if processors.stage() and not processors.WHOLE else ZGUARD, metavar="PATH",
                         help="with --arch: one for that processor; where there is none the library is preloaded without it")
@@ -340,6 +353,10 @@ def main():
     add_slice_option(parser)
     processors.add_option(parser)
     arguments = parser.parse_args()
+    global is_static
+    is_static = arguments.static
+    if is_static:
+        builds.run_compiler(["scripts/build", "--static"], cwd=ROOT)
 
     every = discover(arguments.filter)
     programs = arguments.slice.choose(every, lambda program: program.name, lambda program: [program.path.parent])

@@ -74,10 +74,12 @@ def swift_version():
 
 class Configuration:
     """How a program is built. `copy_of`: name of the configuration whose program is copied and stripped of symbols.
+    `plain_of`: name of the configuration that shows what the program does unguarded, because this one contains the runtime.
     `is_first`: the object of the case is the first that the process frees."""
 
-    def __init__(self, name, language, compiler, flags, copy_of=None, is_first=False):
+    def __init__(self, name, language, compiler, flags, copy_of=None, is_first=False, plain_of=None):
         self.name, self.language, self.compiler, self.flags, self.copy_of = name, language, compiler, flags, copy_of
+        self.plain_of = plain_of
         self.is_stripped, self.is_first = copy_of is not None, is_first
         self.is_optimized = "-O0" not in flags and "-Onone" not in flags
 
@@ -101,8 +103,16 @@ SWIFT_CONFIGURATIONS = [
     Configuration("O-static", "swift", SWIFTC, ["-O", "-static-stdlib"]),
     Configuration("O-static-stripped", "swift", SWIFTC, ["-O", "-static-stdlib"], copy_of="O-static"),
 ]
+# Static executables with libzguard.a.
+STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
+LINKED = ["-static-executable", "-Xlinker", "-u", "-Xlinker", "malloc", str(STATIC_LIBRARY)]
+LINKED_CONFIGURATIONS = [] if processors.stage() or ARCH != HERE else [
+    Configuration("Onone-static-linked", "swift", SWIFTC, ["-Onone", *LINKED], plain_of="Onone-static"),
+    Configuration("O-static-linked", "swift", SWIFTC, ["-O", *LINKED], plain_of="O-static"),
+]
 CONFIGURATIONS = [
     *SWIFT_CONFIGURATIONS,
+    *LINKED_CONFIGURATIONS,
     *[each.as_first() for each in SWIFT_CONFIGURATIONS[1:]],
     Configuration("clang-O0", "c++", CLANG, ["-O0"]),
     Configuration("clang-O2", "c++", CLANG, ["-O2"]),
@@ -202,6 +212,7 @@ def build(configuration, directory, cases):
                                 [SOURCES / "runtime.c"])
         sources = [*sorted(path for path in own.glob("*.swift") if path != table), table, calls, SOURCES / "runtime.h"]
         command = [configuration.compiler, *SWIFT_FLAGS, *flags, *configuration.flags, *sources[:-1], "-o", program]
+        sources += [STATIC_LIBRARY] if configuration.plain_of else []
     else:
         sources = [SOURCES / "cplusplus.cpp", directory / "cases.inc"]
         command = [configuration.compiler, *CXX_FLAGS, f"-I{directory}", *configuration.flags, sources[0]]
@@ -232,9 +243,10 @@ def build_all(configurations, directory, cases):
     builds.write_if_different(directory / "cases.inc", "".join(entries))
     by_name = {configuration.name: configuration for configuration in CONFIGURATIONS}
     compiled = {configuration.copy_of or configuration.name for configuration in configurations}
+    compiled |= {configuration.plain_of for configuration in configurations if configuration.plain_of}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda name: build(by_name[name], directory, cases), sorted(compiled)))
-    return {each.name: build(each, directory, cases) for each in configurations}
+    return {name: build(by_name[name], directory, cases) for each in configurations for name in (each.name, each.plain_of) if name}
 
 
 # MARK: running
@@ -357,11 +369,11 @@ class Result:
         self.touches_member, self.names_member = False, False  # whether the case uses a member of the class, and the finding names it
 
 
-def check_bug(zguard, configuration, program, case, good):
+def check_bug(zguard, configuration, program, plain_program, case, good):
     result, expected = Result(configuration, case), case.expected(configuration)
     result.is_silent = "silent" in expected
     if not configuration.is_first:
-        result.behaviour = behaviour(program, case, good)
+        result.behaviour = behaviour(plain_program, case, good)
     command = [program, "--first" if configuration.is_first else "--freed", case.name]
     code, _, err, findings = run_guarded(zguard, command, expected.get("options", ""))
     if code is None:
@@ -392,14 +404,15 @@ def outputs(text):
     return dict(zip(parts[1::3], zip(parts[2::3], parts[0::3])))
 
 
-def check_clean(zguard, configuration, program, cases):
+def check_clean(zguard, configuration, program, plain_program, cases):
     """Runs cases without their bugs, and clean cases: same behavior with and without the runtime, and no finding.
 
     Returns the results, and the output of each case without the runtime.
     """
-    command = ["sh", "-c", LOOP, "sh", program, *[case.name for case in cases]]
-    plain = run(command, 6 * TIMEOUT_SECONDS)
-    *guarded, findings = run_guarded(zguard, command)
+    def command(called):
+        return ["sh", "-c", LOOP, "sh", called, *[case.name for case in cases]]
+    plain = run(command(plain_program), 6 * TIMEOUT_SECONDS)
+    *guarded, findings = run_guarded(zguard, command(program))
     expected, got, results = outputs(plain[1]), outputs(guarded[1]), []
     for case in cases:
         result, key = Result(configuration, case), case.name.encode()
@@ -483,10 +496,11 @@ def check_plugins(zguard, directory):
     return results
 
 
-def check_batch(zguard, configuration, program, cases):
+def check_batch(zguard, configuration, programs, cases):
     """Checks some cases of one configuration; returns the results with their bugs and without."""
-    clean, good = ([], {}) if configuration.is_first else check_clean(zguard, configuration, program, cases)
-    bugs = [check_bug(zguard, configuration, program, case, good.get(case.name))
+    program, plain_program = programs[configuration.name], programs[configuration.plain_of or configuration.name]
+    clean, good = ([], {}) if configuration.is_first else check_clean(zguard, configuration, program, plain_program, cases)
+    bugs = [check_bug(zguard, configuration, program, plain_program, case, good.get(case.name))
             for case in cases if "clean" not in case.header]
     return bugs, clean
 
@@ -589,6 +603,8 @@ def main():
         if arguments.zguard and not os.access(arguments.zguard, os.X_OK):
             parser.error(f"cannot run '{arguments.zguard}'")
         chosen = [each for each in CONFIGURATIONS if not arguments.config or each.name in arguments.config]
+        if any(each in LINKED_CONFIGURATIONS for each in chosen):
+            builds.run_compiler(["scripts/build", "--static"], cwd=ROOT)
         programs = build_all(chosen, arguments.build.resolve(), cases)
     except Failed as failure:
         print(f"FAIL {failure}")
@@ -605,7 +621,7 @@ def main():
             all_own = [case for case in wanted if each.takes(case)]
             own = sliced(all_own, each, arguments.slice)
             ran, whole = ran + len(own), whole + len(all_own)
-            batches += [pool.submit(check_batch, zguard, each, programs[each.name], own[first:first + 25])
+            batches += [pool.submit(check_batch, zguard, each, programs, own[first:first + 25])
                         for first in range(0, len(own), 25)]
     bugs = [result for batch in batches for result in batch.result()[0]]
     clean = [result for batch in batches for result in batch.result()[1]]

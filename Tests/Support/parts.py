@@ -36,6 +36,7 @@ INSTALLED = ("zguard", "packages")
 PARTS = [
     # Builds that other parts need.
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
+    Part("archive", ["scripts/build", "--static"], 17, needs=(), says=BUILD),
     Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
     Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only && "
@@ -62,6 +63,7 @@ PARTS = [
 
     # Detection.
     Part("bugs", driver("Detection/bugs"), 28, slices=12),
+    Part("bugs-static", driver("Detection/bugs", "--static"), 20, needs=("zguard", "archive"), slices=24),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),
@@ -70,7 +72,7 @@ PARTS = [
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
-    Part("zombies", driver("Detection/zombies"), 36, slices=72),
+    Part("zombies", driver("Detection/zombies"), 36, needs=("zguard", "archive"), slices=72),
     Part("uses", driver("Detection/uses"), 8, slices=60),
     Part("crashing", driver("Detection/crashing"), 14, slices=32),
     Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),

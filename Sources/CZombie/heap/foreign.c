@@ -28,7 +28,9 @@ static uint64_t break_start;
 // The next allocator behind the runtime in the search order. All functions are NULL if that is libc.
 static struct zg_next behind;
 
-static void *libc_function(const char *name) { return zg_module_function_in((uint64_t)gnu_get_libc_version, name); }
+static void *libc_function(const char *name) {
+    return zg_loader_is_static ? zg_loader_next(name) : zg_module_function_in((uint64_t)gnu_get_libc_version, name);
+}
 
 static void find_in_libc(void) {
     zg_libc = (struct zg_next){(void *(*)(size_t))libc_function("malloc"),
@@ -206,6 +208,7 @@ void zg_foreign_report_at_exit(void) {
 }
 
 bool zg_foreign_find_next(void) {
+    if (zg_loader_is_static) return false; // there is no other allocator
     if (!behind.free) return zg_next.usable_size != NULL;
     struct zg_next other = behind;
     if (!other.memalign) other.memalign = (void *(*)(size_t, size_t))zg_loader_next("aligned_alloc");

@@ -10,10 +10,12 @@
 #include "heap/mismatch.h"
 
 #include "findings/found.h"
+#include "images/loader.h"
 #include "images/module.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/config.h"
+#include "settings/stats.h"
 #include "stacks/depot.h"
 
 // Libraries with a known defect: an object is deleted through its base class, which has no virtual destructor, so
@@ -45,6 +47,7 @@ static bool is_libc(const char *path) {
 static bool operators_come_from_outside(uint64_t pc) {
     static const char *const operators[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"};
     struct zg_module module;
+    if (zg_loader_is_static) return !(zg_stats->degradations >> zg_degradation_cxx_operators_replaced & 1);
     if (!zg_module_find(pc, &module)) return false;
     if (is_libc(module.path)) return true;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(operators); i++)

@@ -7,6 +7,16 @@
 
 #include "images/module.h"
 
+#ifdef ZG_STATIC
+static void *in_table(const char *symbol) {
+    const struct zg_static_function *function = zg_static_functions;
+    while (function->name && __builtin_strcmp(function->name, symbol) != 0) function++;
+    return function->function;
+}
+
+void *zg_loader_next(const char *symbol) { return in_table(symbol); }
+void *zg_loader_first(const char *symbol) { return in_table(symbol); }
+#else
 typedef void *search_function(void *from, const char *symbol);
 
 // dlsym resolves RTLD_NEXT relative to the image that calls it. Using the result here prevents a tail call, which would
@@ -34,3 +44,4 @@ static void *choose(void *from, const char *symbol) {
 
 void *zg_loader_next(const char *symbol) { return __atomic_load_n(&search, __ATOMIC_RELAXED)(RTLD_NEXT, symbol); }
 void *zg_loader_first(const char *symbol) { return __atomic_load_n(&search, __ATOMIC_RELAXED)(RTLD_DEFAULT, symbol); }
+#endif

@@ -9,11 +9,29 @@
 
 #include "platform/arch.h"
 
+// The target CZombieStatic compiles the runtime with ZG_STATIC for static executables, which contain the program, libc
+// and the runtime in one image. They have no loader: the target lists the functions behind the runtime.
+struct zg_static_function {
+    const char *name;
+    void *function;
+};
+#ifdef ZG_STATIC
+extern const struct zg_static_function zg_static_functions[]; // ends with a NULL name
+enum { zg_loader_is_static = true };
+// Returns whether a function is the runtime's.
+ZG_INLINE bool zg_loader_is_own(const void *function) {
+    extern const char __start_zg_text[], __stop_zg_text[];
+    return (const char *)function >= __start_zg_text && (const char *)function < __stop_zg_text;
+}
+#define ZG_SINCE_FIRST_GLIBC(symbol) __asm__(symbol) __attribute__((weak)) // the static linker knows no versions
+#define libcs_search ((void *(*)(void *, const char *))NULL)
+#else
+enum { zg_loader_is_static = false };
 // Use behind a declaration: binds the function to the symbol's oldest version, or to NULL if the symbol is missing.
 #define ZG_SINCE_FIRST_GLIBC(symbol) __asm__(symbol "@" ZG_ARCH_FIRST_GLIBC) __attribute__((weak))
-
 // libc's dlsym. NULL in programs without libdl before glibc 2.34.
 extern void *libcs_search(void *from, const char *symbol) ZG_SINCE_FIRST_GLIBC("dlsym");
+#endif
 
 // Returns the minor version of glibc, such as 36 for glibc 2.36.
 ZG_INLINE int zg_libc_minor(void) {

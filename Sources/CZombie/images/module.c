@@ -68,14 +68,17 @@ static void find_program_path(void) {
     }
 }
 
+static void find_executable(void);
+
 void zg_module_init(bool use) {
     // C libraries with _dl_find_object (glibc 2.35) also export dlsym. Older ones are not asked: a failed search would
     // leave an error for the program's next dlerror.
     if (libcs_search && zg_libc_minor() >= 35)
         find_object = (int (*)(void *, struct found_object *))libcs_search(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
-    if (!use_find_object) zg_chain_init();
+    if (!zg_loader_is_static && !use_find_object) zg_chain_init();
     if (zg_os_readlink("/proc/self/exe", program_path, sizeof program_path) <= 0) find_program_path();
+    if (zg_loader_is_static) find_executable();
 }
 
 const char *zg_module_program_path(void) { return program_path; }
@@ -106,7 +109,29 @@ static int match_image(struct dl_phdr_info *info, size_t bytes, void *context) {
     return 1;
 }
 
+// The image of a static executable, which never changes. Empty in other programs.
+static struct zg_module executable;
+
+void zg_module_set_frames(const uint8_t *header) { executable.eh_frame_hdr = header; }
+
+// The first block is allocated before dl_iterate_phdr knows the executable, so read the headers at its start, which the
+// linker names.
+static void find_executable(void) {
+    extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
+    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
+    if (!header) return;
+    struct dl_phdr_info info = {.dlpi_phdr = (const void *)(__ehdr_start + header->e_phoff),
+                                .dlpi_phnum = header->e_phnum,
+                                .dlpi_name = program_path};
+    for (int i = info.dlpi_phnum - 1; i >= 0; i--)
+        if (info.dlpi_phdr[i].p_type == PT_LOAD)
+            info.dlpi_addr = (uint64_t)header + info.dlpi_phdr[i].p_offset - info.dlpi_phdr[i].p_vaddr;
+    struct search search = {(uint64_t)header, &executable};
+    match_image(&info, sizeof info, &search);
+}
+
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module) {
+    if (executable.end && pc >= executable.start && pc < executable.end) return *module = executable, true;
     if (!use_find_object) {
         enum zg_chain_answer answer = zg_chain_find(pc, module);
         if (answer != zg_chain_unknown) return answer == zg_chain_found;

@@ -19,6 +19,8 @@ struct zg_module {
 
 void zg_module_init(bool use_find_object);
 bool zg_module_has_find_object(void);
+// Gives a static executable an .eh_frame_hdr that it lacks. Start-up.
+void zg_module_set_frames(const uint8_t *header);
 void zg_module_after_fork_in_child(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
 // Whether the address lies in a loaded image other than the program's executable. Same contexts as

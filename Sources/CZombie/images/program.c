@@ -201,12 +201,29 @@ static bool is_emulator(const char *name) {
     return true;
 }
 
+// Whether a note segment has the note of an executable that contains the runtime (CZombieStatic).
+static bool has_runtime(const struct image *image, const ElfW(Phdr) * segment) {
+    enum { NOTES_MOST = 1024 };
+    static const char owner[] = ZG_STATIC_NOTE_OWNER;
+    char notes[NOTES_MOST];
+    int64_t got = zg_os_read_at(image->file, notes, zg_min(segment->p_filesz, NOTES_MOST), segment->p_offset);
+    ElfW(Nhdr) note;
+    for (uint64_t at = 0; got >= 0 && at + sizeof note + sizeof owner <= (uint64_t)got;) {
+        __builtin_memcpy(&note, notes + at, sizeof note);
+        if (note.n_namesz == sizeof owner && note.n_type == ZG_STATIC_NOTE_TYPE &&
+            __builtin_memcmp(notes + at + sizeof note, owner, sizeof owner) == 0)
+            return true;
+        at += sizeof note + zg_round_up(note.n_namesz, 4) + zg_round_up(note.n_descsz, 4);
+    }
+    return false;
+}
+
 static enum zg_program_kind look_at_image(struct image *image, const char *path) {
     if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != ZG_ARCH_ELF_MACHINE)
         return zg_program_other_machine;
     if (is_emulator(last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
-    bool has_loader = false, is_loaded = false;
+    bool has_loader = false, is_loaded = false, guards_itself = false;
     for (uint64_t i = 0; i < segment_count(image); i++) {
         ElfW(Phdr) segment;
         if (!read_segment(image, i, &segment)) break;
@@ -215,6 +232,8 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
             image->dynamic_bytes = segment.p_filesz;
         } else if (segment.p_type == PT_LOAD) {
             is_loaded = true;
+        } else if (segment.p_type == PT_NOTE) {
+            guards_itself = guards_itself || has_runtime(image, &segment);
         } else if (segment.p_type == PT_INTERP) {
             char loader[FIRST_LINE];
             read_string(image->file, segment.p_offset, loader, zg_min(segment.p_filesz + 1, sizeof loader));
@@ -227,7 +246,7 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
     if (is_sanitized(image)) return zg_program_sanitized;
     // glibc's loader can be executed directly. It then applies LD_PRELOAD to the program that it is given.
     bool is_loader = image->dynamic && begins_with(last_part(path), "ld-");
-    return has_loader || is_loader || !is_loaded ? zg_program_takes_it : zg_program_static;
+    return has_loader || is_loader || !is_loaded || guards_itself ? zg_program_takes_it : zg_program_static;
 }
 
 // Finds the interpreter in a script's first line, and terminates it in place. False if there is none.

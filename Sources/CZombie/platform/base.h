@@ -8,6 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// In a static executable the runtime gets sections of its own, whose ends the linker names: readers of the process
+// leave the runtime's variables out of what the program refers to, and its functions can be told from the program's.
+#if defined(ZG_STATIC) && defined(__clang__)
+#pragma clang section bss = "zg_bss" data = "zg_data" text = "zg_text"
+#endif
+
 #define ZG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define ZG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define ZG_NOINLINE __attribute__((noinline))

@@ -164,6 +164,13 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
 // Returns true for calls that malloc makes, or that the loader and libc's start-up have just made in any process after
 // an exec.
 static bool is_libc_startup_call(long number) {
+#ifdef ZG_STATIC // libc starts without a loader, which would open files
+    static const long calls[] = {SYS_mmap,  SYS_munmap, SYS_mprotect,  SYS_brk,
+                                 SYS_futex, SYS_write,  SYS_prlimit64, SYS_exit_group};
+    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
+        if (calls[i] == number) return true;
+    return false;
+#else
     static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
                                  SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
@@ -175,6 +182,7 @@ static bool is_libc_startup_call(long number) {
     for (version += *version == '.'; *version >= '0' && *version <= '9'; version++)
         minor = minor * 10 + (*version - '0');
     return number == (minor >= 33 && minor <= 38 ? SYS_newfstatat : SYS_fstat);
+#endif
 }
 
 bool zg_filter_allows(long number, const uint64_t arguments[6]) {

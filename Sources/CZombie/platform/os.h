@@ -47,6 +47,8 @@ int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Maps zeroed memory for the runtime's own tables. NULL if refused.
 void *zg_os_map(uint64_t bytes);
+// The same, at this address. NULL if any of it is mapped.
+void *zg_os_map_at(void *start, uint64_t bytes);
 // Maps zeroed memory of any size for the life of the process. RLIMIT_DATA does not count it.
 void *zg_os_map_for_good(uint64_t bytes);
 // Returns the `index`-th range of the runtime's address space: reservations, and memory of zg_os_map of 64 KiB and

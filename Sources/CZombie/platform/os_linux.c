@@ -125,8 +125,7 @@ static struct zg_layout_range own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
 // Appends the range while there is room, and then reuses entries of unmapped ranges.
-static void note_own(const void *start, uint64_t bytes) {
-    if (!start || bytes < OWN_LEAST) return;
+static void append_own(const void *start, uint64_t bytes) {
     uint64_t i = zg_load(&own_ranges_used), none;
     if (i < OWN_RANGES) i = __atomic_fetch_add(&own_ranges_used, 1, __ATOMIC_RELAXED);
     else
@@ -137,6 +136,10 @@ static void note_own(const void *start, uint64_t bytes) {
     if (i >= OWN_RANGES) return;
     zg_store(&own_ranges[i].start, (uint64_t)start);
     __atomic_store_n(&own_ranges[i].end, (uint64_t)start + bytes, __ATOMIC_RELEASE);
+}
+
+static void note_own(const void *start, uint64_t bytes) {
+    if (start && bytes >= OWN_LEAST) append_own(start, bytes);
 }
 
 static void forget_own(const void *start, uint64_t bytes) {
@@ -158,9 +161,9 @@ bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end) {
     return true;
 }
 
-static bool map_where_free(void *start, uint64_t bytes) {
+static bool map_where_free(void *start, uint64_t bytes, int protection) {
     // Kernels that do not know MAP_FIXED_NOREPLACE treat the address as a hint.
-    void *at = map(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+    void *at = map(start, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
     if (at && at != start) ZG_CALL(SYS_munmap, at, bytes, 0, 0, 0, 0);
     return at == start;
 }
@@ -171,7 +174,7 @@ static char *map_above_hole(uint64_t bytes) {
     enum { APART = 2 << 20 }; // alignment that the kernel gives large mappings
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | uncounted;
     char *start = map(NULL, bytes, PROT_NONE, flags, -1);
-    if (!start || !uncounted || map_where_free(start - ZG_PAGE_BYTES, ZG_PAGE_BYTES)) return start;
+    if (!start || !uncounted || map_where_free(start - ZG_PAGE_BYTES, ZG_PAGE_BYTES, PROT_NONE)) return start;
     ZG_CALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
     start = map(NULL, bytes + APART, PROT_NONE, flags, -1);
     if (!start) return NULL;
@@ -362,6 +365,13 @@ void *zg_os_map(uint64_t bytes) {
     return start;
 }
 
+void *zg_os_map_at(void *start, uint64_t bytes) {
+    if (!map_where_free(start, bytes, PROT_READ | PROT_WRITE)) return NULL;
+    __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
+    note_own(start, bytes);
+    return start;
+}
+
 // Memory of zg_os_map_for_good is cut from shared reservations, because each reservation costs half a dozen system
 // calls and two mappings. If another thread or interrupted code is cutting at this moment, the caller gets a
 // reservation of its own.
@@ -476,7 +486,7 @@ bool zg_os_is_mapped(void *start, uint64_t bytes) {
 }
 
 bool zg_os_map_hole(void *start, uint64_t bytes) {
-    bool done = map_where_free(start, bytes);
+    bool done = map_where_free(start, bytes, PROT_NONE);
     if (done) advise_reserved(start, bytes);
     return done;
 }
@@ -1202,6 +1212,11 @@ void zg_os_remember(void) {
     if (first_ns) return;
     first_ns = clock_now(CLOCK_MONOTONIC);
     first_ticks = zg_arch_ticks();
+#ifdef ZG_STATIC // the runtime's variables are the executable's (base.h)
+    extern const char __start_zg_bss[], __stop_zg_bss[], __start_zg_data[], __stop_zg_data[];
+    append_own(__start_zg_bss, (uint64_t)(__stop_zg_bss - __start_zg_bss));
+    append_own(__start_zg_data, (uint64_t)(__stop_zg_data - __start_zg_data));
+#endif
 }
 
 void zg_os_before_filter(void) {

@@ -12,6 +12,7 @@
 #include "heap/allocate.h"
 #include "heap/foreign.h"
 #include "heap/quarantine.h"
+#include "images/loader.h"
 #include "images/module.h"
 #include "pages/choice.h"
 #include "pages/exact_ends.h"
@@ -29,6 +30,7 @@
 #include "threads/single.h"
 #include "stacks/depot.h"
 #include "stacks/focus.h"
+#include "stacks/frame_index.h"
 #include "stacks/pair_log.h"
 #include "stacks/watched.h"
 #include "zombies/zombie.h"
@@ -61,6 +63,7 @@ static void initialise(void) {
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);
+    if (zg_loader_is_static) zg_frame_index_make();
     zg_focus_init();
     zg_single_init();
     zg_foreign_find_libc();

@@ -313,6 +313,13 @@ static bool run_program(struct program *program, uint64_t pc) {
     return true;
 }
 
+uint64_t zg_cfi_start_of(const uint8_t *frame) {
+    struct cie cie;
+    const uint8_t *at = frame + sizeof(uint32_t), *place = at;
+    uint32_t back = read_u32(&at);
+    return read_cie(place - back, &cie) ? read_encoded(&at, cie.pointer_encoding, 0) : 0;
+}
+
 bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_row *row) {
     if (!module->eh_frame_hdr) return false;
     const uint8_t *at = find_fde(module->eh_frame_hdr, pc);

@@ -38,6 +38,10 @@ struct zg_cfi_row {
 // Finds the row for `pc`: an instruction, or one byte before a return address. False if there is no information.
 bool zg_cfi_find_row(const struct zg_module *module, uint64_t pc, struct zg_cfi_row *row);
 
+// Returns the start of the function that a frame description (FDE) in .eh_frame describes; 0 if it is malformed or
+// describes none.
+uint64_t zg_cfi_start_of(const uint8_t *frame);
+
 // Reads one word of the stack being unwound. False if it is unreadable.
 typedef bool (*zg_cfi_reader)(void *context, uint64_t address, uint64_t *word);
 

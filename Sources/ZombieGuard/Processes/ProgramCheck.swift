@@ -142,7 +142,8 @@ public struct ProgramCheck: Sendable {
         }
         if let ownMachine, image.machine != ownMachine { throw foreign(name, "for another architecture") }
         // A guarded process calls the same function to decide whether a program that it executes gets the runtime.
-        switch zg_program_classify(AT_FDCWD, path) {
+        let kind = zg_program_classify(AT_FDCWD, path)
+        switch kind {
         case zg_program_sanitized:
             throw ProgramRefusal(
                 .cannotGuard,
@@ -160,9 +161,11 @@ public struct ProgramCheck: Sendable {
             // program that it is given.
             let isLoader = path.split(separator: "/").last?.hasPrefix("ld-") ?? false
             if isLoader, image.segments.contains(where: { $0.type == ELFImage.SegmentType.dynamic }) { return }
+            // A static executable that contains the runtime guards itself.
+            if kind == zg_program_takes_it { return }
             throw ProgramRefusal(
                 .cannotGuard, "cannot guard '\(name)': it is statically linked, so nothing can be preloaded into it",
-                hint: "link it dynamically (without -static, -static-pie or -static-executable)")
+                hint: "link it dynamically (without -static, -static-pie or -static-executable), or with libzguard.a")
         }
         if loader.split(separator: "/").last?.hasPrefix("ld-musl") ?? false {
             throw ProgramRefusal(

@@ -7,6 +7,7 @@
 // exit: 99
 // confidence: exact
 // detail: allocated_with="align" freed_with="free_aligned_sized"
+// static: the program looks the function up with dlsym
 
 #define _GNU_SOURCE
 #include "../bug.h"

@@ -7,6 +7,7 @@
 // exit: 99
 // confidence: exact
 // detail: allocated_with="malloc" freed_with="free_sized"
+// static: the program looks the function up with dlsym
 
 #define _GNU_SOURCE
 #include "../bug.h"

@@ -8,6 +8,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="memcpy" bytes="40" excess="10"
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

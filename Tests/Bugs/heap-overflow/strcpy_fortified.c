@@ -8,6 +8,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="strcpy" bytes="12" excess="2"
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

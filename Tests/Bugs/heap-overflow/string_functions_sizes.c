@@ -9,6 +9,7 @@
 // confidence: exact
 // detail: call="strlen|strcpy|strtol"
 // count: 15
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

@@ -8,6 +8,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="strlen" bytes="9" excess="1"
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

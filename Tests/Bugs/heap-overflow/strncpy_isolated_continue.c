@@ -9,6 +9,7 @@
 // confidence: exact
 // detail: call="strncpy" bytes="200" excess="100"
 // stdout: text
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

@@ -9,6 +9,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="memcpy" bytes="50"
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

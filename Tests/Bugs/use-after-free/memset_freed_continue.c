@@ -10,6 +10,7 @@
 // confidence: exact
 // detail: call="memset" bytes="200"
 // stdout: done
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

@@ -7,6 +7,7 @@
 // stack-alloc: malloc
 // exit: 139
 // confidence: exact
+// static: the program defines malloc, too
 
 #include <stdio.h>
 #include <stdlib.h>

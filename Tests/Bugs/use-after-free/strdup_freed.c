@@ -9,6 +9,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="strdup"
+// static: libc's memory and string functions are no witnesses
 
 #include "../bug.h"
 

@@ -7,6 +7,7 @@
 // stack-alloc: malloc
 // exit: 139
 // confidence: exact
+// static: the program defines malloc, too
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
