@@ -10,12 +10,8 @@ package final class ClassTable {
     private var classes: [ObjectNames.Class?]
     private var labels: [Label?]
     private var sizes: [Int: UInt64] = [:]
-    private var ownerships: [Field: ObjectNames.Ownership] = [:]
-
-    private struct Field: Hashable {
-        var classNumber: Int
-        var offset: UInt64
-    }
+    private var layouts: [Int: ObjectLayout] = [:]
+    private let reader: LayoutReader
 
     /// The name of a class. Names of C++ classes are mangled symbols, which the symbolicator makes readable.
     package struct Label: Hashable {
@@ -28,6 +24,7 @@ package final class ClassTable {
         self.snapshot = snapshot
         let names = ObjectNames(snapshot.source)
         self.names = names
+        reader = LayoutReader(snapshot.source.memory)
         classes = snapshot.firstWords.words.elements.map { word in
             let candidate = ObjectNames.Class(isSwift: word & 1 != 0, pointer: word & ~1)
             return names.exists(candidate) ? candidate : nil
@@ -62,13 +59,12 @@ package final class ClassTable {
         return size
     }
 
-    /// Whether the stored property at an offset keeps its object alive.
-    package func ownership(_ number: Int, at offset: UInt64) -> ObjectNames.Ownership {
-        let field = Field(classNumber: number, offset: offset)
-        if let ownership = ownerships[field] { return ownership }
-        let ownership = classes[number].map { names.ownership(of: $0, at: offset) } ?? .strong
-        ownerships[field] = ownership
-        return ownership
+    /// What the words of the objects of a Swift class refer to.
+    package func layout(_ number: Int) -> ObjectLayout {
+        if let layout = layouts[number] { return layout }
+        let layout = classes[number].map { $0.isSwift ? reader.objects(of: $0.pointer) : .unknown } ?? .unknown
+        layouts[number] = layout
+        return layout
     }
 
     package func isSwift(_ block: UInt32) -> Bool { `class`(of: block)?.isSwift ?? false }

@@ -32,6 +32,8 @@ final class HolderPlaces {
     private var stacks: [Int32: [(frame: Finding.Frame, stackPointer: UInt64)]] = [:]
     private var labels: [ObjectNames.Class: (name: String?, symbol: String?)] = [:]
     private var sizes: [ObjectNames.Class: UInt64] = [:]
+    private var layouts: [ObjectNames.Class: ObjectLayout] = [:]
+    private let reader: LayoutReader
 
     /// - Parameter stacks: copies of the stacks of a running process; nil if its threads are stopped.
     init(_ source: HeapReader, threads: [Thread], stacks: (any MemoryReader)? = nil) {
@@ -39,6 +41,7 @@ final class HolderPlaces {
         self.threads = threads
         lookup = HeapLookup(source, isStopped: stacks == nil)
         names = ObjectNames(source)
+        reader = LayoutReader(source.memory)
         unwinder = StackUnwinder(mappings: source.mappings, memory: stacks ?? source.memory)
         modules = ProcessModules(mappings: source.mappings, memory: source.memory)
         frames = FrameReader(source)
@@ -71,6 +74,7 @@ final class HolderPlaces {
         holder.classSymbol = label.symbol
         holder.isTyped = true
         guard known.isSwift else { return holder }
+        holder.isTyped = kind(of: known, at: offset, of: record) != .number
         let size = sizes[known] ?? names.instanceSize(of: known)
         sizes[known] = size
         if size == 0 {
@@ -81,9 +85,15 @@ final class HolderPlaces {
         } else if let member = names.property(of: known, at: offset) {
             holder.place = Place.field
             holder.member = member
-            holder.isTyped = names.ownership(of: known, at: offset) != .number
         }
         return holder
+    }
+
+    private func kind(of class: ObjectNames.Class, at offset: UInt64, of record: BlockRecord) -> ReferenceKind {
+        let layout = layouts[`class`] ?? reader.objects(of: `class`.pointer)
+        layouts[`class`] = layout
+        let words = source.memory.records(UInt64.self, at: record.start, count: min(8, Int(record.size / 8)))
+        return layout.kind(at: offset, of: record.start, words)
     }
 
     /// The freed block at an address, and the stacks of its allocation and free.

@@ -161,21 +161,19 @@ package struct LeakSearch {
             UInt64.self, at: snapshot.blocks.starts[Int(block)],
             count: Int(min(snapshot.blocks.size(of: block), Self.longestObject) / 8))
         guard words.first == known.pointer else { return nil }
-        let size = classes.instanceSize(number)
+        let layout = classes.layout(number)
+        let start = snapshot.blocks.starts[Int(block)]
         var references: [Reference] = []
         for index in words.indices.dropFirst(2) {
             let target = snapshot.target(of: words[index])
-            let offset = UInt64(index) * 8
             guard target != BlockTable.none else { continue }
-            // Tasks, and the storage of dictionaries, have pointers into themselves. Only a property can own its
-            // object.
-            if target == block, offset >= size { continue }
-            if offset < size {
-                switch classes.ownership(number, at: offset) {
-                case .strong: break
-                case .pointer: if target == block { continue }
-                case .weak, .unowned, .unmanaged, .number: continue
-                }
+            let offset = UInt64(index) * 8
+            switch layout.kind(at: offset, of: start, words) {
+            case .strong: break
+            // Tasks have pointers into themselves. Only a property can own its object.
+            case .unknown: if target == block, offset >= layout.fixedSize { continue }
+            case .pointer: if target == block { continue }
+            case .weak, .unowned, .unmanaged, .number: continue
             }
             references.append(Reference(offset: offset, before: words[index - 1], target: target))
         }

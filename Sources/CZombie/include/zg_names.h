@@ -19,18 +19,6 @@ bool zg_names_cxx_class(const struct zg_space *space, uint64_t table, char *name
 // Writes the name of the stored property at this byte of an instance. False if there is none, or it does not fit.
 bool zg_names_swift_property(const struct zg_space *space, uint64_t metadata, uint64_t byte, char *name,
                              uint64_t capacity);
-// Whether the stored property at this byte of an instance keeps the object alive to which it refers. strong: it does,
-// or is unknown. pointer: an unsafe pointer, whose memory the program manages. number: an integer, which refers to
-// nothing.
-enum zg_names_ownership {
-    zg_names_strong,
-    zg_names_weak,
-    zg_names_unowned,
-    zg_names_unmanaged,
-    zg_names_pointer,
-    zg_names_number
-};
-enum zg_names_ownership zg_names_swift_ownership(const struct zg_space *space, uint64_t metadata, uint64_t byte);
 // Returns the instance size of the class without tail-allocated elements, in bytes; 0 if unknown.
 uint32_t zg_names_swift_size(const struct zg_space *space, uint64_t metadata);
 

@@ -32,17 +32,6 @@ bool zg_names_swift_property(const struct zg_space *space, uint64_t metadata, ui
     return zg_swift_property_at(space, metadata, byte, &text) && !text.truncated;
 }
 
-enum zg_names_ownership zg_names_swift_ownership(const struct zg_space *space, uint64_t metadata, uint64_t byte) {
-    switch (zg_swift_ownership_at(space, metadata, byte)) {
-    case 'w': return zg_names_weak;
-    case 'o': return zg_names_unowned;
-    case 'u': return zg_names_unmanaged;
-    case 'p': return zg_names_pointer;
-    case 'i': return zg_names_number;
-    default: return zg_names_strong;
-    }
-}
-
 uint32_t zg_names_swift_size(const struct zg_space *space, uint64_t metadata) {
     return zg_swift_instance_size(space, metadata);
 }

@@ -353,32 +353,6 @@ bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint6
     return owner && zg_swift_field_name(space, owner, field, text);
 }
 
-// A mangled type ends with Xw (weak), Xo (unowned) or Xu (unowned(unsafe)) if the property does not own its object.
-// Symbolic references in it are a control byte and an offset of four bytes (from 0x18 on: of eight), which may contain
-// NUL bytes.
-char zg_swift_ownership_at(const struct zg_space *space, uint64_t metadata, uint64_t byte) {
-    enum { TYPE_BYTES_MOST = 512 };
-    uint32_t field = 0;
-    uint64_t owner = find_field(space, metadata, byte, &field);
-    uint64_t descriptor = owner ? class_descriptor(space, owner) : 0,
-             fields = descriptor ? relative(space, descriptor + 16) : 0;
-    if (!fields || field >= half(space, fields + 12)) return 0;
-    uint64_t at = relative(space, fields + 16 + (uint64_t)quarter(space, fields + 10) * field + 4), start = at;
-    uint8_t last = 0, before = 0, next, first[3] = {0};
-    while (at && at - start < TYPE_BYTES_MOST && read_bytes(space, at, &next, 1) && next) {
-        bool is_symbolic = next < 0x20;
-        if (at - start < sizeof first) first[at - start] = next;
-        before = is_symbolic ? 0 : last, last = is_symbolic ? 0 : next;
-        at += !is_symbolic ? 1 : next < 0x18 ? 5 : 9;
-    }
-    // Standard types (Mangling.rst): Si Int, Su UInt; SP, Sp, SV, Sv, SR, Sr, SW, Sw unsafe pointers and buffers.
-    if (first[0] == 'S' && (first[1] == 'i' || first[1] == 'u') && !first[2]) return 'i';
-    if (first[0] == 'S')
-        for (const char *kind = "PpVvRrWw"; *kind; kind++)
-            if (first[1] == (uint8_t)*kind) return 'p';
-    return before == 'X' ? (char)last : 0;
-}
-
 // Returns the address of the virtual table header, or 0. It lies behind the descriptor's fixed part, the generic header
 // with parameters and requirements, the resilient superclass, and the metadata initialization. Virtual table header:
 // offset, count, entries.

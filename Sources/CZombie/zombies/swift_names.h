@@ -39,10 +39,6 @@ struct zg_swift_slot {
     uint32_t field; // field offset: index of the property in that class
 };
 struct zg_swift_slot zg_swift_slot_at(const struct zg_space *space, uint64_t metadata, int64_t offset);
-// Returns the last letter of the mangled type of the stored property at this byte of an instance if the property does
-// not own its object: 'w' weak, 'o' unowned, 'u' unowned(unsafe). 'p': an unsafe pointer. 'i': an integer. Another
-// value: it owns the object, or is unknown.
-char zg_swift_ownership_at(const struct zg_space *space, uint64_t metadata, uint64_t byte);
 bool zg_swift_field_name(const struct zg_space *space, uint64_t metadata, uint32_t field, struct zg_text *text);
 // zg_swift_instance_size returns the bytes of an instance without tail-allocated elements; zg_swift_metadata_size
 // returns the bytes of metadata from the address point up. 0 if unknown.

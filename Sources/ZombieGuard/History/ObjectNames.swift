@@ -23,17 +23,6 @@ package final class ObjectNames {
         }
     }
 
-    /// Who owns the object to which a stored property refers.
-    package enum Ownership {
-        /// A strong reference, or no information.
-        case strong
-        case weak, unowned, unmanaged
-        /// An unsafe pointer, whose memory the program manages.
-        case pointer
-        /// An integer, which refers to nothing.
-        case number
-    }
-
     package init(_ source: HeapReader) {
         memory = source.memory
         layout = source.statistics.heapLayout
@@ -102,19 +91,6 @@ package final class ObjectNames {
     package func property(of class: Class, at byte: UInt64) -> String? {
         guard `class`.isSwift else { return nil }
         return text { zg_names_swift_property($0, `class`.pointer, byte, $1, $2) }
-    }
-
-    /// Whether the stored property at an offset of an instance keeps its object alive.
-    package func ownership(of class: Class, at byte: UInt64) -> Ownership {
-        guard `class`.isSwift else { return .strong }
-        switch withSpace({ zg_names_swift_ownership($0, `class`.pointer, byte) }) {
-        case zg_names_weak: return .weak
-        case zg_names_unowned: return .unowned
-        case zg_names_unmanaged: return .unmanaged
-        case zg_names_pointer: return .pointer
-        case zg_names_number: return .number
-        default: return .strong
-        }
     }
 
     /// What an access at this offset in the class metadata or virtual table does.

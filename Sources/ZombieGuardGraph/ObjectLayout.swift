@@ -1,0 +1,197 @@
+// Says what each word of a Swift object refers to: stored properties, elements, captured values.
+
+import ZombieGuard
+
+/// The words of the objects of one class.
+package struct ObjectLayout {
+    /// End of the stored properties or captured values, in bytes.
+    package let fixedSize: UInt64
+    private let places: [ValueLayout.Place]
+    private let tail: Tail
+
+    /// What follows the stored properties.
+    enum Tail {
+        case unknown
+        /// Elements of one size, from an offset on.
+        case elements(start: UInt64, layout: ValueLayout)
+        /// Storage of a dictionary or set: bits, then keys, then values.
+        case hashed(keys: ValueLayout, values: ValueLayout?)
+    }
+
+    init(fixedSize: UInt64, places: [ValueLayout.Place], tail: Tail) {
+        self.fixedSize = fixedSize
+        self.places = places
+        self.tail = tail
+    }
+
+    static let unknown = ObjectLayout(fixedSize: 0, places: [], tail: .unknown)
+
+    /// What a word refers to.
+    ///
+    /// - Parameters:
+    ///   - offset: offset of the word in the object, in bytes.
+    ///   - start: address of the object.
+    ///   - words: the first words of the object.
+    package func kind(at offset: UInt64, of start: UInt64, _ words: [UInt64]) -> ReferenceKind {
+        if offset < fixedSize {
+            return ValueLayout(size: fixedSize, places: places).kind(at: offset)
+        }
+        switch tail {
+        case .unknown: return .unknown
+        case .elements(let first, let layout): return Self.kind(at: offset, in: layout, from: first)
+        case .hashed(let keys, let values):
+            // _scale is a byte: the storage has two to its power of places.
+            guard words.count > HashedStorage.values, words[HashedStorage.scale] & 0xff < 48 else { return .unknown }
+            let count: UInt64 = 1 << (words[HashedStorage.scale] & 0xff)
+            for (layout, word) in [(keys, HashedStorage.keys), (values, HashedStorage.values)] {
+                guard let layout, let stride = layout.stride, words[word] >= start else { continue }
+                let first = words[word] - start
+                if offset >= first, offset - first < stride &* count {
+                    return Self.kind(at: offset, in: layout, from: first)
+                }
+            }
+            return .number
+        }
+    }
+
+    private static func kind(at offset: UInt64, in layout: ValueLayout, from first: UInt64) -> ReferenceKind {
+        guard let stride = layout.stride else { return .unknown }
+        return offset < first ? .number : layout.kind(at: (offset - first) % stride)
+    }
+
+    /// Indexes of words in the storage of dictionaries and sets (__RawDictionaryStorage).
+    private enum HashedStorage {
+        static let scale = 4, keys = 6, values = 7
+    }
+}
+
+extension LayoutReader {
+    private enum MetadataKind {
+        static let context: UInt64 = 0x400, box: UInt64 = 0x500
+    }
+
+    private static let header: UInt64 = 16
+    private static let mostSuperclasses = 32
+
+    /// The layout of objects whose first word is the metadata.
+    func objects(of metadata: UInt64) -> ObjectLayout {
+        beginClass()
+        switch word(metadata) {
+        case 0: return instances(of: metadata)
+        case MetadataKind.context: return contexts(of: metadata)
+        case MetadataKind.box:
+            let content = layout(of: .metadata(word(metadata &+ 16)))
+            let offset = UInt64(half(metadata &+ 8))
+            return object([content], from: offset)
+        default: return .unknown
+        }
+    }
+
+    // MARK: Captured values
+
+    // Descriptor of captures: numbers of captured values, metadata sources and bindings; then the mangled types. The
+    // bindings, which give the types of generic values, come first in the object.
+    private func contexts(of metadata: UInt64) -> ObjectLayout {
+        let descriptor = word(metadata &+ 16)
+        let counts = descriptor == 0 ? [] : memory.records(UInt32.self, at: descriptor, count: 3)
+        let first = UInt64(half(metadata &+ 8))
+        guard counts.count == 3, counts[0] <= 256, counts[2] <= 256 else { return .unknown }
+        let captures = (0..<UInt64(counts[0])).map {
+            layout(of: type(at: relative(descriptor &+ 12 &+ 4 &* $0)))
+        }
+        return object(Array(repeating: .number(8), count: Int(counts[2])) + captures, from: first)
+    }
+
+    // Values behind each other. Without a size, the last one reaches to the end of the object.
+    private func object(_ values: [ValueLayout], from offset: UInt64) -> ObjectLayout {
+        guard (Self.header..<65536).contains(offset) else { return .unknown }
+        var whole = ValueLayout(size: offset, alignment: 8)
+        for value in values { whole.append(value) }
+        guard let end = whole.size else { return ObjectLayout(fixedSize: .max, places: whole.places, tail: .unknown) }
+        return ObjectLayout(fixedSize: end, places: whole.places, tail: .unknown)
+    }
+
+    // MARK: Instances
+
+    private struct Property {
+        var offset: UInt64
+        var type: TypeNode
+    }
+
+    private func instances(of metadata: UInt64) -> ObjectLayout {
+        let size = UInt64(half(metadata &+ 24))
+        var properties: [Property] = []
+        var place = metadata
+        for _ in 0..<Self.mostSuperclasses where place != 0 {
+            // A class without known properties: nothing is known of the objects.
+            guard let own = self.properties(of: place) else { return .unknown }
+            properties += own
+            place = word(place &+ 8)
+        }
+        properties.sort { $0.offset < $1.offset }
+        var places: [ValueLayout.Place] = []
+        for (index, property) in properties.enumerated() {
+            let end = index + 1 < properties.count ? properties[index + 1].offset : size
+            guard property.offset >= Self.header, property.offset < end else { continue }
+            let value = layout(of: property.type)
+            let fits = value.size.map { $0 <= end - property.offset } ?? true
+            let known = fits ? value.places : ValueLayout.unknown.places
+            for part in known.map({ $0.moved(by: property.offset) }) where part.range.lowerBound < end {
+                places.append(
+                    ValueLayout.Place(range: part.range.lowerBound..<min(end, part.range.upperBound), kind: part.kind))
+            }
+        }
+        return ObjectLayout(fixedSize: size, places: places, tail: tail(of: metadata, size))
+    }
+
+    // The descriptor of a class: 16 fields, 24 and 28 bounds of the metadata, 32 its immediate members, 36 number of
+    // properties, 40 place of their offsets. Returns nil if it cannot be read.
+    private func properties(of metadata: UInt64) -> [Property]? {
+        let descriptor = word(metadata &+ 40)
+        let parts = memory.records(UInt32.self, at: descriptor, count: 11)
+        guard parts.count == 11, parts[0] & 0x1f == ContextKind.classType else { return nil }
+        let count = parts[9]
+        if count == 0 { return [] }
+        let own = fields(of: descriptor)
+        let members = immediateMembers(of: metadata, descriptor, parts)
+        let offsets = (parts[0] >> 29 & 1 != 0 ? members : metadata) &+ 8 &* UInt64(parts[10])
+        guard own.count == Int(count), parts[10] != 0 else { return nil }
+        let words = memory.records(UInt64.self, at: offsets, count: own.count)
+        guard words.count == own.count else { return nil }
+        let arguments = arguments(of: descriptor, at: members) ?? []
+        return zip(words, own).map { offset, field in
+            Property(offset: offset, type: substituted(type(at: field.type), arguments))
+        }
+    }
+
+    // Flags of a class descriptor from bit 16 on: 13 resilient superclass, 12 members in front of the address point.
+    private func immediateMembers(of metadata: UInt64, _ descriptor: UInt64, _ parts: [UInt32]) -> UInt64 {
+        if parts[0] >> 29 & 1 != 0 { return metadata &+ word(relative(descriptor &+ 24)) }
+        if parts[0] >> 28 & 1 != 0 { return metadata &- 8 &* UInt64(parts[6]) }
+        return metadata &+ 8 &* (UInt64(parts[7]) &- UInt64(parts[8]))
+    }
+
+    // Arrays, dictionaries and sets of the standard library.
+    private func tail(of metadata: UInt64, _ size: UInt64) -> ObjectLayout.Tail {
+        let descriptor = word(metadata &+ 40)
+        let parts = memory.records(UInt32.self, at: descriptor, count: 11)
+        guard parts.count == 11, let name = name(of: descriptor) else { return .unknown }
+        let members = immediateMembers(of: metadata, descriptor, parts)
+        guard let arguments = arguments(of: descriptor, at: members) else { return .unknown }
+        switch (name, arguments.count) {
+        case ("_ContiguousArrayStorage", 1):
+            let element = layout(of: arguments[0])
+            let start = (size + element.alignment - 1) / element.alignment * element.alignment
+            return .elements(start: start, layout: element)
+        case ("_DictionaryStorage", 2):
+            return .hashed(keys: layout(of: arguments[0]), values: layout(of: arguments[1]))
+        case ("_SetStorage", 1): return .hashed(keys: layout(of: arguments[0]), values: nil)
+        default: return .unknown
+        }
+    }
+
+    // The name of a class of the standard library; nil for another.
+    private func name(of descriptor: UInt64) -> String? {
+        module(of: descriptor) == "Swift" ? text(relative(descriptor &+ 8)) : nil
+    }
+}
