@@ -11,6 +11,7 @@ package final class ClassTable {
     private var labels: [Label?]
     private var sizes: [Int: UInt64] = [:]
     private var layouts: [Int: ObjectLayout] = [:]
+    private var ofProgram: [Int: Bool] = [:]
     private let reader: LayoutReader
 
     /// The name of a class. Names of C++ classes are mangled symbols, which the symbolicator makes readable.
@@ -65,6 +66,20 @@ package final class ClassTable {
         let layout = classes[number].map { $0.isSwift ? reader.objects(of: $0.pointer) : .unknown } ?? .unknown
         layouts[number] = layout
         return layout
+    }
+
+    /// Whether the block holds an instance of a class that the program declares: not of the toolchain's libraries, no
+    /// closure context, no box.
+    package func isOfProgram(_ block: UInt32) -> Bool {
+        guard let number = number(of: block) else { return false }
+        if let known = ofProgram[number] { return known }
+        let name = label(number).name ?? ""
+        let module = name.prefix { $0 != "." && $0 != "<" }
+        let isOfProgram =
+            name[module.endIndex...].hasPrefix(".") && !SwiftName.libraryModules.contains(module)
+            && !name.hasPrefix("indirect enum ")
+        ofProgram[number] = isOfProgram
+        return isOfProgram
     }
 
     package func isSwift(_ block: UInt32) -> Bool { `class`(of: block)?.isSwift ?? false }

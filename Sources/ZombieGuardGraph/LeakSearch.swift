@@ -227,6 +227,8 @@ package struct LeakSearch {
     private mutating func add(
         leakOf number: UInt32, _ strong: References, _ marks: FlatArray<UInt8>, _ groups: inout [LeakKey: Int]
     ) {
+        let counted = newlyCounted(from: [number], strong, marks)
+        if isLibrarysOwn([number], counted) { return }
         let block = lost[Int(number)]
         let key = LeakKey(stack: snapshot.blocks.stacks[Int(block)], classNumber: classes.number(of: block))
         let index = groups[key] ?? leaks.count
@@ -234,7 +236,7 @@ package struct LeakSearch {
             groups[key] = index
             leaks.append(Leak(block: block, classNumber: key.classNumber))
         }
-        for other in newlyCounted(from: [number], strong, marks) {
+        for other in counted {
             let size = snapshot.blocks.size(of: lost[Int(other)])
             if other == number {
                 leaks[index].blocks += 1
@@ -253,11 +255,16 @@ package struct LeakSearch {
     ) -> Bool {
         let own = component[Int(numbers[0])]
         func isObject(_ number: UInt32) -> Bool { classes.isSwift(lost[Int(number)]) }
-        guard numbers.contains(where: isObject),
-            let cycle = strong.shortestCycle(
-                through: numbers.filter(isObject), isInside: { component[Int($0)] == own }),
+        func shortest(through some: [UInt32]) -> [UInt32]? {
+            some.isEmpty ? nil : strong.shortestCycle(through: some, isInside: { component[Int($0)] == own })
+        }
+        // A library may keep cycles of its own beside the program's, until the program's object is freed.
+        let programs = numbers.filter { classes.isOfProgram(lost[Int($0)]) }
+        guard let cycle = shortest(through: programs) ?? shortest(through: numbers.filter(isObject)),
             cycle.contains(where: isObject)
         else { return false }
+        let counted = newlyCounted(from: numbers, strong, marks)
+        if isLibrarysOwn(cycle, counted) { return true }
         let named = rotated(cycle)
         var steps: [Cycle.Step] = []
         for (index, number) in named.enumerated() {
@@ -266,12 +273,25 @@ package struct LeakSearch {
             steps.append(
                 Cycle.Step(block: lost[Int(number)], offset: reference?.offset ?? 0, before: reference?.before ?? 0))
         }
-        let counted = newlyCounted(from: numbers, strong, marks)
         cycles.append(
             Cycle(
                 steps: steps, blocks: counted.count,
                 bytes: counted.reduce(0) { $0 + snapshot.blocks.size(of: lost[Int($1)]) }))
         return true
+    }
+
+    /// Classes whose objects Foundation never frees (swift-corelibs-foundation of Swift 6.3): Timer retains itself for
+    /// its run loop and never releases that reference, and NSAttributedString never releases its CFRunArray, of which
+    /// __NSCFType is the only class that is known. A program cannot make objects of Core Foundation by itself.
+    private static let neverFreed: Set<String> = ["Foundation.Timer", "Foundation.__NSCFType"]
+
+    // Whether a library, not the program, has lost the blocks. A timer may have kept objects of the program, too: the
+    // program can avoid that.
+    private func isLibrarysOwn(_ numbers: [UInt32], _ counted: [UInt32]) -> Bool {
+        numbers.allSatisfy { number in
+            classes.number(of: lost[Int(number)]).flatMap { classes.label($0).name }.map(Self.neverFreed.contains)
+                ?? false
+        } && !counted.contains { classes.isOfProgram(lost[Int($0)]) }
     }
 
     // Counts everything that some lost blocks lead to, unless it has been counted with others.

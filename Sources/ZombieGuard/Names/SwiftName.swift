@@ -1,10 +1,10 @@
 // Parses demangled Swift names: first the wrappers around an entity (thunks, closures, specializations), then the
 // entity.
 
-enum SwiftName {
+package enum SwiftName {
     /// Modules of the toolchain. Stack traces keep these module names, to distinguish the toolchain's code from the
     /// program's.
-    static let libraryModules: Set<Substring> = [
+    package static let libraryModules: Set<Substring> = [
         "Swift", "_Concurrency", "_StringProcessing", "_RegexParser", "Synchronization", "Observation", "Distributed",
         "Foundation", "FoundationEssentials", "FoundationInternationalization", "FoundationNetworking", "FoundationXML",
         "Dispatch", "XCTest", "Testing", "_TestDiscovery", "_Testing_Foundation", "_TestingInternals", "__C",
