@@ -142,6 +142,8 @@ public final class Symbolicator {
         let start = own.offset ?? offset
         for distance in stride(from: 0 as UInt64, to: Self.closurePrologue, by: 4) where !named.hasLine {
             own.offset = Address(start.rawValue &+ distance)
+            // Behind a short forwarder begins another function.
+            if distance > 0, !symbols.symbols(at: own.offset!).isEmpty { break }
             if let place = symbolicate([own]).last(where: { $0.hasLine && $0.function?.hasPrefix("closure #") ?? false }
             ) {
                 take(place)
