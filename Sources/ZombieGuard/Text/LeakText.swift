@@ -26,16 +26,27 @@ extension Finding.Leak.Step {
 }
 
 extension SwiftTypeText {
+    // Generic types that code writes with brackets, with what stands before, between and behind the arguments.
+    private static let sugar = [
+        ("Swift._ContiguousArrayStorage<", "[", ", ", "]"), ("Swift._DictionaryStorage<", "[", ": ", "]"),
+        ("Swift._SetStorage<", "Set<", ", ", ">"), ("Swift.Array<", "[", ", ", "]"),
+        ("Swift.Dictionary<", "[", ": ", "]"), ("Swift.Optional<", "", ", ", "?"),
+    ]
+    private static let deepestSugar = 8
+
     /// A class without modules; storage of arrays, dictionaries and sets as the type is written in code. Safe to print.
-    package static func shortClass(_ name: String) -> String {
-        for (prefix, open, separator, close) in [
-            ("Swift._ContiguousArrayStorage<", "[", ", ", "]"), ("Swift._DictionaryStorage<", "[", ": ", "]"),
-            ("Swift._SetStorage<", "Set<", ", ", ">"),
-        ] where name.hasPrefix(prefix) && name.hasSuffix(">") {
-            let elements = parts(name.dropFirst(prefix.count).dropLast())
-            return open + elements.map { visible(short($0)) }.joined(separator: separator) + close
+    package static func shortClass(_ name: String) -> String { visible(sugared(Substring(name), 0)) }
+
+    private static func sugared(_ name: Substring, _ depth: Int) -> String {
+        for (prefix, open, separator, close) in sugar where name.hasPrefix(prefix) && name.hasSuffix(">") {
+            let arguments = parts(name.dropFirst(prefix.count).dropLast())
+            if depth == deepestSugar || arguments.count != (separator == ": " ? 2 : 1) { break }
+            let text = arguments.map { sugared($0, depth + 1) }.joined(separator: separator)
+            // "(any P)?" and "(() -> ())?" need brackets.
+            let needsBrackets = close == "?" && text.contains(" ") && !text.hasSuffix("]")
+            return needsBrackets ? "(\(text))?" : open + text + close
         }
-        return visible(short(Substring(name)))
+        return short(name)
     }
 
     // Splits generic arguments at the commas between them.
