@@ -135,7 +135,8 @@ PARTS = [
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=12),
     # Leaks and retain cycles, and none where there are none.
-    Part("leaks", driver("Graph/leaks"), 60, slices=2),
+    Part("leaks", driver("Graph/leaks"), 60, slices=6),
+    Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
     Part("holders", driver("Graph/holders"), 40, slices=2),
     Part("copies", driver("Graph/copies"), 60, slices=4),
 

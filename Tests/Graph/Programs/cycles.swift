@@ -1,6 +1,6 @@
 // Retain cycles of each kind, and their corrected twins. Words: the case's name, and "fixed" for the twin.
-// The comment above a case is its only registration: "// case: PATH", the cycle as zguard must write it, or "-" if the
-// case is correct in both forms. Several paths are separated by " | ".
+// The comment above a case is its only registration: "// case: PATH", the cycle as zguard must write it, "-" if the
+// case is correct in both forms, or "- leak" if it loses objects without a cycle. Several paths are separated by " | ".
 
 import Dispatch
 import Glibc
@@ -374,23 +374,3 @@ nonisolated(unsafe) let cases: [(name: String, run: (Bool) -> Void)] = [
     ("sink", sink), ("task", task), ("stream", stream), ("capturedVariable", capturedVariable),
     ("unownedUnsafe", unownedUnsafe), ("weakRing", weakRing), ("keptRing", keptRing),
 ]
-
-// Overwrites dead stack frames, in which references may be left over.
-@inline(never) func scrub(_ depth: Int) -> Int {
-    // Larger ones are on the heap.
-    let sum = withUnsafeTemporaryAllocation(byteCount: 1000, alignment: 16) { room in
-        _ = memset(room.baseAddress!, 0, room.count)
-        return depth == 0 ? 0 : scrub(depth - 1)
-    }
-    return sum + depth
-}
-
-@inline(never) func runCase(_ name: String, _ isFixed: Bool) -> Bool {
-    guard let chosen = cases.first(where: { $0.name == name }) else { return false }
-    chosen.run(isFixed)
-    return true
-}
-
-let words = CommandLine.arguments
-guard words.count > 1, runCase(words[1], words.contains("fixed")) else { exit(2) }
-_ = scrub(50)
