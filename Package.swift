@@ -90,6 +90,9 @@ let package = Package(
         .testTarget(
             name: "ZombieGuardTests",
             dependencies: ["ZombieGuard", "ZombieGuardCore", "ZombieGuardFleet", "zguard", "CZombie", "CSystem"]),
+        // For Tests/Graph/edges.py.
+        .executableTarget(
+            name: "ObjectEdges", dependencies: ["ZombieGuardGraph", "ZombieGuard"], path: "Tests/Graph/ObjectEdges"),
         .testTarget(name: "ZombieGuardGraphTests", dependencies: ["ZombieGuardGraph", "ZombieGuard", "CZombie"]),
         .testTarget(
             name: "ZombieGuardFleetTests", dependencies: ["ZombieGuardFleet", "ZombieGuard", "ZombieGuardCore"]),
