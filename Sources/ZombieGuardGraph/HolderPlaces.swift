@@ -89,10 +89,14 @@ final class HolderPlaces {
         return holder
     }
 
+    private static let mostWords: UInt64 = 1 << 17
+
     private func kind(of class: ObjectNames.Class, at offset: UInt64, of record: BlockRecord) -> ReferenceKind {
         let layout = layouts[`class`] ?? reader.objects(of: `class`.pointer)
         layouts[`class`] = layout
-        let words = source.memory.records(UInt64.self, at: record.start, count: min(8, Int(record.size / 8)))
+        // Storage of dictionaries has its layout in its first words, an existential behind its value.
+        let count = min(max(8, offset / 8 + 4), record.size / 8, Self.mostWords)
+        let words = source.memory.records(UInt64.self, at: record.start, count: Int(count))
         return layout.kind(at: offset, of: record.start, words)
     }
 

@@ -171,7 +171,7 @@ package struct LeakSearch {
             switch layout.kind(at: offset, of: start, words) {
             case .strong: break
             // Tasks have pointers into themselves. Only a property can own its object.
-            case .unknown: if target == block, offset >= layout.fixedSize { continue }
+            case .unknown, .erased: if target == block, offset >= layout.fixedSize { continue }
             case .pointer: if target == block { continue }
             case .weak, .unowned, .unmanaged, .number: continue
             }

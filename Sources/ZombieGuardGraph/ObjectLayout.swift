@@ -8,6 +8,7 @@ package struct ObjectLayout {
     package let fixedSize: UInt64
     private let places: [ValueLayout.Place]
     private let tail: Tail
+    private let reader: LayoutReader?
 
     /// What follows the stored properties.
     enum Tail {
@@ -18,13 +19,14 @@ package struct ObjectLayout {
         case hashed(keys: ValueLayout, values: ValueLayout?)
     }
 
-    init(fixedSize: UInt64, places: [ValueLayout.Place], tail: Tail) {
+    init(fixedSize: UInt64, places: [ValueLayout.Place], tail: Tail, reader: LayoutReader? = nil) {
+        self.reader = reader
         self.fixedSize = fixedSize
         self.places = places
         self.tail = tail
     }
 
-    static let unknown = ObjectLayout(fixedSize: 0, places: [], tail: .unknown)
+    static var unknown: ObjectLayout { ObjectLayout(fixedSize: 0, places: [], tail: .unknown) }
 
     /// What a word refers to.
     ///
@@ -33,12 +35,10 @@ package struct ObjectLayout {
     ///   - start: address of the object.
     ///   - words: the first words of the object.
     package func kind(at offset: UInt64, of start: UInt64, _ words: [UInt64]) -> ReferenceKind {
-        if offset < fixedSize {
-            return ValueLayout(size: fixedSize, places: places).kind(at: offset)
-        }
+        if offset < fixedSize { return kind(at: offset, of: places, from: 0, words) }
         switch tail {
         case .unknown: return .unknown
-        case .elements(let first, let layout): return Self.kind(at: offset, in: layout, from: first)
+        case .elements(let first, let layout): return kind(at: offset, in: layout, from: first, words)
         case .hashed(let keys, let values):
             // _scale is a byte: the storage has two to its power of places.
             guard words.count > HashedStorage.values, words[HashedStorage.scale] & 0xff < 48 else { return .unknown }
@@ -47,16 +47,31 @@ package struct ObjectLayout {
                 guard let layout, let stride = layout.stride, words[word] >= start else { continue }
                 let first = words[word] - start
                 if offset >= first, offset - first < stride &* count {
-                    return Self.kind(at: offset, in: layout, from: first)
+                    return kind(at: offset, in: layout, from: first, words)
                 }
             }
             return .number
         }
     }
 
-    private static func kind(at offset: UInt64, in layout: ValueLayout, from first: UInt64) -> ReferenceKind {
+    private func kind(
+        at offset: UInt64, in layout: ValueLayout, from first: UInt64, _ words: [UInt64]
+    ) -> ReferenceKind {
         guard let stride = layout.stride else { return .unknown }
-        return offset < first ? .number : layout.kind(at: (offset - first) % stride)
+        return offset < first
+            ? .number : kind(at: offset, of: layout.places, from: offset - (offset - first) % stride, words)
+    }
+
+    // `base`: offset of the value in the object.
+    private func kind(
+        at offset: UInt64, of places: [ValueLayout.Place], from base: UInt64, _ words: [UInt64]
+    ) -> ReferenceKind {
+        guard let place = places.place(at: offset - base) else { return .number }
+        guard place.kind == .erased else { return place.kind }
+        let start = base + place.range.lowerBound
+        let behind = (start + LayoutReader.existentialBuffer) / 8
+        guard let reader, start % 8 == 0, behind < words.count else { return .unknown }
+        return reader.erased(words[Int(behind)], at: offset - start)
     }
 
     /// Indexes of words in the storage of dictionaries and sets (__RawDictionaryStorage).
@@ -107,8 +122,10 @@ extension LayoutReader {
         guard (Self.header..<65536).contains(offset) else { return .unknown }
         var whole = ValueLayout(size: offset, alignment: 8)
         for value in values { whole.append(value) }
-        guard let end = whole.size else { return ObjectLayout(fixedSize: .max, places: whole.places, tail: .unknown) }
-        return ObjectLayout(fixedSize: end, places: whole.places, tail: .unknown)
+        guard let end = whole.size else {
+            return ObjectLayout(fixedSize: .max, places: whole.places, tail: .unknown, reader: self)
+        }
+        return ObjectLayout(fixedSize: end, places: whole.places, tail: .unknown, reader: self)
     }
 
     // MARK: Instances
@@ -141,7 +158,7 @@ extension LayoutReader {
                     ValueLayout.Place(range: part.range.lowerBound..<min(end, part.range.upperBound), kind: part.kind))
             }
         }
-        return ObjectLayout(fixedSize: size, places: places, tail: tail(of: metadata, size))
+        return ObjectLayout(fixedSize: size, places: places, tail: tail(of: metadata, size), reader: self)
     }
 
     // The descriptor of a class: 16 fields, 24 and 28 bounds of the metadata, 32 its immediate members, 36 number of

@@ -37,6 +37,8 @@ package enum ReferenceKind: Hashable {
     case pointer
     /// Not a reference.
     case number
+    /// A word of the value in an existential, whose type follows from the metadata behind it. Only within layouts.
+    case erased
 }
 
 /// Parses one mangled type. Symbolic references are a control byte and a relative address of four bytes.

@@ -83,14 +83,16 @@ struct ValueLayout {
         layout.places = places.map { $0.kind == .strong ? Place(range: $0.range, kind: kind) : $0 }
         return layout
     }
+}
 
-    /// What the byte at an offset belongs to.
-    func kind(at offset: UInt64) -> ReferenceKind {
-        var found = ReferenceKind.number
-        for place in places where place.range.contains(offset) {
+extension [ValueLayout.Place] {
+    /// What the byte at an offset belongs to; nil if it is a number or padding.
+    func place(at offset: UInt64) -> ValueLayout.Place? {
+        var found: ValueLayout.Place?
+        for place in self where place.range.contains(offset) {
             // Payloads of an enum share their bytes. One that owns its object is enough.
-            if place.kind == .strong || place.kind == .unknown { return place.kind }
-            found = place.kind
+            if place.kind == .strong || place.kind == .unknown { return place }
+            if found?.kind != .erased { found = place }
         }
         return found
     }
@@ -109,6 +111,8 @@ final class LayoutReader {
     let memory: any MemoryReader
     private var types: [UInt64: TypeNode] = [:]
     private var fields: [UInt64: [Field]] = [:]
+    /// Layouts in existentials by metadata.
+    private var values: [UInt64: ValueLayout] = [:]
     /// Types that may still be visited for the current class: metadata may be damaged.
     private var remaining = 0
 
@@ -236,8 +240,35 @@ final class LayoutReader {
         // Three words for the value, or one for a box that holds it; then its metadata and the witness tables.
         return ValueLayout(
             size: 32 + 8 * tables, alignment: 8, extraInhabitants: 4096,
-            places: [ValueLayout.Place(range: 0..<24, kind: .unknown)])
+            places: [ValueLayout.Place(range: 0..<existentialBuffer, kind: .erased)])
     }
+
+    /// Bytes in front of the metadata in an existential.
+    static let existentialBuffer: UInt64 = 24
+
+    /// What a word of the value in an existential refers to.
+    ///
+    /// - Parameters:
+    ///   - metadata: the type of the value; 0 if there is none.
+    ///   - offset: offset of the word in the existential, in bytes.
+    func erased(_ metadata: UInt64, at offset: UInt64) -> ReferenceKind {
+        if metadata == 0 { return .number }
+        let layout: ValueLayout
+        if let known = values[metadata] {
+            layout = known
+        } else {
+            beginClass()
+            let flags = half(word(metadata &- 8) &+ 80)
+            let isBoxed = flags & Self.isNotInline != 0
+            layout = isBoxed ? .reference(.strong) : self.layout(of: .metadata(metadata))
+            values[metadata] = layout
+        }
+        let kind = layout.places.place(at: offset)?.kind ?? .number
+        return kind == .erased ? .unknown : kind
+    }
+
+    /// In the flags of value witnesses: the value is in a box of its own.
+    private static let isNotInline: UInt32 = 0x2_0000
 
     private func storage(_ kind: ReferenceKind, _ inner: TypeNode, _ depth: Int) -> ValueLayout {
         var inner = inner

@@ -61,6 +61,7 @@ class RemoteMirror:
                 ("infoForInstance", TypeInfo, [pointer, address]), ("childOfInstance", ChildInfo, [pointer, address, number]),
                 ("infoForMetadata", TypeInfo, [pointer, address]), ("childOfMetadata", ChildInfo, [pointer, address, number]),
                 ("infoForTypeRef", TypeInfo, [pointer, address]), ("childOfTypeRef", ChildInfo, [pointer, address, number]),
+                ("projectExistential", ctypes.c_int, [pointer, address, address, ctypes.POINTER(address), ctypes.POINTER(address)]),
                 ("copyDemangledNameForTypeRef", pointer, [pointer, address, ctypes.c_bool])):
             function = getattr(library, "swift_reflection_" + name)
             function.restype, function.argtypes = result, arguments
@@ -149,7 +150,7 @@ class RemoteMirror:
         info = self.library.swift_reflection_infoForInstance(self.context, instance)
         if KINDS[info.kind] not in ("class instance", "closure context"):
             return None
-        found = {}
+        found, self.instance = {}, instance
         self.add_children(found, info, self.library.swift_reflection_childOfInstance, instance)
         above = self.word(self.word(instance) + WORD) if KINDS[info.kind] == "class instance" else 0
         while above:
@@ -181,8 +182,7 @@ class RemoteMirror:
         elif kind == "function":
             put("strong", WORD)
         elif kind == "opaque existential":
-            for at in range(0, 3 * WORD, WORD):
-                put("unknown", at)
+            self.add_erased(found, of_type, offset, depth)
         elif kind not in ("builtin", "enum without payload", "existential metatype"):
             info = self.library.swift_reflection_infoForTypeRef(self.context, of_type)
             if KINDS[info.kind] != kind or depth == DEEPEST:
@@ -195,3 +195,18 @@ class RemoteMirror:
                 if kind == "class existential" and child.name != b"object" or "enum" in kind and not child.type:
                     continue
                 self.add_value(found, below, child.type, offset + child.offset, depth + 1)
+
+    def add_erased(self, found, of_type, offset, depth):
+        """Adds the value in an existential, whose type is known from the object's contents."""
+        place = self.instance + offset
+        if self.word(place + 3 * WORD) == 0:
+            return
+        inner, start = ctypes.c_uint64(), ctypes.c_uint64()
+        known = self.library.swift_reflection_projectExistential(self.context, place, of_type, ctypes.byref(inner), ctypes.byref(start))
+        kind = KINDS[self.library.swift_reflection_infoForTypeRef(self.context, inner.value).kind] if known and inner.value else "unknown"
+        if kind == "unknown" or depth == DEEPEST:
+            found.update({offset + at: "unknown" for at in range(0, 3 * WORD, WORD)})
+        elif kind in REFERENCES or not place <= start.value < place + 3 * WORD:
+            found[offset] = "strong"
+        else:
+            self.add_value(found, kind, inner.value, offset, depth + 1)

@@ -71,7 +71,7 @@ private final class DamagedMemory: MemoryReader {
         let thing = Thing()
         let value: [ReferenceKind] = [.number, .unowned, .number, .strong]
         let own: [ReferenceKind] = [
-            .weak, .strong, .number, .unknown, .unknown, .unknown, .number, .number, .strong, .pointer,
+            .weak, .strong, .number, .number, .number, .number, .number, .number, .strong, .pointer,
         ]
         // The enum's tag and the optional flag share the word behind its payload.
         #expect(try kinds(of: Derived(Reference(thing: thing)), 20) == value + value + own)

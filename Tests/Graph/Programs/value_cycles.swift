@@ -463,6 +463,15 @@ func unownedInStruct(_ isFixed: Bool) {
     nest.parts = [Owned(owner: nest, number: 2)]
     if !isFixed { _ = Unmanaged.passRetained(nest) }
 }
+final class Erased { var part: Any? }
+// An unowned reference in a value of an existential.
+// case: - leak
+func unownedInExistential(_ isFixed: Bool) {
+    struct Part { unowned let owner: Erased }
+    let erased = Erased()
+    erased.part = Part(owner: erased)
+    if !isFixed { _ = Unmanaged.passRetained(erased) }
+}
 final class Caller {
     var call: (() -> Int)?
     var count = 1
@@ -487,5 +496,6 @@ nonisolated(unsafe) let cases: [(name: String, run: (Bool) -> Void)] = [
     ("autoclosure", autoclosure), ("tokenInVariable", tokenInVariable), ("twoClosures", twoClosures),
     ("combineLike", combineLike), ("lazyObject", lazyObject), ("propertyWrapper", propertyWrapper),
     ("observable", observable), ("variadic", variadic), ("classBoundInArray", classBoundInArray),
-    ("unownedInStruct", unownedInStruct), ("unownedCapture", unownedCapture),
+    ("unownedInStruct", unownedInStruct), ("unownedInExistential", unownedInExistential),
+    ("unownedCapture", unownedCapture),
 ]

@@ -1,5 +1,5 @@
-// Objects with stored properties and captured values of all kinds of types, for Tests/Graph/edges.py. Prints "ready" and
-// waits for the end of standard input.
+// Objects with stored properties and captured values of all kinds of types, for Tests/Graph/edges.py. Prints "ready"
+// and waits for the end of standard input.
 
 import Dispatch
 import Foundation
@@ -242,6 +242,13 @@ nonisolated(unsafe) var kept: [Any] = []
             { [Reference(thing: thing)] },
             { [1 as Int8: Reference(thing: thing)] }, { [thing: 1 as Int8].first as Any }, { [(thing, 1 as Int32)] },
             { Array(repeating: WithNumber.thing(thing), count: 5) }, { [{ _ = thing }] as [() -> Void] },
+            {
+                [
+                    Reference(thing: thing), Small(), thing, "text", 1.5, Single.some(thing),
+                    Nested(holder: thing, bare: thing),
+                ] as [Any]
+            },
+            { [thing, Fine()] as [any Plain] }, { Base<Any?>(Reference(thing: thing)) },
             { Tree.node(.leaf, .node(.leaf, .leaf, thing), nil) }, { [Nested(holder: thing, bare: thing)] },
         ]
         for maker in makers { kept.append(maker()) }
