@@ -75,11 +75,17 @@ package struct ProcessModules {
     package mutating func variable(at address: UInt64) -> Finding.Frame? {
         var index = mappings.partitionPoint { $0.start > address } - 1
         guard index >= 0, address < mappings[index].end else { return nil }
-        while mappings[index].path.isEmpty, index > 0, mappings[index - 1].end == mappings[index].start { index -= 1 }
+        while isZeroed(mappings[index]), index > 0, mappings[index - 1].end == mappings[index].start { index -= 1 }
         guard let image = image(of: mappings[index]), address < image.end else { return nil }
         return Finding.Frame(
             pc: Address(address), module: mappings[index].filePath, buildID: image.buildID,
             offset: Address(address &- image.bias))
+    }
+
+    // Whether a mapping may be a part of the zeroed data of an image. In a test bundle, which links the runtime, the
+    // statistics page is among it.
+    private func isZeroed(_ mapping: Mapping) -> Bool {
+        mapping.path.isEmpty || mapping.path.hasPrefix("/memfd:zguard-stats")
     }
 
     /// Frame of a thread-local variable of the executable, whose offset is that in the image's thread-local data. nil
