@@ -57,6 +57,14 @@ int zg_thread_detach(int tid, int signal) {
     return ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal) == 0 ? 0 : -errno;
 }
 
+int zg_thread_release_next(void) {
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || !info.si_pid) return 0;
+    int tid = info.si_pid, signal = 0;
+    if (zg_thread_has_stopped(tid, &signal) > 0) return zg_thread_detach(tid, signal) == 0;
+    return zg_thread_reap(tid);
+}
+
 int zg_thread_reap(int tid) {
     int status;
     pid_t result = waitpid(tid, &status, WNOHANG | __WALL);

@@ -150,6 +150,19 @@ package final class BlockTable {
         shapes.base[Int(block)] = shapes.base[Int(block)] & ~Self.shapeBits | number
     }
 
+    /// A table of the blocks whose start and allocation stack fulfil a condition.
+    func filter(_ isWanted: (_ start: UInt64, _ stack: UInt32) -> Bool) -> BlockTable {
+        let numbers = (0..<UInt32(count)).filter { isWanted(starts.base[Int($0)], stacks.base[Int($0)]) }
+        let table = BlockTable()
+        table.beginSorted()
+        for block in numbers.sorted(by: { starts.base[Int($0)] < starts.base[Int($1)] }) {
+            table.addSorted(
+                start: starts.base[Int(block)], size: size(of: block), stack: stacks.base[Int(block)],
+                family: family(of: block))
+        }
+        return table
+    }
+
     // MARK: Which block
 
     /// The live block that contains an address, or in whose slot it is; ``none`` if there is none.

@@ -30,6 +30,7 @@ package struct DanglingSearch {
     /// Parts that were not searched, one line each.
     package private(set) var notes: [String] = []
     package let source: HeapReader
+    private let isStrict: Bool
 
     /// Words that are looked at in detail. A program with more has one bug that accounts for most of them.
     private static let mostPlaces = 200_000
@@ -38,6 +39,20 @@ package struct DanglingSearch {
     ///
     /// - Throws: ``GraphError`` if the process cannot be stopped; ``ProcessError`` if it cannot be read.
     package static func of(_ process: GuardedProcess) throws -> DanglingSearch {
+        try of(process, isStrict: false, waiting: nil) { $1 }
+    }
+
+    /// Searches a process for references to some of its freed blocks.
+    ///
+    /// - Parameters:
+    ///   - isStrict: leave out elements that may have been removed from a dictionary, set or array, whose words the
+    ///     storage keeps.
+    ///   - waiting: the thread that waits for the end of the search.
+    ///   - choose: returns those of the freed blocks to which references are looked for.
+    static func of(
+        _ process: GuardedProcess, isStrict: Bool, waiting: HeapSnapshot.Waiting?,
+        choose: (HeapReader, BlockTable) -> BlockTable
+    ) throws -> DanglingSearch {
         let memory = try ProcessMemory(processID: process.processID)
         var result: Result<DanglingSearch, any Error>?
         do throws(StoppedThreads.Refusal) {
@@ -46,10 +61,7 @@ package struct DanglingSearch {
                     let start = monotonicNanoseconds()
                     var search = DanglingSearch(
                         try HeapReader(process: process),
-                        threads: stopped.threads.map {
-                            HolderPlaces.Thread(
-                                id: $0.id, number: 0, name: $0.name, registers: $0.registers, known: $0.known)
-                        })
+                        threads: HolderPlaces.threads(of: stopped, waiting: waiting), isStrict: isStrict, choose)
                     search.stoppedNanoseconds = monotonicNanoseconds() - start
                     return search
                 }
@@ -74,9 +86,13 @@ package struct DanglingSearch {
             })
     }
 
-    private init(_ source: HeapReader, threads: [HolderPlaces.Thread]) {
+    private init(
+        _ source: HeapReader, threads: [HolderPlaces.Thread], isStrict: Bool = false,
+        _ choose: (HeapReader, BlockTable) -> BlockTable = { $1 }
+    ) {
         self.source = source
-        let freed = HeapSnapshot.freedBlocks(of: source)
+        self.isStrict = isStrict
+        let freed = choose(source, HeapSnapshot.freedBlocks(of: source))
         freedBlocks = freed.count
         if freed.count == 0 { return }
         let scan = WordScan(source.memory, TableTarget(blocks: freed), deadline: .max, most: Self.mostPlaces)
@@ -102,12 +118,25 @@ package struct DanglingSearch {
         for hit in hits {
             // The words of a block follow one another.
             if !(record?.contains(hit.place) ?? false) { record = places.block(at: hit.place) }
-            if let record { add(places.holder(in: record, at: hit.place), hit.address, &groups) }
+            if let record, !isStrict || !mayBeRemoved(record, at: hit.place, places) {
+                add(places.holder(in: record, at: hit.place), hit.address, &groups)
+            }
         }
         if hits.count == Self.mostPlaces {
             notes.append("only \(Self.mostPlaces) of \(before) words in blocks were looked at in detail")
         }
         references = groups.references(places)
+    }
+
+    // Whether a word may be that of an element that has been removed. An array has its number of elements behind its
+    // header of 16 bytes, and the elements, of 8 bytes or more each, from byte 32 on.
+    private func mayBeRemoved(_ record: BlockRecord, at place: UInt64, _ places: HolderPlaces) -> Bool {
+        let holder = places.holder(in: record, at: place)
+        guard holder.place == Finding.Holder.Place.element else { return false }
+        guard holder.className?.hasPrefix("Swift._ContiguousArrayStorage<") ?? false,
+            let count = source.memory.record(UInt64.self, at: record.start &+ 16)
+        else { return true }
+        return (place &- record.start) / 8 >= 4 + count
     }
 
     private mutating func add(_ holder: Finding.Holder?, _ address: UInt64, _ groups: inout Groups) {

@@ -288,6 +288,23 @@ package final class HeapSnapshot {
         return snapshot
     }
 
+    /// Reads a process whose threads the caller has stopped. `waiting` as in the other function of this name.
+    static func of(
+        _ process: GuardedProcess, _ stopped: inout StoppedThreads, waiting: Waiting
+    ) throws -> HeapSnapshot {
+        let snapshot = HeapSnapshot(try HeapReader(process: process))
+        snapshot.note(stopped)
+        snapshot.read(&stopped, waiting, .needless)
+        return snapshot
+    }
+
+    /// The live blocks of a process, which may run.
+    static func liveBlocks(of source: HeapReader) -> BlockTable {
+        let snapshot = HeapSnapshot(source)
+        snapshot.readBlocks()
+        return snapshot.blocks
+    }
+
     /// The freed blocks whose addresses the program cannot get for other blocks yet.
     static func freedBlocks(of source: HeapReader) -> BlockTable {
         let snapshot = HeapSnapshot(source, states: [zg_state_quarantined, zg_state_held, zg_state_retired])

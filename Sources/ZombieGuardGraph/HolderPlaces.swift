@@ -19,7 +19,10 @@ final class HolderPlaces {
         /// Whether the program counter is the return address of a call.
         var isInCall = false
 
-        var stackPointer: UInt64 { registers[Int(ZG_THREAD_SP)] }
+        /// The end of the part of the stack that is searched, if not the stack pointer.
+        var bound: UInt64 = 0
+
+        var stackPointer: UInt64 { max(registers[Int(ZG_THREAD_SP)], bound) }
     }
 
     private let source: HeapReader

@@ -90,7 +90,7 @@ struct HolderSearch {
 
 extension Finding.Holder {
     /// Typed references first, then what has a name.
-    fileprivate var rank: Int {
+    var rank: Int {
         if isTyped, place != Place.memory { return 0 }
         switch place {
         case Place.memory where isTyped: return 1

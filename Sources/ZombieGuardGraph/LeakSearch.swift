@@ -50,26 +50,34 @@ package struct LeakSearch {
     /// Searches a process or core file. `read` takes a snapshot with references.
     ///
     /// A block that a thread is about to get or store looks lost for a moment. If there are other threads, only blocks
-    /// are lost that are lost in a second snapshot, too.
-    package static func of(_ read: () throws -> HeapSnapshot) throws -> LeakSearch {
+    /// are lost that are lost in a second snapshot, too. `choose` returns those of the lost blocks that are reported,
+    /// and is called for both snapshots. With it there is a second snapshot in any case, unless it has chosen none.
+    package static func of(choosing choose: Choice? = nil, _ read: () throws -> HeapSnapshot) throws -> LeakSearch {
         let places: Set<UInt64>
         let stopped: UInt64
         do {
-            let first = LeakSearch(try read(), confirming: nil)
-            if !first.snapshot.hasOtherThreads || first.lost.isEmpty { return first }
+            let first = LeakSearch(try read(), confirming: nil, choose)
+            if !first.snapshot.hasOtherThreads && choose == nil || first.lost.isEmpty { return first }
             places = first.places
             stopped = first.snapshot.stoppedNanoseconds
         } // frees the first snapshot
-        let second = LeakSearch(try read(), confirming: places)
+        let second = LeakSearch(try read(), confirming: places, choose)
         second.snapshot.stoppedNanoseconds += stopped
         return second
     }
 
+    package typealias Choice = (HeapSnapshot, References, _ lost: [UInt32]) -> [UInt32]
+
     /// Starts of the lost blocks.
     private var places: Set<UInt64> { Set(lost.map { snapshot.blocks.starts.base[Int($0)] }) }
 
+    /// Starts and allocation stacks of the lost blocks.
+    var lostPlaces: [(start: UInt64, stack: UInt32)] {
+        lost.map { (snapshot.blocks.starts.base[Int($0)], snapshot.blocks.stacks.base[Int($0)]) }
+    }
+
     // The contents of lost blocks are read again from the source: nothing can reach and change them.
-    private init(_ snapshot: HeapSnapshot, confirming earlier: Set<UInt64>?) {
+    private init(_ snapshot: HeapSnapshot, confirming earlier: Set<UInt64>?, _ choose: Choice?) {
         let classes = ClassTable(snapshot)
         self.snapshot = snapshot
         self.classes = classes
@@ -90,6 +98,10 @@ package struct LeakSearch {
             lost.append(UInt32(block))
         }
         if lost.isEmpty { return }
+        if let choose {
+            lost = choose(snapshot, graph, lost)
+            if lost.isEmpty { return }
+        }
         lostBlocks = lost.count
         lostBytes = lost.reduce(0) { $0 + snapshot.blocks.size(of: $1) }
         classify(graph)

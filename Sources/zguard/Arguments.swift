@@ -38,7 +38,7 @@ struct Arguments: Equatable {
 extension Command {
     /// Finds a command by its name.
     static func named(_ word: String) throws(Failure) -> Command {
-        if let command = all.first(where: { $0.name == word }) { return command }
+        if let command = (all + internals).first(where: { $0.name == word }) { return command }
         let nearest = nearestName(to: word, among: all.map(\.name))
         if word.hasPrefix("-") {
             throw .usage("unknown option '\(visible(word))'", hint: "see 'zguard help'")

@@ -70,6 +70,9 @@ struct Command: Sendable {
         DoctorCommand.command, CompletionsCommand.command, version, HelpText.command,
     ]
 
+    /// Commands that other parts of ZombieGuard start. Help, manual and completions leave them out.
+    static let internals: [Command] = [TestHeapCommand.command]
+
     private static let version = Command(
         name: "version", text: "print the version, the architecture and the Swift version of the build"
     ) { _ in

@@ -97,19 +97,6 @@ struct DanglingCommand {
     }
 }
 
-extension Symbolicator {
-    fileprivate func named(_ reference: DanglingSearch.Reference) -> DanglingSearch.Reference {
-        var reference = reference
-        reference.holder = named(reference.holder)
-        reference.stacks.free = symbolicate(reference.stacks.free)
-        reference.stacks.alloc = symbolicate(reference.stacks.alloc)
-        if let symbol = reference.target.classSymbol, reference.target.className == nil {
-            reference.target.className = CxxName.className(typeinfo: symbol)
-        }
-        return reference
-    }
-}
-
 extension DanglingCommand {
     static let command = Command(
         name: "dangling", operands: "PID|CORE", operandCount: 1...1,

@@ -29,6 +29,9 @@ int zg_thread_vectors(int tid, void *bytes, size_t count);
 int zg_thread_detach(int tid, int signal);
 // Reaps a thread that ended while it was traced, so that its parent is notified. 1: done; 0: it has not ended yet.
 int zg_thread_reap(int tid);
+// For processes without children: resumes one of the threads that stopped later than the caller waited for, or reaps
+// one that ended while it was traced. 1: done; 0: there is none.
+int zg_thread_release_next(void);
 
 // Stops another thread of this process, unwinds its stack with `unwind`, and lets the thread continue. `unwind` must
 // take no lock, which the stopped thread may hold, and must not allocate (zg_api.h). Waits at most `microseconds` for

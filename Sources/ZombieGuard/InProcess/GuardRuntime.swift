@@ -185,6 +185,18 @@ package final class GuardRuntime: @unchecked Sendable {
             deallocatingThread: block.freeingThread, allocatingThread: block.allocatingThread, deallocationTime: freed)
     }
 
+    /// The live block that contains a pointer at an address; nil if there is none.
+    package func referrer(at place: Address) -> Referrer? {
+        aside {
+            guard let (block, stacks, _) = describe(place), block.isLive else { return nil }
+            return Referrer(
+                className: block.className, property: block.isMethod ? nil : block.member, start: block.start,
+                size: Int(clamping: block.size),
+                offset: Int(clamping: Int64(bitPattern: place.rawValue &- block.start.rawValue)),
+                allocationStack: stacks.alloc)
+        }
+    }
+
     func referrers(of address: Address) -> [Referrer] { aside { findReferrers(of: address) } }
 
     private func findReferrers(of address: Address) -> [Referrer] {
@@ -197,11 +209,7 @@ package final class GuardRuntime: @unchecked Sendable {
         {
             // Ignore a block that points to itself.
             if start == target.start.rawValue { continue }
-            guard let (block, stacks, _) = describe(Address(place)), block.isLive else { continue }
-            referrers.append(
-                Referrer(
-                    className: block.className, property: block.isMethod ? nil : block.member, start: block.start,
-                    size: Int(clamping: block.size), offset: Int(place - start), allocationStack: stacks.alloc))
+            if let referrer = referrer(at: Address(place)) { referrers.append(referrer) }
         }
         return referrers
     }

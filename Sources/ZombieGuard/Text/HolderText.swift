@@ -7,6 +7,19 @@ extension Finding.Holder {
         return words + times
     }
 
+    /// The same without modules and allocations, for a path: "Feed.listener", "element of [Feed]", "closure context",
+    /// "the global 'current' (libshop.so)". Safe to print.
+    package var shortText: String {
+        let type = className.map { SwiftTypeText.shortClass($0) }
+        switch place {
+        case Place.field: return "\(type ?? "object").\(visible(member ?? "?"))"
+        case Place.element: return "element of \(type ?? "an object")"
+        case Place.capture: return type ?? "box"
+        case Place.global, Place.threadLocal, Place.stack: return words
+        default: return block.map { type ?? "a block of \($0.size) byte\($0.size == 1 ? "" : "s")" } ?? words
+        }
+    }
+
     private var words: String {
         switch place {
         case Place.global:

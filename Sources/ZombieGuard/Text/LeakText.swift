@@ -11,7 +11,7 @@ extension Finding.Leak.Step {
     }
 
     /// "[Feed]", "a block of 48 bytes". Safe to print.
-    var type: String { className.map { SwiftTypeText.shortClass($0) } ?? "a block of \(size) bytes" }
+    package var type: String { className.map { SwiftTypeText.shortClass($0) } ?? "a block of \(size) bytes" }
 
     /// "closure #1 in Session.start() (session.swift:40)"; nil if the reference is no closure. Safe to print.
     var closure: String? {

@@ -1,0 +1,139 @@
+// What a guarded test bundle asks zguard about its own heap, and what zguard answers: one JSON line each. The bundle
+// and zguard are of one version: the first line of zguard names it.
+
+import CZombie
+
+/// A question about the heap of the process that asks.
+package struct HeapQuestion: JSONObject {
+    package enum Kind: String, JSONValue {
+        /// Remember which blocks exist.
+        case begin
+        /// Find blocks that a part of a test made and lost.
+        case leaks
+        /// Find references to blocks that a part of a test has freed.
+        case dangling
+        /// Find live objects, and who holds them.
+        case objects
+    }
+
+    package var kind: Kind
+    /// Result of the question `begin` at the start of the part; 0 for `begin` and `objects`.
+    package var moment = 0
+    /// Address of an object that the part's thread has allocated, and that all its tasks refer to.
+    package var marker = Address(0)
+    /// Whether the part is synchronous: whatever the marker's thread has allocated since is the part's.
+    package var isSynchronous = false
+    /// Whether no other test runs meanwhile: everything since is the part's.
+    package var isAlone = false
+    /// Part of the name of the test's function, such as "CartTests.add("; nil if unknown.
+    package var function: String?
+    /// The same of other tests that run meanwhile, as far as they are known.
+    package var others: [String] = []
+    /// The kernel's ID of the thread that waits for the answer, and the end of the program's part of its stack.
+    package var thread = 0
+    package var stackPointer = Address(0)
+    /// Class metadata: `objects` finds the objects of the class and its subclasses.
+    package var metadata: Address?
+    /// Objects that `objects` finds in any case: the complements of their addresses, because an address in the question
+    /// would be found as one that holds the object.
+    package var objects: [Address] = []
+
+    package init(_ kind: Kind) { self.kind = kind }
+
+    package static let blank = HeapQuestion(.begin)
+    package static let fields = JSONFields<HeapQuestion>([
+        .needed("kind", \.kind), .value("moment", \.moment), .value("marker", \.marker),
+        .value("synchronous", \.isSynchronous), .value("alone", \.isAlone), .optional("function", \.function),
+        .list("others", \.others), .value("thread", \.thread), .value("sp", \.stackPointer),
+        .optional("metadata", \.metadata), .list("objects", \.objects),
+    ])
+}
+
+/// An answer to a ``HeapQuestion``. The objects follow in lines of their own: ``LiveObject``.
+package struct HeapAnswer: JSONObject {
+    /// A reference to a freed block.
+    package struct Reference: JSONObject {
+        package var holder = Finding.Holder.blank
+        package var count = 1
+        package var target = Finding.Block.blank
+        /// Stacks of the allocation and the free of the target.
+        package var stacks = Finding.Stacks.blank
+
+        package init(holder: Finding.Holder, count: Int, target: Finding.Block, stacks: Finding.Stacks) {
+            (self.holder, self.count, self.target, self.stacks) = (holder, count, target, stacks)
+        }
+
+        private init() {}
+
+        package static let blank = Reference()
+        package static let fields = JSONFields<Reference>([
+            .needed("holder", \.holder), .value("count", \.count), .needed("target", \.target),
+            .value("stacks", \.stacks),
+        ])
+    }
+
+    /// Version of zguard.
+    package var version = zombieGuardVersion
+    /// ID of the process that answers.
+    package var processID = 0
+    /// Why there is no answer; nil if there is one.
+    package var problem: String?
+    package var moment = 0
+    /// Leaks and retain cycles of the part.
+    package var findings: [Finding] = []
+    /// Those that another test may have made.
+    package var undecided: [Finding] = []
+    /// References to blocks that the part has freed.
+    package var references: [Reference] = []
+    /// Number of objects, each in a following line.
+    package var objectCount = 0
+    /// Time for which the process was stopped, in microseconds.
+    package var stoppedMicroseconds = 0
+
+    package init() {}
+
+    package static let blank = HeapAnswer()
+    package static let fields = JSONFields<HeapAnswer>([
+        .value("zguard", \.version), .value("pid", \.processID), .optional("problem", \.problem),
+        .value("moment", \.moment), .list("findings", \.findings), .list("undecided", \.undecided),
+        .list("references", \.references), .value("objects", \.objectCount),
+        .value("stopped_us", \.stoppedMicroseconds),
+    ])
+}
+
+extension Finding: JSONValue {}
+
+extension JSONValue {
+    /// Reads a value from a line; nil if the line is no such value.
+    package init?(line: String) {
+        var line = line
+        guard let value = try? JSONScanner.read(&line, Self.read) else { return nil }
+        self = value
+    }
+}
+
+extension [Finding.Frame] {
+    /// Whether one of the functions has this name. `name`: part of a demangled name, such as "CartTests.add(".
+    package func mention(_ name: String?) -> Bool {
+        guard let name else { return false }
+        return contains { $0.function?.asDeclared.containsName(name) ?? false }
+    }
+
+    /// Whether a synchronous Swift Testing test is among the functions, which a function that the @Test macro generates
+    /// has called.
+    package var haveTest: Bool { contains { $0.function?.contains("4TestfMp_") ?? false } }
+}
+
+extension String {
+    // Raw identifiers are printed in backticks, and the compiler writes their spaces as no-break spaces.
+    fileprivate var asDeclared: String { filter { $0 != "`" }.replacing("\u{a0}", with: " ") }
+
+    /// Whether this string contains the text, but not as the end of a longer name.
+    fileprivate func containsName(_ text: String) -> Bool {
+        ranges(of: text).contains { range in
+            guard range.lowerBound > startIndex else { return true }
+            let before = self[index(before: range.lowerBound)]
+            return !before.isLetter && !before.isNumber && before != "_"
+        }
+    }
+}

@@ -1,0 +1,338 @@
+// Finds the live objects of a class, who holds them, and what leads to them from a variable.
+
+import CUnwind
+import CZombie
+import Glibc
+import ZombieGuard
+
+/// Live objects in a process that is stopped meanwhile.
+struct LiveObjectSearch {
+    private(set) var objects: [LiveObject] = []
+    /// Time for which the process was stopped, in nanoseconds.
+    private(set) var stoppedNanoseconds: UInt64 = 0
+
+    private let snapshot: HeapSnapshot
+    private let classes: ClassTable
+    private let places: HolderPlaces
+    private let graph: References
+    private let sideTables: Set<UInt32>
+    private let threads: [HolderPlaces.Thread]
+    private let pictures: FrameReader
+    private let searched: SearchedMemory
+    private var targets: [UInt32] = []
+    /// Blocks to which variables of images refer, and the variables' addresses. ``HeapSnapshot/rootPlaces`` has one
+    /// place of each root, which may be another.
+    private var globals: [UInt32: UInt64] = [:]
+
+    /// Holders of more objects are not looked for.
+    private static let mostDescribed = 1000
+    private static let mostHolders = 16
+    private static let longestPath = 64
+    private static let mostPlaces = 100_000
+
+    /// - Parameters:
+    ///   - metadata: finds the objects of this class and its subclasses; nil: of none.
+    ///   - places: addresses of other objects that are found, too.
+    ///   - waiting: the thread that waits for the answer.
+    /// - Throws: ``GraphError`` if the process cannot be stopped; ``ProcessError`` if it cannot be read.
+    static func of(
+        _ process: GuardedProcess, metadata: UInt64?, places: [UInt64], waiting: HeapSnapshot.Waiting
+    ) throws -> LiveObjectSearch {
+        let memory = try ProcessMemory(processID: process.processID)
+        var result: Result<LiveObjectSearch, any Error>?
+        do throws(StoppedThreads.Refusal) {
+            _ = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: false) { stopped in
+                result = Result {
+                    let start = monotonicNanoseconds()
+                    let snapshot = try HeapSnapshot.of(process, &stopped, waiting: waiting)
+                    var search = LiveObjectSearch(snapshot, HolderPlaces.threads(of: stopped, waiting: waiting))
+                    search.find(metadata: metadata, places)
+                    search.describe()
+                    search.stoppedNanoseconds = monotonicNanoseconds() - start
+                    return search
+                }
+            }
+        } catch {
+            throw GraphError(process.processID, error)
+        }
+        guard let result else { throw GraphError(process.processID, .refused(SystemError(number: ESRCH))) }
+        return try result.get()
+    }
+
+    private init(_ snapshot: HeapSnapshot, _ threads: [HolderPlaces.Thread]) {
+        self.snapshot = snapshot
+        self.threads = threads
+        classes = ClassTable(snapshot)
+        places = HolderPlaces(snapshot.source, threads: threads)
+        graph = References(offsets: snapshot.offsets, targets: snapshot.targets)
+        pictures = FrameReader(snapshot.source)
+        searched = SearchedMemory(snapshot.source, stackPointers: threads.map(\.stackPointer))
+        let (classes, graph) = (classes, graph)
+        sideTables = Set(
+            snapshot.sideTables.elements.lazy.filter { pair in
+                classes.isSwift(pair.object) && graph.targets(of: pair.table).contains(pair.object)
+            }.map(\.table))
+    }
+
+    private var memory: any MemoryReader { snapshot.source.memory }
+
+    // MARK: Objects
+
+    private mutating func find(metadata: UInt64?, _ places: [UInt64]) {
+        var found = Set(places.map { snapshot.blocks.block(at: $0) })
+        found.remove(BlockTable.none)
+        if let metadata {
+            var isWanted: [Int: Bool] = [:]
+            for block in 0..<UInt32(snapshot.blocks.count) {
+                guard let number = classes.number(of: block), let known = classes.class(of: block), known.isSwift else {
+                    continue
+                }
+                let wanted = isWanted[number] ?? isSubclass(known.pointer, of: metadata)
+                isWanted[number] = wanted
+                if wanted, !isDeinitialized(snapshot.blocks.starts[Int(block)]) { found.insert(block) }
+            }
+        }
+        targets = found.sorted { snapshot.blocks.starts[Int($0)] < snapshot.blocks.starts[Int($1)] }
+    }
+
+    // The superclass is the second word of a class's metadata.
+    private func isSubclass(_ pointer: UInt64, of metadata: UInt64) -> Bool {
+        var pointer = pointer
+        for _ in 0..<64 {
+            if pointer == metadata { return true }
+            guard let superclass = memory.record(UInt64.self, at: pointer &+ 8), superclass != 0 else { return false }
+            pointer = superclass
+        }
+        return false
+    }
+
+    // Bit 32 of a reference count says that the object's deinit runs or has run. Unowned references keep the memory of
+    // such an object. The count is the third word of a side table, if there is one (SwiftShims/RefCount.h).
+    private func isDeinitialized(_ start: UInt64) -> Bool {
+        guard var count = memory.record(UInt64.self, at: start &+ 8) else { return false }
+        if count >> 62 == 3 {
+            guard let inTable = memory.record(UInt64.self, at: (count << 3 & 0xffff_ffff_ffff) &+ 16) else {
+                return false
+            }
+            count = inTable
+        }
+        return count >> 32 & 1 == 1
+    }
+
+    private mutating func describe() {
+        var frames = pictures
+        for block in targets {
+            objects.append(
+                LiveObject(
+                    className: classes.number(of: block).flatMap { classes.label($0).name },
+                    address: Address(snapshot.blocks.starts[Int(block)]),
+                    size: Int(clamping: snapshot.blocks.size(of: block)),
+                    allocationStack: objects.count < Self.mostDescribed
+                        ? frames.stack(snapshot.blocks.stacks[Int(block)]) : []))
+        }
+        let described = Array(targets.prefix(Self.mostDescribed))
+        if described.isEmpty { return }
+        addHolders(in: described)
+        addVariables(holding: described)
+        findGlobals()
+        let parents = pathsFromRoots()
+        for index in described.indices {
+            let holders = objects[index].holders.enumerated().sorted {
+                ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset)
+            }
+            objects[index].holders = holders.prefix(Self.mostHolders).map(\.element)
+            objects[index].path = path(to: described[index], parents)
+        }
+    }
+
+    private mutating func add(_ holder: Finding.Holder, to index: Int) {
+        let isSame = { (other: Finding.Holder) in
+            var other = other
+            other.count = 1
+            return other == holder
+        }
+        if let same = objects[index].holders.firstIndex(where: isSame) {
+            objects[index].holders[same].count += 1
+        } else if objects[index].holders.count < Self.mostHolders * 4 {
+            objects[index].holders.append(holder)
+        }
+    }
+
+    // MARK: Holders
+
+    private mutating func addHolders(in described: [UInt32]) {
+        let numbers = Dictionary(uniqueKeysWithValues: described.enumerated().map { ($0.element, $0.offset) })
+        let isTarget = FlatArray<UInt8>(repeating: 0, count: snapshot.blocks.count)
+        for block in described { isTarget[Int(block)] = 1 }
+        for block in 0..<UInt32(snapshot.blocks.count) where !sideTables.contains(block) {
+            guard graph.targets(of: block).contains(where: { isTarget.base[Int($0)] != 0 }) else { continue }
+            forEachReference(in: block) { offset, target in
+                guard let index = numbers[target] else { return true }
+                if let holder = holder(in: block, at: offset) { add(holder, to: index) }
+                return true
+            }
+        }
+    }
+
+    /// The strong reference in a block; nil if it is another one.
+    private func holder(in block: UInt32, at offset: UInt64) -> Finding.Holder? {
+        if let number = classes.number(of: block), offset < classes.instanceSize(number) {
+            switch classes.ownership(number, at: offset) {
+            case .strong, .pointer: break
+            case .weak, .unowned, .unmanaged, .number: return nil
+            }
+        }
+        let place = snapshot.blocks.starts[Int(block)] &+ offset
+        return places.block(at: place).map { places.holder(in: $0, at: place) }
+    }
+
+    // Calls `body` with the offset and the target of each reference in a block, until it returns false. The first two
+    // words of an object are its class and its reference count.
+    private func forEachReference(in block: UInt32, _ body: (UInt64, UInt32) -> Bool) {
+        let words = memory.records(
+            UInt64.self, at: snapshot.blocks.starts[Int(block)],
+            count: Int(min(snapshot.blocks.size(of: block), 1 << 26) / 8))
+        for index in (classes.isSwift(block) ? 2 : 0)..<max(2, words.count) where index < words.count {
+            let target = snapshot.target(of: words[index])
+            if target != BlockTable.none, !body(UInt64(index) * 8, target) { return }
+        }
+    }
+
+    // Globals, local variables and other memory that hold an object itself.
+    private mutating func addVariables(holding described: [UInt32]) {
+        let table = BlockTable()
+        table.beginSorted()
+        for block in described {
+            table.addSorted(
+                start: snapshot.blocks.starts[Int(block)], size: snapshot.blocks.size(of: block), stack: 0, family: 0)
+        }
+        let scan = WordScan(memory, TableTarget(blocks: table), deadline: .max, most: Self.mostPlaces)
+        func take(_ name: (UInt64) -> Finding.Holder?) {
+            for hit in scan.takeHits() {
+                guard let holder = name(hit.place) else { continue }
+                add(holder, to: Int(table.block(at: hit.address)))
+            }
+        }
+        for range in searched.images {
+            scan.scan(range)
+            take { places.global(at: $0) }
+        }
+        for (range, mapping) in searched.stacks {
+            scan.scan(range)
+            take { places.stack(at: $0, in: mapping) }
+        }
+        for (range, mapping) in searched.others {
+            scan.scan(range)
+            take {
+                places.threadLocal(at: $0, in: mapping) ?? Finding.Holder(place: Finding.Holder.Place.memory)
+            }
+        }
+    }
+
+    // MARK: Paths
+
+    private mutating func findGlobals() {
+        for range in searched.images {
+            let words = memory.records(
+                UInt64.self, at: range.lowerBound, count: Int(range.upperBound - range.lowerBound) / 8)
+            for (index, word) in words.enumerated() {
+                let target = snapshot.target(of: word)
+                if target != BlockTable.none, globals[target] == nil {
+                    globals[target] = range.lowerBound &+ UInt64(index) * 8
+                }
+            }
+        }
+    }
+
+    /// For each block the block before it on the shortest path from a root; `BlockTable.none`: not reached, or a root
+    /// refers to the block. Paths from variables of images come first, then those from other memory, then from stacks,
+    /// whose words may be stale.
+    private func pathsFromRoots() -> FlatArray<UInt32> {
+        let parents = FlatArray<UInt32>(repeating: BlockTable.none, count: snapshot.blocks.count)
+        let isReached = FlatArray<UInt8>(repeating: 0, count: snapshot.blocks.count)
+        var groups = [globals.keys.sorted(), [], []]
+        for (index, root) in snapshot.roots.elements.enumerated() where globals[root] == nil {
+            groups[isOnStack(snapshot.rootPlaces[index]) ? 2 : 1].append(root)
+        }
+        for group in groups {
+            let pending = FlatArray<UInt32>()
+            for root in group where isReached[Int(root)] == 0 {
+                isReached[Int(root)] = 1
+                pending.append(root)
+            }
+            var next = 0
+            while next < pending.count {
+                let block = pending.base[next]
+                next += 1
+                if sideTables.contains(block) { continue }
+                for target in graph.targets(of: block) where isReached.base[Int(target)] == 0 {
+                    isReached.base[Int(target)] = 1
+                    parents.base[Int(target)] = block
+                    pending.append(target)
+                }
+            }
+        }
+        return parents
+    }
+
+    // Place 0 is a register.
+    private func isOnStack(_ place: UInt64) -> Bool {
+        place == 0
+            || mapping(at: place).map { mapping in
+                threads.contains { $0.stackPointer >= mapping.start && $0.stackPointer < mapping.end }
+            } ?? false
+    }
+
+    private func mapping(at place: UInt64) -> Mapping? {
+        let behind = snapshot.source.mappings.partitionPoint { $0.start > place }
+        return behind > 0 ? snapshot.source.mappings[behind - 1] : nil
+    }
+
+    private func path(to target: UInt32, _ parents: FlatArray<UInt32>) -> [Finding.Holder] {
+        var blocks = [target]
+        while blocks.count < Self.longestPath, let last = blocks.last, parents[Int(last)] != BlockTable.none {
+            blocks.append(parents[Int(last)])
+        }
+        guard let first = blocks.last,
+            let root = globals[first]
+                ?? snapshot.roots.elements.firstIndex(of: first).map({ snapshot.rootPlaces[$0] }),
+            let variable = variable(at: root)
+        else { return [] }
+        var path = [variable]
+        for index in blocks.indices.dropFirst().reversed() {
+            guard let step = reference(from: blocks[index], to: blocks[index - 1]) else { return [] }
+            path.append(step)
+        }
+        return path
+    }
+
+    private func variable(at place: UInt64) -> Finding.Holder? {
+        if place == 0 { return nil }
+        if let global = places.global(at: place) { return global }
+        guard let mapping = mapping(at: place) else { return nil }
+        return isOnStack(place)
+            ? places.stack(at: place, in: mapping)
+            : places.threadLocal(at: place, in: mapping) ?? Finding.Holder(place: Finding.Holder.Place.memory)
+    }
+
+    private func reference(from block: UInt32, to next: UInt32) -> Finding.Holder? {
+        var found: Finding.Holder?
+        forEachReference(in: block) { offset, target in
+            if target == next { found = holder(in: block, at: offset) }
+            return found == nil
+        }
+        return found
+    }
+}
+
+extension HolderPlaces {
+    /// The threads of a stopped process.
+    static func threads(of stopped: StoppedThreads, waiting: HeapSnapshot.Waiting? = nil) -> [Thread] {
+        stopped.threads.map { thread in
+            let isWaiting = thread.id == waiting?.id
+            return Thread(
+                id: thread.id, number: 0, name: thread.name, registers: thread.registers, known: thread.known,
+                isOwn: isWaiting, bound: isWaiting ? waiting?.stackPointer ?? 0 : 0)
+        }
+    }
+}
