@@ -86,6 +86,8 @@ struct GuardedRun {
                 environment["ZGUARD_LIBRARY"] = library.path
             }
         }
+        // A test bundle asks this zguard about its heap (ZombieGuardTesting).
+        environment["ZGUARD"] = zguard
         return try Self.run([zguard, "run"] + options + ["--", program] + words, environment)
     }
 

@@ -13,10 +13,14 @@
 // Weak symbol, because glibc has the function only since 2.34.
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int) __attribute__((weak));
 
-static int prepare(posix_spawn_file_actions_t *files, int output) {
-    int error = posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0);
+// `input`, `errors`: -1: /dev/null.
+static int prepare(posix_spawn_file_actions_t *files, int input, int output, int errors) {
+    int error = input < 0 ? posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0)
+                          : posix_spawn_file_actions_adddup2(files, input, 0);
     if (!error) error = posix_spawn_file_actions_adddup2(files, output, 1);
-    if (!error) error = posix_spawn_file_actions_adddup2(files, output, 2);
+    if (!error)
+        error = errors < 0 ? posix_spawn_file_actions_addopen(files, 2, "/dev/null", O_WRONLY, 0)
+                           : posix_spawn_file_actions_adddup2(files, errors, 2);
     if (error) return error;
     if (posix_spawn_file_actions_addclosefrom_np) return posix_spawn_file_actions_addclosefrom_np(files, 3);
     return posix_spawn_file_actions_addclose(files, output);
@@ -36,7 +40,7 @@ static int set_attributes(posix_spawnattr_t *attributes) {
     return error;
 }
 
-pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[], int output) {
+static pid_t start(const char *path, char *const argv[], char *const envp[], int input, int output, int errors) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     pid_t child = -1;
@@ -44,13 +48,21 @@ pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[],
     if (error) return -error;
     error = posix_spawnattr_init(&attributes);
     if (!error) {
-        error = prepare(&files, output);
+        error = prepare(&files, input, output, errors);
         if (!error) error = set_attributes(&attributes);
         if (!error) error = posix_spawn(&child, path, &files, &attributes, argv, envp);
         posix_spawnattr_destroy(&attributes);
     }
     posix_spawn_file_actions_destroy(&files);
     return error ? -error : child;
+}
+
+pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[], int output) {
+    return start(path, argv, envp, -1, output, output);
+}
+
+pid_t zg_testing_start_helper(const char *path, char *const argv[], char *const envp[], int socket) {
+    return start(path, argv, envp, socket, socket, -1);
 }
 
 int zg_testing_poll(pid_t child, int *code) {

@@ -9,9 +9,9 @@ import ZombieGuardCore
 /// assertDeallocated { Cart() }
 /// ```
 ///
-/// The failure names the class and the number of references. In a guarded process it also lists the objects that hold
-/// the references: class, property and allocation site of each. References from stacks, globals and memory outside the
-/// guarded heap are not found.
+/// The failure names the class and the number of references. In a guarded process it also lists who holds them: class,
+/// property and allocation site of each object, globals and local variables, and the shortest path from a variable.
+/// Without zguard, only objects of the guarded heap are found.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -68,20 +68,36 @@ private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) 
     var message = "a \(visible(survivor._withUnsafeGuaranteedRef { className(of: type(of: $0)) }))"
     message += " outlived the closure that made it"
     if let references { message += ": \(references == 1 ? "1 reference is" : "\(references) references are") left" }
-    // Does not count the side table, which exists because of the weak reference used for this check.
-    var holders = ((try? ZombieGuard.referrers(of: address)) ?? []).filter { $0.start != sideTable }.map(\.description)
-    if let offset = offsetOfItself(in: address) { holders.insert("itself, at offset \(offset)", at: 0) }
-    if Guarding.missing != nil {
-        message += "; its holders are unknown, because this process is not guarded"
-    } else if holders.isEmpty {
-        message += "; no holder is in the heap, so a static or local variable holds it"
-    } else {
-        message += ", held by"
-        for holder in holders.prefix(8) { message += "\n    \(holder)" }
-        if holders.count > 8 { message += "\n    and \(holders.count - 8) more" }
-    }
-    CurrentTest.fail(message, at: location)
+    CurrentTest.fail(message + holdersText(of: address, sideTable), at: location)
     survivor.release()
+}
+
+// Who holds an object, and the path from a variable. Without zguard: what the runtime in this process finds in the
+// heap.
+private func holdersText(of object: UnsafeRawPointer, _ sideTable: Address?) -> String {
+    if Guarding.missing != nil { return "; its holders are unknown, because this process is not guarded" }
+    var question = HeapQuestion(.objects)
+    question.objects = [Address(~UInt64(UInt(bitPattern: object)))]
+    var holders: [String]
+    var path: String?
+    if let found = (try? WaitingThread.ask(question))?.objects.first?.withoutLibrary {
+        holders = found.holders.map(\.text)
+        path = found.pathText
+        if holders.isEmpty { return "; nothing was found that holds it" }
+    } else {
+        // Does not count the side table, which exists because of the weak reference used for this check.
+        holders = ((try? ZombieGuard.referrers(of: object)) ?? []).filter { $0.start != sideTable }.map(\.description)
+        if let offset = offsetOfItself(in: object) {
+            let place = Address(UInt64(UInt(bitPattern: object + offset)))
+            holders.insert(
+                GuardRuntime.current?.referrer(at: place)?.description ?? "itself, at offset \(offset)", at: 0)
+        }
+        if holders.isEmpty { return "; no holder is in the heap, so a static or local variable holds it" }
+    }
+    var text = ", held by"
+    for holder in holders.prefix(8) { text += "\n    \(holder)" }
+    if holders.count > 8 { text += "\n    and \(holders.count - 8) more" }
+    return text + (path.map { "\nfrom \($0)" } ?? "")
 }
 
 // Offset of the object's reference to itself. A stored closure that captures only its owner is such a reference: the

@@ -153,14 +153,18 @@ final class ChildRun {
             // The runtime's report contains the stacks; Swift's own backtrace would only take time.
             "SWIFT_BACKTRACE": "enable=no",
         ]
-        let names = Set(changed.keys)
+        return self.environment(without: Set(changed.keys)) + changed.map { "\($0)=\($1)" }
+    }
+
+    /// This process's environment without some variables.
+    static func environment(without names: Set<String>) -> [String] {
         var kept: [String] = []
         var entry = zg_system_environment()
         while let text = entry?.pointee.map({ String(cString: $0) }) {
             if !names.contains(String(text.prefix { $0 != "=" })) { kept.append(text) }
             entry = entry?.successor()
         }
-        return kept + changed.map { "\($0)=\($1)" }
+        return kept
     }
 
     private static func spawn(

@@ -3,4 +3,5 @@
 // could be ambiguous with those of a module under test.
 
 @_exported import struct ZombieGuardCore.Finding
+@_exported import struct ZombieGuardCore.LiveObject
 @_exported import enum ZombieGuardCore.ZombieGuard

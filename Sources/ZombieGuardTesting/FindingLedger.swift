@@ -45,6 +45,7 @@ enum FindingLedger {
                 $0.open.append(OpenScope(scope: scope, repetitionsBefore: repetitions))
             }
         }
+        HeapScope.know(scope.functionName)
         if scope.parent == nil { GuardRuntime.current?.beginTest() }
     }
 
@@ -133,25 +134,8 @@ extension Finding {
 
     /// Whether one of the stacks contains a synchronous Swift Testing test, which is called by a function that the
     /// @Test macro generates.
-    fileprivate var isInTest: Bool { frames.contains { $0.function?.contains("4TestfMp_") ?? false } }
+    fileprivate var isInTest: Bool { frames.haveTest }
 
     /// Whether one of the stacks contains a function with this name.
-    fileprivate func mentions(_ name: String?) -> Bool {
-        guard let name else { return false }
-        return frames.contains { $0.function?.asDeclared.containsName(name) ?? false }
-    }
-}
-
-extension String {
-    // Raw identifiers are printed in backticks, and the compiler writes their spaces as no-break spaces.
-    fileprivate var asDeclared: String { filter { $0 != "`" }.replacing("\u{a0}", with: " ") }
-
-    /// Whether this string contains the text, but not as the end of a longer name.
-    fileprivate func containsName(_ text: String) -> Bool {
-        ranges(of: text).contains { range in
-            guard range.lowerBound > startIndex else { return true }
-            let before = self[index(before: range.lowerBound)]
-            return !before.isLetter && !before.isNumber && before != "_"
-        }
-    }
+    fileprivate func mentions(_ name: String?) -> Bool { frames.mention(name) }
 }

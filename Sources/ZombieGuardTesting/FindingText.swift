@@ -16,18 +16,29 @@ extension Finding {
         var text = headline
         if let evidence { text += "\n\(evidence)" }
         let found = isNoticedLate ? [] : stacks.access
-        for (title, stack) in [
-            (kind == .stall ? "busy in" : "touched", found), ("freed", stacks.free), ("allocated", stacks.alloc),
-        ] {
-            let frames = Self.own(stack)
-            if frames.isEmpty { continue }
-            text += "\n\(title):"
-            for frame in frames.prefix(Self.framesShown) { text += "\n    " + frame.summary }
-            if frames.count > Self.framesShown { text += "\n    …" }
+        var shown = [(kind == .stall ? "busy in" : "touched", found), ("freed", stacks.free)]
+        if let cycle = leak?.cycle, cycle.count > 1 {
+            shown += cycle.map { ("\($0.type) allocated", $0.alloc) }
+        } else {
+            shown.append(("allocated", stacks.alloc))
         }
+        text = Self.text(text, shown)
         if let stall, stall.sampled.count > 1 {
             text += "\nstacks in \(stall.samples) samples:"
             for line in stall.shortened(Self.own).tree { text += "\n    " + line }
+        }
+        return text
+    }
+
+    /// A headline and stacks, of which only the frames of the program's own source are shown.
+    static func text(_ headline: String, _ stacks: [(title: String, stack: [Frame])]) -> String {
+        var text = headline
+        for (title, stack) in stacks {
+            let frames = own(stack)
+            if frames.isEmpty { continue }
+            text += "\n\(title):"
+            for frame in frames.prefix(framesShown) { text += "\n    " + frame.summary }
+            if frames.count > framesShown { text += "\n    …" }
         }
         return text
     }
@@ -52,6 +63,11 @@ extension Finding {
     }
 }
 
+extension Finding.Holder {
+    /// Whether this is a local variable of a function of this library.
+    var isInLibrary: Bool { place == Place.stack && (frame?.isInOwnDirectory ?? false) }
+}
+
 extension Finding.Frame {
     // Directory of this library's source files. The expectations call the tests' closures, so their frames are in many
     // stacks.
@@ -59,6 +75,11 @@ extension Finding.Frame {
 
     // Files of expanded macros, and the package manager's generated test runner.
     private static let generated = ["/swift-generated-sources/", ".derived/"]
+
+    /// Whether the frame is in a source file of this library, or of the part of it that is written in C.
+    fileprivate var isInOwnDirectory: Bool {
+        file?.hasPrefix(Self.ownDirectory) ?? false || function?.hasPrefix("zg_testing_") ?? false
+    }
 
     /// Whether the frame is in a hand-written source file outside this library.
     fileprivate var isInSource: Bool {

@@ -84,7 +84,17 @@ extension SourceLocation {
         try await provideScope(for: test, testCase: testCase, performing: function)
     }
 }
+
+@_spi(Experimental) extension NoLeaksTrait: CustomExecutionTrait {
+    public func execute(
+        _ function: @escaping @Sendable () async throws -> Void, for test: Test, testCase: Test.Case?
+    ) async throws {
+        if testCase == nil { return try await function() }
+        try await provideScope(for: test, testCase: testCase, performing: function)
+    }
+}
 #else
 extension ZombieGuardedTrait: TestScoping {}
 extension NoStallsTrait: TestScoping {}
+extension NoLeaksTrait: TestScoping {}
 #endif

@@ -3,6 +3,7 @@
 #ifndef ZG_TESTING_H
 #define ZG_TESTING_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 // Parsed before ZGUARD_OPTIONS. The program goes on after a finding, so that the tests can report the finding
@@ -21,5 +22,20 @@ pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[],
 // State of the child: 0 running, 1 exited (`*code` is the exit status), 2 killed by a signal (`*code` is its number), 3
 // unknown, because other code has already waited for the child. Does not block.
 int zg_testing_poll(pid_t child, int *code);
+
+// Starts zguard in a new process group, with its standard input and output at `socket` (a descriptor above 2), its
+// errors to /dev/null, and no other open descriptor. Returns like zg_testing_spawn.
+pid_t zg_testing_start_helper(const char *path, char *const argv[], char *const envp[], int socket);
+// Allows a process of the same user to trace this one, where kernel.yama.ptrace_scope is 1. One process at a time.
+void zg_testing_allow_tracer(pid_t process);
+
+// Calls `body` with an address of this function's frame. What the callers use of the stack is above the address, and so
+// are copies of all registers that a called function preserves.
+void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context);
+// Overwrites what functions that have returned left on the stack, as far as frames of a usual size reach.
+void zg_testing_clear_stack(void);
+// The same for the memory of the calling thread's Swift task in which its async functions have their frames. Call in a
+// task only.
+void zg_testing_clear_task(void);
 
 #endif

@@ -1,0 +1,66 @@
+// Expectations that nothing points to freed memory.
+
+import Testing
+import ZombieGuardCore
+
+/// Runs `body` and fails the current test for each place that points to a block that `body` has freed: stored
+/// properties, elements of arrays, captured values, globals and thread-local variables. Such a reference is not a bug
+/// before it is followed, but only luck keeps it from being followed. Works in tests of Swift Testing and of XCTest.
+///
+/// ```swift
+/// expectNoDanglingReferences { shop.close() }
+/// ```
+///
+/// A block is freed by `body` if the test's function is in the stack of the free, in the synchronous variant also if
+/// the calling thread has freed it, and with `swift test --no-parallel` and in XCTest in any case. Other blocks are
+/// left out, and so are words on stacks, in objects of unknown classes, and elements of dictionaries and sets: many are
+/// leftovers that nobody follows.
+///
+/// zguard looks at the heap, and stops the process for some milliseconds. The test also fails if there is no zguard, or
+/// the process is not guarded.
+///
+/// - Parameters:
+///   - isolation: the actor that `body` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
+@discardableResult
+public func expectNoDanglingReferences<Value>(
+    isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
+    line: Int = #line, column: Int = #column, _ body: () async throws -> Value
+) async rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = HeapScope.open(isSynchronous: false, "expectNoDanglingReferences", location) else {
+        return try await OlderTesting.inPlace { try await body() }
+    }
+    defer { scope.failDanglingReferences("expectNoDanglingReferences", location) }
+    return try await HeapScope.$current.withValue(scope) { try await body() }
+}
+
+/// Runs `body` and fails the current test for each place that points to a block that `body` has freed. The synchronous
+/// variant.
+///
+/// - Parameters:
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
+@_disfavoredOverload @discardableResult
+public func expectNoDanglingReferences<Value>(
+    fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
+    _ body: () throws -> Value
+) rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = HeapScope.open(isSynchronous: true, "expectNoDanglingReferences", location) else {
+        return try body()
+    }
+    defer { scope.failDanglingReferences("expectNoDanglingReferences", location) }
+    return try HeapScope.$current.withValue(scope) { try body() }
+}

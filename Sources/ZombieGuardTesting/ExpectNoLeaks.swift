@@ -1,0 +1,117 @@
+// Expectations that code loses no memory.
+
+import Testing
+import ZombieGuardCore
+
+/// Runs `body` and fails the current test for everything that `body` has made and lost: blocks and objects that nothing
+/// leads to any more (`leak`), and objects that only keep each other alive (`retain-cycle`). Works in tests of Swift
+/// Testing and of XCTest.
+///
+/// ```swift
+/// await expectNoLeaks { await shop.openAndClose() }
+/// ```
+///
+/// The failure names the shortest cycle, such as `Session.handler → closure #1 in Session.start() → Session`, and where
+/// each of its objects was allocated. What `body` returns is still held. A loss is reported once it was seen twice.
+///
+/// zguard looks at the heap, and stops the process for some milliseconds. The test also fails if there is no zguard, or
+/// the process is not guarded.
+///
+/// Objects of tests that run at the same time are not this test's: an object is, if the test's function is in the stack
+/// of its allocation or of one of the objects that it refers to or is referred by, or if a task that `body` has started
+/// holds it. Of what cannot be told apart there is a warning. With `swift test --no-parallel`, and in XCTest,
+/// everything is this test's that was allocated meanwhile.
+///
+/// - Parameters:
+///   - isolation: the actor that `body` runs on.
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
+@discardableResult
+public func expectNoLeaks<Value>(
+    isolation: isolated (any Actor)? = #isolation, fileID: String = #fileID, filePath: String = #filePath,
+    line: Int = #line, column: Int = #column, _ body: () async throws -> Value
+) async rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = HeapScope.open(isSynchronous: false, "expectNoLeaks", location) else {
+        return try await OlderTesting.inPlace { try await body() }
+    }
+    defer {
+        HeapScope.clear()
+        scope.failLeaks("expectNoLeaks", location)
+    }
+    return try await HeapScope.$current.withValue(scope) { try await body() }
+}
+
+/// Runs `body` and fails the current test for everything that `body` has made and lost. The synchronous variant: all
+/// that the calling thread allocates meanwhile is the test's, whatever runs at the same time.
+///
+/// - Parameters:
+///   - fileID: module and file of the call.
+///   - filePath: path of the file of the call.
+///   - line: line of the call.
+///   - column: column of the call.
+///   - body: the code to watch.
+/// - Returns: what `body` returns.
+/// - Throws: what `body` throws.
+@_disfavoredOverload @discardableResult
+public func expectNoLeaks<Value>(
+    fileID: String = #fileID, filePath: String = #filePath, line: Int = #line, column: Int = #column,
+    _ body: () throws -> Value
+) rethrows -> Value {
+    let location = SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column)
+    guard let scope = HeapScope.open(isSynchronous: true, "expectNoLeaks", location) else { return try body() }
+    defer {
+        HeapScope.clear()
+        scope.failLeaks("expectNoLeaks", location)
+    }
+    return try HeapScope.$current.withValue(scope) { try body() }
+}
+
+/// Fails a test for everything that it has made and lost. See ``Testing/Trait/noLeaks``.
+public struct NoLeaksTrait: TestTrait, SuiteTrait {
+    /// Tests in nested suites are watched as well.
+    public var isRecursive: Bool { true }
+
+    /// Runs a test and records each leak as an issue of the test. Called by Swift Testing.
+    ///
+    /// - Parameters:
+    ///   - test: the test.
+    ///   - testCase: the test case, or nil for a suite.
+    ///   - function: the test's body.
+    /// - Throws: what `function` throws.
+    public func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        // A sanitizer's malloc cannot be replaced, and finds leaks itself.
+        if Guarding.sanitizer != nil, let missing = Guarding.missing {
+            OlderTesting.warn(missing, at: test.sourceLocation)
+            return try await function()
+        }
+        guard
+            let scope = HeapScope.open(isSynchronous: false, test: test, "the trait .noLeaks", test.sourceLocation)
+        else { return try await function() }
+        defer {
+            HeapScope.clear()
+            scope.failLeaks("the trait .noLeaks", test.sourceLocation)
+        }
+        try await HeapScope.$current.withValue(scope) { try await function() }
+    }
+}
+
+extension Trait where Self == NoLeaksTrait {
+    /// Records an issue for everything that the test has made and lost: leaks and retain cycles, as
+    /// ``expectNoLeaks(isolation:fileID:filePath:line:column:_:)`` does around the test. The instance of the suite, and
+    /// what it holds, has been released by then.
+    ///
+    /// ```swift
+    /// @Suite(.noLeaks) struct SessionTests { … }
+    /// ```
+    ///
+    /// The cases of a parameterized test are not told apart if they run at the same time.
+    public static var noLeaks: Self { Self() }
+}

@@ -1,0 +1,55 @@
+// The live objects of a class.
+
+import Testing
+import ZombieGuardCore
+
+extension ZombieGuard {
+    /// The objects of a class and its subclasses that have not been deallocated, in no particular order, each with who
+    /// holds it, the shortest path from a variable, and where it was allocated.
+    ///
+    /// ```swift
+    /// #expect(ZombieGuard.liveObjects(of: Cart.self).isEmpty)
+    /// ```
+    ///
+    /// Objects of all tests of the process are among them. Objects that the compiler has put on a stack or into static
+    /// memory are not. Of more than 1,000 objects the others have no holders and no stacks.
+    ///
+    /// zguard looks at the heap, and stops the process for some milliseconds. If there is no zguard, or the process is
+    /// not guarded, the current test fails, and there are no objects.
+    ///
+    /// - Parameters:
+    ///   - type: the class.
+    ///   - fileID: module and file of the call.
+    ///   - filePath: path of the file of the call.
+    ///   - line: line of the call.
+    ///   - column: column of the call.
+    /// - Returns: the objects.
+    /// - Complexity: O(*n*) in the bytes of all live blocks.
+    public static func liveObjects<Object: AnyObject>(
+        of type: Object.Type, fileID: String = #fileID, filePath: String = #filePath, line: Int = #line,
+        column: Int = #column
+    ) -> [LiveObject] {
+        if ExpectedZombie.isChild { return [] }
+        var question = HeapQuestion(.objects)
+        let metadata = UInt(bitPattern: unsafeBitCast(type, to: UnsafeRawPointer.self))
+        question.metadata = Address(UInt64(metadata))
+        do throws(HeapHelper.Failure) {
+            return try WaitingThread.ask(question).objects.map(\.withoutLibrary)
+        } catch {
+            CurrentTest.fail(
+                "liveObjects(of:) cannot look at the heap: \(error)",
+                at: SourceLocation(fileID: fileID, filePath: filePath, line: line, column: column))
+            return []
+        }
+    }
+}
+
+extension LiveObject {
+    /// The same without copies of the pointer in this library's own frames.
+    var withoutLibrary: LiveObject {
+        var object = self
+        object.holders.removeAll { $0.isInLibrary }
+        if object.path.first?.isInLibrary ?? false { object.path = [] }
+        return object
+    }
+}
