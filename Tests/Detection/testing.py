@@ -26,6 +26,7 @@ from Support.environment import ROOT, scrubbed  # noqa: E402
 PACKAGE = ROOT / "Examples/CartTests"
 # The scratch path and flags with which scripts/test builds the package's own tests, so that nothing is compiled twice.
 SCRATCH = os.environ.get("ZG_TEST_SCRATCH", str(ROOT / "build/debug"))
+ZGUARD = ROOT / "build/bin/zguard"
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", SCRATCH, "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 600
 
@@ -114,6 +115,7 @@ def failures(output):
 def swift(*arguments, temporary=None, **environment):
     if temporary:
         environment["TMPDIR"] = str(temporary)
+    environment.setdefault("ZGUARD", str(ZGUARD))
     return subprocess.run(["swift", arguments[0], *DEBUG, *arguments[1:]], cwd=PACKAGE, env=scrubbed(**environment), stdin=subprocess.DEVNULL, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_SECONDS)
 
@@ -197,6 +199,37 @@ def failing(run, temporary, folder, names):
     return result
 
 
+def without_zguard(run, temporary):
+    """Without zguard, the helpers that need it fail and say so; nothing else does."""
+    result = swift("test", "--skip-build", "--filter", "^PassingTests.HeapTests/(losesNoBlock|leavesNoDanglingReference|knowsLiveObjects)",
+                   temporary=temporary, ZGUARD="/nonexistent/zguard")
+    problems = [] if result.returncode != 0 else ["status 0"]
+    for helper in ["the trait .noLeaks", "expectNoLeaks", "expectNoDanglingReferences", "liveObjects(of:)"]:
+        text = f"{helper} cannot look at the heap: ZGUARD is '/nonexistent/zguard', which is no program"
+        if text not in result.stdout:
+            problems.append(f"does not say {text!r}")
+    run.check("without zguard, what needs it fails", problems)
+    result = swift("test", "--skip-build", "--filter", "^FailingTests.CartTests/(isKept|holdsItself)", temporary=temporary, ZGUARD="/nonexistent/zguard")
+    problems = [f"does not say {text!r}" for text in ["    property Customer.cart of a Shop.Customer (", "    property HeldByItself"]
+                if text not in result.stdout]
+    run.check("without zguard, assertDeallocated names properties", problems)
+
+
+def no_process_left(run):
+    """The zguard of a test bundle ends with it."""
+    time.sleep(1)
+    left = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline")
+            if (words := read(path).split("\0"))[:1] == [str(ZGUARD)] and words[1:2] == ["test-heap"]]
+    run.check("no zguard is left", left)
+
+
+def read(path):
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def unguarded(run, temporary):
     result = swift("test", "--skip-build", "--filter", "^MisuseTests.UnguardedTests", temporary=temporary)
     problems = [] if result.returncode != 0 else ["status 0"]
@@ -240,6 +273,9 @@ def main():
             passing(run, temporary, "PassingTests")
             passing(run, temporary, "PassingTests, one after the other", "--no-parallel")
             failing(run, temporary, "FailingTests", "Cart|Stall")
+            failing(run, temporary, "FailingTests", "Heap")
+            without_zguard(run, temporary)
+            no_process_left(run)
             failing(run, temporary, "MisuseTests", "Expectation")
             unguarded(run, temporary)
             crashing(run, temporary)

@@ -164,7 +164,7 @@ def system_calls_are_named():
 PAGE_BYTES = 4096
 PAGES = ["ARCHITECTURE.md", "Sources/CZombie/README.md"] + [f"docs/architecture/{name}.md" for name in (
     "life-of-a-block", "entry-threads-locks", "quarantine-and-isolated-pages", "from-fault-to-finding", "swift-and-cxx-objects",
-    "way-of-a-report", "fork-signals-filters", "graph-of-a-heap", "how-to-add")]
+    "way-of-a-report", "fork-signals-filters", "graph-of-a-heap", "heap-in-tests", "how-to-add")]
 FOLDERS = ("", "Sources", "Sources/CZombie", "Sources/CZombie/include", "Sources/CZombie/*", "Sources/ZombieGuard", "Sources/ZombieGuard/*",
            "Sources/CZombiePublish/include", "docs", "docs/design", "Fuzz/dictionaries")
 FILE = re.compile(r"(?:[A-Za-z][\w.-]*/)+[\w.-]*|[\w-]+\.(?:c|h|cpp|swift|md|py|json|dict)")
