@@ -137,10 +137,15 @@ struct LiveObjectSearch {
         findGlobals()
         let parents = pathsFromRoots()
         for index in described.indices {
-            let holders = objects[index].holders.enumerated().sorted {
+            var holders = objects[index].holders.enumerated().sorted {
                 ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset)
+            }.map(\.element)
+            // Words of other memory, such as libc's heap, are often stale, and say little.
+            let isNamed = { (holder: Finding.Holder) in
+                holder.place != Finding.Holder.Place.memory || holder.block != nil
             }
-            objects[index].holders = holders.prefix(Self.mostHolders).map(\.element)
+            if holders.contains(where: isNamed) { holders.removeAll { !isNamed($0) } }
+            objects[index].holders = Array(holders.prefix(Self.mostHolders))
             objects[index].path = path(to: described[index], parents)
         }
     }

@@ -97,7 +97,7 @@ def failures(output):
     lines = output.splitlines()
     for index, text in enumerate(lines):
         if found := re.match(r"✘ Test (.*?) recorded an issue(?: with .*)? at (\S+?):(\d+):\d+: (.*)", text):
-            rest = []
+            rest = [] if found[4] == "Issue recorded" else [found[4]]
             for follower in lines[index + 1:]:
                 if not re.match(r"↳ |  ", follower):
                     break
@@ -209,8 +209,8 @@ def without_zguard(run, temporary):
         if text not in result.stdout:
             problems.append(f"does not say {text!r}")
     run.check("without zguard, what needs it fails", problems)
-    result = swift("test", "--skip-build", "--filter", "^FailingTests.CartTests/(isKept|holdsItself)", temporary=temporary, ZGUARD="/nonexistent/zguard")
-    problems = [f"does not say {text!r}" for text in ["    property Customer.cart of a Shop.Customer (", "    property HeldByItself"]
+    result = swift("test", "--skip-build", "--filter", "^FailingTests.PartlyGuardedTests/(isKept|holdsItself)", temporary=temporary, ZGUARD="/nonexistent/zguard")
+    problems = [f"does not say {text!r}" for text in ["    property Customer.cart of a Shop.Customer (", "    property Clerk.work of a FailingTests.PartlyGuardedTests.Clerk ("]
                 if text not in result.stdout]
     run.check("without zguard, assertDeallocated names properties", problems)
 

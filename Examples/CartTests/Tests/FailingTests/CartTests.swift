@@ -82,7 +82,7 @@ import ZombieGuardTesting
     }
 
     // fails: a Shop.Cart outlived the closure that made it: 1 reference is left, held by
-    // fails: Customer.cart of a live Shop.Customer (allocated in CartTests.isKept(), CartTests.swift:88)
+    // fails: Customer.cart of a live Shop.Customer (allocated in PartlyGuardedTests.isKept(), CartTests.swift:88)
     // at: CartTests.swift "assertDeallocated { // kept"
     @Test func isKept() {
         let customer = Customer()
@@ -94,7 +94,7 @@ import ZombieGuardTesting
     }
 
     // fails: outlived the closure that made it: 1 reference is left, held by
-    // fails: Clerk.work of a live FailingTests.CartTests.Clerk (allocated in closure #1 in CartTests.holdsItself(), CartTests.swift:104)
+    // fails: PartlyGuardedTests.Clerk.work of a live FailingTests.PartlyGuardedTests.Clerk (allocated in closure #1
     // at: CartTests.swift "assertDeallocated { // a cycle"
     @Test func holdsItself() {
         final class Clerk {

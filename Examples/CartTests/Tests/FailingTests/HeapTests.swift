@@ -75,7 +75,7 @@ struct HeapTests {
     }
 
     // fails: ZombieGuard.liveObjects(of: Till.self).isEmpty
-    // fails: held by Drawer.till of a live
+    // fails: held by HeapTests.Drawer.till of a live
     // fails: HeapTests.hasLiveObjects()
     // at: HeapTests.swift "#expect(ZombieGuard.liveObjects(of: Till.self).isEmpty)"
     @Test func hasLiveObjects() {
