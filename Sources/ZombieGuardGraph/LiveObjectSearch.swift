@@ -17,7 +17,7 @@ struct LiveObjectSearch {
     private let graph: References
     private let sideTables: Set<UInt32>
     private let threads: [HolderPlaces.Thread]
-    private let pictures: FrameReader
+    private let stackReader: FrameReader
     private let searched: SearchedMemory
     private var targets: [UInt32] = []
     /// Blocks to which variables of images refer, and the variables' addresses. ``HeapSnapshot/rootPlaces`` has one
@@ -65,7 +65,7 @@ struct LiveObjectSearch {
         classes = ClassTable(snapshot)
         places = HolderPlaces(snapshot.source, threads: threads)
         graph = References(offsets: snapshot.offsets, targets: snapshot.targets)
-        pictures = FrameReader(snapshot.source)
+        stackReader = FrameReader(snapshot.source)
         searched = SearchedMemory(snapshot.source, stackPointers: threads.map(\.stackPointer))
         let (classes, graph) = (classes, graph)
         sideTables = Set(
@@ -120,7 +120,7 @@ struct LiveObjectSearch {
     }
 
     private mutating func describe() {
-        var frames = pictures
+        var frames = stackReader
         for block in targets {
             objects.append(
                 LiveObject(

@@ -87,6 +87,20 @@ import ZombieGuardTesting
         withExtendedLifetime(tills) {}
     }
 
+    @Test func leavesOutWhatIsDeinitialized() {
+        class Till {}
+        final class Receipt {
+            unowned let till: Till
+            init(_ till: Till) { self.till = till }
+        }
+        var till: Till? = Till()
+        let receipt = Receipt(till!) // keeps the memory, not the object
+        #expect(ZombieGuard.liveObjects(of: Till.self).count == 1)
+        till = nil
+        #expect(ZombieGuard.liveObjects(of: Till.self).isEmpty)
+        withExtendedLifetime(receipt) {}
+    }
+
     @Test func leavesNoDanglingReference() {
         let session = Session()
         expectNoDanglingReferences {
@@ -95,5 +109,13 @@ import ZombieGuardTesting
             session.seller = nil
         }
         withExtendedLifetime(session) {}
+    }
+}
+
+/// Without the trait, which would report what is lost outside of the expectation.
+struct HeapPartTests {
+    @Test func ignoresWhatWasLostBefore() {
+        Session().startKeeping()
+        expectNoLeaks { Session().start() }
     }
 }
