@@ -84,10 +84,14 @@ package final class HolderRequests {
             let (threads, stacks) = threads(of: process, asking, memory, microseconds: Int((deadline - now) / 4000))
             let source = try HeapReader(process: guarded)
             let (end, overflows) = asking.signal_stack.addingReportingOverflow(asking.signal_stack_bytes)
-            let search = HolderSearch(
+            let excluded = overflows ? 0..<0 : asking.signal_stack..<end
+            var search = HolderSearch(
                 source, target: asking.block_start..<asking.block_start &+ asking.block_size, threads: threads,
-                stacks: CopiedMemory(copies: stacks, memory: source.memory),
-                excluded: overflows ? 0..<0 : asking.signal_stack..<end, deadline: deadline)
+                stacks: CopiedMemory(copies: stacks, memory: source.memory), excluded: excluded, deadline: deadline)
+            let again = try HeapReader(process: guarded)
+            search.addPath(
+                again, threads: threads, stacks: CopiedMemory(copies: stacks, memory: again.memory),
+                excluded: excluded, deadline: deadline)
             return Result(holders: search.holders, note: search.isCut ? cut : nil)
         } catch {
             return Result(note: "not searched: \(error)")

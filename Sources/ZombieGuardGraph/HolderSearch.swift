@@ -18,6 +18,7 @@ struct HolderSearch {
     private let scan: WordScan<BlockTarget>
     private let places: HolderPlaces
     private var counts: [Key: Int] = [:]
+    private var nanoseconds: UInt64 = 0
 
     /// Equal for holders that a report shows as one.
     private struct Key: Hashable {
@@ -41,6 +42,7 @@ struct HolderSearch {
         excluded: Range<UInt64>, deadline: UInt64
     ) {
         self.source = source
+        let start = monotonicNanoseconds()
         let block = BlockTarget(start: target.lowerBound, size: UInt64(target.count))
         scan = WordScan(source.memory, block, deadline: deadline, most: Self.mostPlaces)
         let stackScan = WordScan(stacks, block, deadline: deadline, most: Self.mostPlaces)
@@ -69,6 +71,29 @@ struct HolderSearch {
         }
         isCut = scan.isCut || stackScan.isCut
         order()
+        nanoseconds = monotonicNanoseconds() - start
+    }
+
+    /// The path to the first holder may take as long as the search for the holders, but in small heaps this long.
+    private static let leastPathNanoseconds: UInt64 = 50_000_000
+
+    /// Finds how a root leads to the first holder that is no local variable of the thread that has used the block: of
+    /// these, some are left out later.
+    ///
+    /// - Parameters:
+    ///   - source: the same process, opened again: the search has spent most of its budget for reads.
+    ///   - stacks, excluded, deadline: as for the search.
+    mutating func addPath(
+        _ source: HeapReader, threads: [HolderPlaces.Thread], stacks: any MemoryReader, excluded: Range<UInt64>,
+        deadline: UInt64
+    ) {
+        guard !isCut, let first = holders.firstIndex(where: { $0.depth == nil }), let block = holders[first].block
+        else { return }
+        var search = RootSearch(
+            SearchedMemory(source, stackPointers: threads.map(\.stackPointer), excluded: excluded), source,
+            HolderPlaces(source, threads: threads, stacks: stacks), stacks: stacks,
+            deadline: min(deadline, monotonicNanoseconds() + max(Self.leastPathNanoseconds, nanoseconds)))
+        holders[first].path = search.path(to: block.start.rawValue..<block.start.rawValue &+ block.size)
     }
 
     private mutating func add(_ holder: Finding.Holder?) {

@@ -97,7 +97,8 @@ import Testing
                     if let touched = map.touched {
                         #expect(touched.overlaps(map.window), "\(size) \(offset ?? 0) \(detail)")
                     }
-                    let svg = try #require(BlockPicture(finding)).svg
+                    let svg = BlockPicture.pictures(finding, hasNarrow: true)
+                    #expect(svg.matches(of: #/<svg /#).count == 2)
                     #expect(
                         !svg.contains("width=\"-") && !svg.contains("height=\"-"), "\(size) \(offset ?? 0) \(detail)")
                 }

@@ -25,7 +25,7 @@ import Testing
         finding.signature = "0123456789abcdef"
         let page = page([finding])
         for part in [
-            "a freed block of 48 bytes at 0x7f000010 was freed again",
+            "a freed block of 48 bytes was freed again",
             "<span class=\"where\">in close_twice (app.c:41)</span>",
             "<h4>Freed again by thread 3 (worker)</h4>", "<h4>Freed by thread 2</h4>", "<h4>Allocated by thread 1</h4>",
             "src/app.c:12:7", "×4", "0123456789abcdef", "/opt/app [77]", "2026-01-02T03:04:05Z",

@@ -246,7 +246,7 @@ extension Finding.Leak.Step: JSONObject {
 
 extension Finding.Holder: JSONObject {
     package static let blank = Finding.Holder(place: Place.memory)
-    package static let fields = JSONFields<Finding.Holder>([
+    private static let placeFields: [JSONField<Finding.Holder>] = [
         .value("where", \.place), .optional("symbol", \.symbol), .optional("class", \.className),
         .optional("member", \.member), .optional("block", \.block), .optional("frame", \.frame),
         .optional("thread", \.thread),
@@ -256,7 +256,23 @@ extension Finding.Holder: JSONObject {
                 if !scanner.isNull() { holder.alloc = try Finding.Stacks.read(&scanner).alloc }
             }, write: { $0.block == nil ? nil : .object([("alloc", $0.alloc.json)]) }),
         .value("typed", \.isTyped), .value("count", \.count),
-    ])
+    ]
+    /// Steps of a path have none themselves: a report must not make the reader call itself without end.
+    private static let stepFields = JSONFields(placeFields)
+
+    package static let fields = JSONFields(
+        placeFields + [
+            JSONField(
+                "path",
+                read: { (scanner, holder) throws(JSONScanner.Problem) in
+                    if scanner.isNull() { return }
+                    holder.path = try scanner.array { (scanner) throws(JSONScanner.Problem) in
+                        var step = blank
+                        try scanner.object(stepFields, into: &step)
+                        return step
+                    }
+                }, write: { $0.path.isEmpty ? nil : .array($0.path.map { stepFields.json($0) }) })
+        ])
 }
 
 extension Finding.RefCountChange: JSONObject {

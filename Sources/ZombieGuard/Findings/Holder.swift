@@ -27,6 +27,9 @@ extension Finding {
         public var isTyped: Bool
         /// Number of such places.
         public var count: Int
+        /// What leads to ``block``: the place that holds its address, the place that holds the address of that one's
+        /// block, and so on to a root, which is in no block. Known of the first holder at most; else empty.
+        public var path: [Holder] = []
 
         // Present in raw findings only: the symbol of a C++ class, and the number of the frame, counted from the
         // innermost, on the stack of the thread that has used the block.

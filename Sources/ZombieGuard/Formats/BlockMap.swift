@@ -3,8 +3,8 @@
 /// The words in and around a block that a picture shows. All positions are byte offsets from the block's start.
 struct BlockMap: Hashable {
     static let wordBytes: Int64 = 8
-    /// Maximum number of words in the picture. A block that fits is shown as a whole.
-    static let windowWords: Int64 = 12
+    /// Maximum number of words in the picture of a wide and of a narrow window. A block that fits is shown as a whole.
+    static let windowWords: Int64 = 12, narrowWords: Int64 = 6
 
     let size: Int64
     /// The accessed bytes; one byte if the length is unknown. Nil if the access may be far from the block.
@@ -22,7 +22,7 @@ struct BlockMap: Hashable {
     private static let farthest: Int64 = 1 << 20
 
     /// Nil if the finding has no block.
-    init?(_ finding: Finding) {
+    init?(_ finding: Finding, words most: Int64 = windowWords) {
         guard let block = finding.block else { return nil }
         size = Self.length(of: block)
         let place = Self.place(finding, block)
@@ -38,9 +38,9 @@ struct BlockMap: Hashable {
             low = min(low, down(touched.lowerBound))
             high = max(high, down(touched.upperBound &+ word - 1))
         }
-        if (high - low) / word <= Self.windowWords {
+        if (high - low) / word <= most {
             // If there is room, show one word of the surroundings on each side.
-            if (high - low) / word + 2 <= Self.windowWords {
+            if (high - low) / word + 2 <= most {
                 low -= low == 0 ? word : 0
                 high += high == max(end, word) ? word : 0
             }
@@ -48,9 +48,9 @@ struct BlockMap: Hashable {
             isPartial = false
         } else {
             let focus = down(touched?.lowerBound ?? 0)
-            let before = Self.windowWords / 3 * word
-            let first = min(max(low - word, focus - before), max(low, high + word - Self.windowWords * word))
-            window = first..<first + Self.windowWords * word
+            let before = most / 3 * word
+            let first = min(max(low - word, focus - before), max(low, high + word - most * word))
+            window = first..<first + most * word
             isPartial = true
         }
     }

@@ -5,15 +5,34 @@ struct BlockPicture {
     private let block: Finding.Block
     private let map: BlockMap
 
-    private static let width = 640.0
+    private let width: Double
+    private let style: String
+
     private static let left = 6.0
+    /// Width of a letter of the label above the access.
+    private static let letter = 6.8
     private static let rowTop = 40.0
     private static let rowHeight = 30.0
 
+    /// One picture for wide windows, and one for narrow ones, in which fewer words fit. Empty if the finding has no
+    /// block.
+    ///
+    /// - Parameter hasNarrow: false leaves out the second one, so that narrow windows scroll.
+    static func pictures(_ finding: Finding, hasNarrow: Bool) -> String {
+        let narrow = hasNarrow ? Self(finding, width: narrowWidth, words: BlockMap.narrowWords, "narrow") : nil
+        return [Self(finding), narrow].compactMap { $0?.svg }.joined()
+    }
+
+    private static let narrowWidth = 340.0
+
     /// Nil if the finding has no block.
-    init?(_ finding: Finding) {
-        guard let block = finding.block, let map = BlockMap(finding) else { return nil }
+    init?(
+        _ finding: Finding, width: Double = 640, words: Int64 = BlockMap.windowWords, _ style: String = "wide"
+    ) {
+        guard let block = finding.block, let map = BlockMap(finding, words: words) else { return nil }
         self.finding = finding
+        self.width = width
+        self.style = style
         self.block = block
         self.map = map
     }
@@ -30,12 +49,18 @@ struct BlockPicture {
         }
         text += grid + headerLabels + outline + touchedLabel + ticks
         if map.isPartial { text += overview }
-        let right = map.isPartial ? Self.width : max(360, x(map.window.upperBound) + Self.left)
         let height = map.isPartial ? top + Self.rowHeight + 52 : top + Self.rowHeight + 20
         return """
-            <svg class="bp" width="\(points(right))" height="\(points(height))" viewBox="0 0 \(points(right)) \(points(height))" role="img" aria-label="\(htmlText(caption))">\
+            <svg class="bp \(style)" width="\(points(right))" height="\(points(height))" viewBox="0 0 \(points(right)) \(points(height))" role="img" aria-label="\(htmlText(caption))">\
             \(text)</svg>
             """
+    }
+
+    // A short block leaves room for the label of the access.
+    private var right: Double {
+        if map.isPartial { return width }
+        let label = map.touched.map { Double(touchedText($0).count) * Self.letter } ?? 0
+        return min(width, max(360, label + 2 * Self.left, x(map.window.upperBound) + Self.left))
     }
 
     /// The picture's content in words, for screen readers.
@@ -46,7 +71,7 @@ struct BlockPicture {
     }
 
     private var wordWidth: Double {
-        (Self.width - 2 * Self.left) / Double((map.window.upperBound - map.window.lowerBound) / BlockMap.wordBytes)
+        (width - 2 * Self.left) / Double((map.window.upperBound - map.window.lowerBound) / BlockMap.wordBytes)
     }
 
     // Limit the width of a word, so that few words do not fill the whole picture.
@@ -103,13 +128,16 @@ struct BlockPicture {
         let shown = touched.clamped(to: map.window)
         let middle = (x(shown.lowerBound) + x(shown.upperBound)) / 2
         let top = Self.rowTop
-        let anchor = middle < 150 ? "start" : middle > Self.width - 150 ? "end" : "middle"
-        let at =
-            anchor == "start"
-            ? max(Self.left, middle - 4) : anchor == "end" ? min(Self.width - Self.left, middle + 4) : middle
+        // Centered over the access, but within the picture.
+        let text = touchedText(touched)
+        let letters = min(text.count, Int((right - 2 * Self.left) / Self.letter))
+        let length = Double(letters) * Self.letter
+        let at = max(Self.left, min(middle - length / 2, right - Self.left - length))
         let arrow = "M\(points(middle)) \(points(top - 3))l-5 -8h10z"
         return #"<path class="arrow" d="\#(arrow)"/>"#
-            + label(at, top - 17, htmlText(touchedText(touched), cutAt: 90), "hl", anchor: anchor)
+            + label(
+                at, top - 17, htmlText(text, cutAt: text.count > letters ? letters - 1 : letters), "hl", anchor: "start"
+            )
     }
 
     private func touchedText(_ touched: Range<Int64>) -> String {
@@ -163,7 +191,7 @@ struct BlockPicture {
         var text = ""
         for mark in marks {
             let half = Double(mark.text.count) * 3.2
-            let middle = min(max(x(mark.offset), Self.left + half), Self.width - Self.left - half)
+            let middle = min(max(x(mark.offset), Self.left + half), width - Self.left - half)
             let room = middle - half - 5...middle + half + 5
             if taken.contains(where: { $0.overlaps(room) }) { continue }
             taken.append(room)
@@ -177,7 +205,7 @@ struct BlockPicture {
         let y = Self.rowTop + Self.rowHeight + 26
         let low = Double(min(0, map.window.lowerBound))
         let high = Double(max(map.size, map.window.upperBound))
-        let full = Self.width - 2 * Self.left
+        let full = width - 2 * Self.left
         func place(_ offset: Int64) -> Double { Self.left + (Double(offset) - low) / (high - low) * full }
         let (from, to) = (place(map.window.lowerBound), place(map.window.upperBound))
         let lens =
@@ -187,10 +215,10 @@ struct BlockPicture {
         text += rectangle(place(0), y, place(map.size) - place(0), 8, "body whole \(block.stateClass)")
         if let touched = map.touched {
             text += rectangle(
-                min(place(touched.lowerBound), Self.width - Self.left - 3), y,
+                min(place(touched.lowerBound), width - Self.left - 3), y,
                 max(3, place(touched.upperBound) - place(touched.lowerBound)), 8, "hit")
         }
         text += label(Self.left, y + 20, "0", anchor: "start")
-        return text + label(Self.width - Self.left, y + 20, sizeText(block.size), anchor: "end")
+        return text + label(width - Self.left, y + 20, sizeText(block.size), anchor: "end")
     }
 }

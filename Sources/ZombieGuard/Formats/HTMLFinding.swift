@@ -8,6 +8,9 @@ package struct HTMLFinding {
     let sourceRoot: String?
     let sources: SourceExcerpts?
 
+    /// The limit keeps a page with thousands of findings small.
+    private static let findingsWithNarrowPicture = 200
+
     /// The only finding of a page, expanded and without source excerpts.
     package static func article(of finding: Finding) -> String {
         Self(finding: finding, number: 1, isOpen: true, sourceRoot: nil, sources: nil).article
@@ -28,7 +31,8 @@ package struct HTMLFinding {
 
     // The sentence, with its source location in a separate element.
     private var sentence: String {
-        var text = finding.sentence
+        // Equal findings are about different blocks.
+        var text = finding.count > 1 ? withoutAddresses(finding.sentence) : finding.sentence
         guard let place = finding.stacks.accessOrigin?.shortPlace, text.hasSuffix(", in " + place) else {
             return htmlText(text, cutAt: 700)
         }
@@ -37,7 +41,8 @@ package struct HTMLFinding {
     }
 
     private var block: String {
-        guard let block = finding.block, let picture = BlockPicture(finding) else { return "" }
+        guard let block = finding.block else { return "" }
+        let pictures = BlockPicture.pictures(finding, hasNarrow: number <= Self.findingsWithNarrowPicture)
         var facts = ["\(sizeText(block.size))", state(block)]
         if let className = block.className {
             facts.append("\(language(block))<b>\(htmlText(className, cutAt: 160))</b>")
@@ -45,7 +50,7 @@ package struct HTMLFinding {
         facts.append("<code>\(block.start) – \(Address(block.start.rawValue &+ block.size))</code>")
         if let address = finding.address, address != block.start { facts.append("address <code>\(address)</code>") }
         return """
-            <figure class="bk"><div class="scroll">\(picture.svg)</div><figcaption>\(facts.joined(separator: " · "))\
+            <figure class="bk"><div class="scroll">\(pictures)</div><figcaption>\(facts.joined(separator: " · "))\
             </figcaption></figure>
             """
     }
@@ -94,8 +99,8 @@ package struct HTMLFinding {
             return "<tr><td>\(htmlText(holder.text, cutAt: 400))<td>\(reference)"
         }
         return
-            "<section class=\"chg\"><h4>Still held by</h4><div class=\"scroll\"><table>" + rows.joined()
-            + "</table></div></section>"
+            "<section class=\"chg held\"><h4>Still held by</h4>\(HolderPicture(finding)?.list ?? "")<div class=\"scroll\"><table>"
+            + rows.joined() + "</table></div></section>"
     }
 
     // The retains and releases of the object, as in the text report.

@@ -87,24 +87,9 @@ public struct HTMLReport {
         """
 
     private var head: String {
-        let policy =
-            "default-src 'none'; style-src 'sha256-\(HTMLStyle.digest)'; script-src 'sha256-\(HTMLScript.digest)'; img-src data:; "
-            + "base-uri 'none'; form-action 'none'"
-        return """
-            <!DOCTYPE html>
-            <html lang="en">
-            <head>
-            <meta charset="utf-8">
-            <meta http-equiv="Content-Security-Policy" content="\(policy)">
-            <meta name="viewport" content="width=device-width, initial-scale=1">
-            <meta name="color-scheme" content="light dark">
-            <meta name="generator" content="zguard \(htmlText(document.version))">
-            <title>\(htmlText(title)) – zguard</title>
-            <link rel="icon" href="data:,">
-            <style>\(HTMLStyle.text)</style>
-            </head>
-
-            """
+        HTMLPage.head(
+            title: title, styles: [HTMLStyle.part], script: HTMLPage.Part(HTMLScript.text, digest: HTMLScript.digest),
+            version: document.version)
     }
 
     private var title: String {

@@ -1,6 +1,6 @@
 // Renders a stack as HTML: the program's own frames, folded runtime frames, and the source around the origin frame.
 
-struct HTMLStack {
+package struct HTMLStack {
     let event: Finding.Event
     /// Paths below this directory are shown relative to it.
     let sourceRoot: String?
@@ -8,6 +8,12 @@ struct HTMLStack {
 
     /// Limit on the lines of one stack; the stack of a stack overflow has thousands of frames.
     static let mostFrames = 48
+
+    /// An `ol` element with the frames of an allocation stack.
+    package static func list(of frames: [Finding.Frame]) -> String {
+        let event = Finding.Event(role: .alloc, title: "", frames: frames)
+        return "<ol class=\"fr\">\(Self(event: event, sourceRoot: nil, excerpt: nil).frames)</ol>"
+    }
 
     /// A `section` element.
     var section: String {

@@ -3,7 +3,9 @@
 package enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
     /// required value.
-    static let digest = "QqFynk+3x8T5jEmOoejPVlgnRuTdAaAyKY6dgqIRi/0="
+    static let digest = "zdMTZRGUkWbBA/j7cOGj61DyAE/GnA4Xf1Qc9JmihXs="
+
+    package static var part: HTMLPage.Part { HTMLPage.Part(text, digest: digest) }
 
     package static let text = """
         :root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1c2024;--mute:#5d666f;--line:#dcdfe1;--soft:#f0f1f0;\
@@ -67,7 +69,13 @@ package enum HTMLStyle {
         .arrow{fill:var(--hit)}.lens{fill:var(--soft);stroke:var(--line)}.whole{stroke:var(--mute)}
         .state{font-weight:600;color:var(--amber)}.state.live{color:var(--green)}
         #hatch path{stroke:var(--line);stroke-width:1.4}
-        .chg{margin:.8rem 0 0}.chg td{padding:.1rem 1.2rem .1rem 0;white-space:pre;vertical-align:top}
+        .bp.narrow{display:none}
+        .path{list-style:none;display:flex;flex-wrap:wrap;gap:.5rem 0;margin:.2rem 0 .6rem;padding:0;font-size:.86rem}
+        .path li{display:flex;align-items:center;max-width:100%;min-width:0}.path li:not(:last-child)::after{content:"→";content:"→" / "points to";flex:none;width:1.8rem;text-align:center;color:var(--mute)}\
+        .path .loose:not(:last-child)::after{content:"⇢";content:"⇢" / "may point to"}
+        .path div{border:1.5px solid var(--mute);border-radius:6px;padding:.25rem .6rem;min-width:0;max-width:14rem}.path i,.path span{display:block;font-style:normal;color:var(--mute)}\
+        .path b{display:block;font-weight:600}.path .root div{border-width:3px;border-style:double}.path .unknown div{border-style:dotted}.path .freed div{border:1.5px dashed var(--hit)}.path .freed i{color:var(--red);font-weight:600}
+        .chg{margin:.8rem 0 0}.held{margin-bottom:.8rem}.chg td{padding:.1rem 1.2rem .1rem 0;white-space:pre;vertical-align:top}.held td{white-space:normal}.held td:last-child{overflow-wrap:normal}
         .stacks{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:.5rem 1.2rem}
         .stacks .access,.stacks.n1 section,.stacks.n2 section.access{grid-column:1/-1}
         .stack{border-left:3px solid var(--line);padding:.05rem 0 .05rem .8rem;min-width:0}
@@ -91,7 +99,7 @@ package enum HTMLStyle {
         .fold summary::-webkit-details-marker{display:none}
         .more{color:var(--mute);padding-left:2.1rem}
         .meta{display:flex;flex-wrap:wrap;gap:.05rem 1.3rem;margin:.7rem 0 0;padding-top:.45rem;border-top:1px solid var(--line);font-size:.82rem;color:var(--mute)}
-        .meta div{display:flex;gap:.4rem;min-width:0}.meta dt::after{content:":"}.meta dd{margin:0;color:var(--ink)}
+        .meta div{display:flex;align-items:baseline;gap:.4rem;min-width:0}.meta dt{flex:none}.meta dt::after{content:":"}.meta dd{margin:0;color:var(--ink)}
         .time{margin-top:.6rem}.time>summary h2{display:inline-block;margin:.4rem 0 0}
         .tl{margin:0}.tl svg{display:block;width:100%;min-width:640px;height:auto}.tl text{font-size:11px;fill:var(--mute)}
         .tl .st{fill:var(--ink);font:600 12px system-ui,sans-serif;stroke:var(--bg);stroke-width:4px;paint-order:stroke}.tl .ml{fill:var(--red);font-weight:600}
@@ -109,8 +117,10 @@ package enum HTMLStyle {
         .supp{margin-top:1.6rem;color:var(--mute)}.supp li{margin:.2rem 0}
         footer{max-width:1180px;margin:0 auto;padding:.8rem 1.25rem 2rem;border-top:1px solid var(--line);color:var(--mute);font-size:.84rem}
         .defs{position:absolute;width:0;height:0}
+        @media(max-width:600px){.path{gap:.1rem}.path,.path li{flex-direction:column;align-items:flex-start}.path li:not(:last-child)::after{content:"↓";content:"↓" / "points to"}\
+        .path .loose:not(:last-child)::after{content:"⇣";content:"⇣" / "may point to"}.path div{max-width:100%}}
         @media(max-width:800px){.stacks{grid-template-columns:minmax(0,1fr)}.tools{margin-left:0;flex-wrap:wrap;width:100%}input{flex:1;width:auto;min-width:0}\
-        header{position:static;padding:.6rem .8rem .5rem}main{padding:.3rem .8rem 2rem}footer{padding-inline:.8rem}html{scroll-padding-top:1rem}.bp{max-width:none}.tl svg{min-width:860px}\
+        header{position:static;padding:.6rem .8rem .5rem}main{padding:.3rem .8rem 2rem}footer{padding-inline:.8rem}html{scroll-padding-top:1rem}.bp{max-width:none}.bp.wide:has(+.narrow){display:none}.bp.narrow{display:block;max-width:100%}.tl svg{min-width:860px}\
         .f>summary{gap:.5rem;padding:.45rem .6rem}.in{padding:.6rem}.f>summary .no{min-width:1rem}}
         @media print{header{position:static}.tools,.help{display:none}body{background:#fff;font-size:11px}.f{break-inside:auto}\
         .f>summary{break-after:avoid}.stack,.bk,.tl{break-inside:avoid}.src{overflow:hidden}}

@@ -19,6 +19,19 @@ package func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     return escaped
 }
 
+/// A sentence without the addresses of blocks, for a group of equal findings: "a freed block of 48 bytes at 0x7f10 was
+/// read" becomes "a freed block of 48 bytes was read".
+package func withoutAddresses(_ sentence: String) -> String {
+    var text = ""
+    var rest = sentence[...]
+    while let range = rest.firstRange(of: " at 0x") {
+        let digits = rest[range.upperBound...].prefix { $0.isHexDigit }
+        text += digits.isEmpty ? rest[..<range.upperBound] : rest[..<range.lowerBound]
+        rest = rest[digits.endIndex...]
+    }
+    return text + rest
+}
+
 /// Formats an SVG length with at most one decimal. Returns "0" for values that are not finite or too large.
 package func points(_ value: Double) -> String {
     guard abs(value) < 1e9 else { return "0" }

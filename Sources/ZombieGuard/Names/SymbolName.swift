@@ -58,7 +58,7 @@ private let mangledBeginnings = ["$s", "$S", "$e", "_$s", "_$S", "_$e", "_T0", "
 
 /// Truncates mangled names that are too long to read and could not be demangled: the whole name, or names inside it,
 /// such as those that macros generate. Other names are returned unchanged.
-func withoutMangledEnd(_ function: String) -> String {
+package func withoutMangledEnd(_ function: String) -> String {
     guard function.utf8.count > longestMangled.part,
         function.utf8.contains(where: { $0 == UInt8(ascii: "$") || $0 == UInt8(ascii: "_") })
     else { return function }

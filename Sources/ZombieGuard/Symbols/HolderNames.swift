@@ -25,6 +25,7 @@ extension Symbolicator {
         var holder = holder
         holder.depth = nil
         holder.alloc = symbolicate(holder.alloc)
+        holder.path = holder.path.map { named($0) }
         if let symbol = holder.classSymbol, holder.className == nil {
             holder.className = CxxName.className(typeinfo: symbol)
         }
@@ -55,7 +56,9 @@ extension Symbolicator {
 
 extension Finding.Holder {
     /// Frames of code.
-    var code: [Finding.Frame] { alloc + (place == Place.stack ? [frame].compactMap { $0 } : []) }
+    var code: [Finding.Frame] {
+        alloc + (place == Place.stack ? [frame].compactMap { $0 } : []) + path.flatMap(\.code)
+    }
 
     fileprivate func hasSamePlace(as other: Self) -> Bool {
         let isNamed = frame?.function != nil || symbol != nil

@@ -51,10 +51,37 @@ extension Finding.Holder {
         }
     }
 
+    /// What a picture says above the name: "global (libshop.so)", "Shop.Feed". Not safe to print.
+    package var boxKind: String {
+        switch place {
+        case Place.global: "global" + (frame?.moduleName.map { " (\($0))" } ?? "")
+        case Place.threadLocal: "thread-local" + (thread.map { ", \(Self.name($0))" } ?? "")
+        case Place.stack: "local variable" + (thread.map { ", \(Self.name($0))" } ?? "")
+        case Place.memory where block == nil: "mapped memory"
+        case Place.capture: className == Finding.Leak.Step.contextName ? "closure" : "box"
+        default:
+            className.map { SwiftTypeText.shortClass($0) } ?? block.map {
+                "block of \($0.size) byte\($0.size == 1 ? "" : "s")"
+            } ?? "?"
+        }
+    }
+
+    /// What holds the pointer there: "current", ".listener", "offset 16". Not safe to print.
+    package var boxName: String {
+        switch place {
+        case Place.global, Place.threadLocal: symbol ?? "without a name"
+        case Place.stack: frame.map { "in " + ($0.function.map { withoutMangledEnd($0) } ?? $0.moduleAndOffset) } ?? "?"
+        case Place.field: ".\(member ?? "?")"
+        case Place.element: "[element]"
+        case Place.capture: "captured value"
+        default: block.map { "offset \($0.offset ?? 0)" } ?? "a word"
+        }
+    }
+
     private var image: String? { frame?.moduleName.map { visible($0) } }
 
     // "openFeed(), feed.swift:12"
-    private var origin: String? {
+    package var origin: String? {
         // The line of an initializer says less than that of its caller.
         let callers = alloc.filter { !($0.function?.contains(".__allocating_init(") ?? false) }
         guard let origin = callers.origin ?? alloc.origin else { return nil }

@@ -155,7 +155,7 @@ public struct FleetPages {
         let link = "/group/\(urlText(group.signature))" + tenantQuery(query)
         let version = group.version.map { " · since <b>\(htmlText($0, cutAt: 60))</b>" } ?? ""
         return """
-            <li class="g"><a href="\(link)"><span class="kind">\(htmlText(group.kind, cutAt: 60))</span> \(htmlText(group.headline, cutAt: 300))</a>\
+            <li class="g"><a href="\(link)"><span class="kind">\(htmlText(group.kind, cutAt: 60))</span> \(htmlText(withoutAddresses(group.headline), cutAt: 300))</a>\
             <span class="facts"><b>×\(group.occurrences)</b> · last \(dayText(group.last))\(version)</span>\(DayChart(days, since: since, count: Int(Self.sparkDays)).svg(width: 150, height: 26))</li>
 
             """
@@ -207,7 +207,7 @@ public struct FleetPages {
             \(HTMLReport.patterns)<header><div class="bar"><h1><a href="/\(tenantQuery(query))">Findings</a> / <span class="kind">\(htmlText(group.kind, cutAt: 60))</span></h1>\
             <p class="sum">seen <b>\(group.occurrences)</b> times on <b>\(hosts.count)</b> machine\(hosts.count == 1 ? "" : "s"), first \
             \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
-            <main><h2>\(htmlText(group.headline, cutAt: 500))</h2>
+            <main><h2>\(htmlText(withoutAddresses(group.headline), cutAt: 500))</h2>
             <figure class="chart">\(DayChart(counts[signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
             <figcaption>occurrences per day, last \(days) days</figcaption></figure>
             <div class="tables">
