@@ -14,6 +14,11 @@ package struct HeapSummary {
             self.blocks = blocks
             self.bytes = bytes
         }
+
+        package mutating func add(bytes size: UInt64) {
+            blocks += 1
+            bytes &+= size
+        }
     }
 
     /// Blocks of one class, or of no known class and one allocation function.
@@ -24,6 +29,8 @@ package struct HeapSummary {
         /// Allocation function, such as `malloc`.
         package var family: String
         package var amount: Amount
+        /// Blocks that earlier looks have seen.
+        package var survivors = Amount()
 
         /// The name, or the allocation function in parentheses. Not safe to print.
         package var label: String { name ?? "(\(family))" }
@@ -36,6 +43,8 @@ package struct HeapSummary {
         /// Frames without symbols, innermost first; empty if the stack is unknown.
         package var frames: [Finding.Frame]
         package var amount: Amount
+        /// Blocks that earlier looks have seen.
+        package var survivors = Amount()
     }
 
     /// Blocks whose size is at most `most` and greater than half of it.
@@ -51,54 +60,82 @@ package struct HeapSummary {
     /// Rows with the smallest sizes first.
     package private(set) var sizes: [SizeRow] = []
 
-    package init(_ snapshot: HeapSnapshot, _ table: ClassTable) {
+    /// Adds up all blocks.
+    ///
+    /// - Parameters:
+    ///   - ages: which blocks are how old; nil if there was no earlier look.
+    ///   - hasStacks: whether to sum up by stack and size, too.
+    package init(
+        _ snapshot: HeapSnapshot, _ table: ClassTable, ages: HeapAges? = nil, hasStacks: Bool = true
+    ) {
         let blocks = snapshot.blocks
-        let numbers = FirstWords(atMost: Int(UInt32.max))
-        let byStack = FlatArray<Amount>()
-        var bySize = [Amount](repeating: Amount(), count: 65)
-        let families = Int(zg_family_count.rawValue)
-        // The last rows are those of the allocation functions.
-        let byClass = FlatArray<Amount>(repeating: Amount(), count: snapshot.firstWords.words.count + 8)
         let plain = snapshot.firstWords.words.count
+        // The last rows are those of the allocation functions.
+        let byClass = FlatArray<Pair>(repeating: Pair(), count: plain + 8)
+        let numbers = FirstWords(atMost: Int(UInt32.max))
+        let byStack = FlatArray<Pair>()
+        var bySize = [Amount](repeating: Amount(), count: 65)
         for block in 0..<UInt32(blocks.count) {
             let size = blocks.size(of: block)
-            total.blocks += 1
-            total.bytes &+= size
+            let isOld = ages?.isOld(block) ?? false
+            total.add(bytes: size)
+            byClass.base[table.number(of: block) ?? plain + Int(blocks.family(of: block))].add(size, isOld)
+            if !hasStacks { continue }
             let stack = Int(numbers.number(of: UInt64(blocks.stacks.base[Int(block)])) ?? 0)
-            if stack == byStack.count { byStack.append(Amount()) }
-            byStack.base[stack].blocks += 1
-            byStack.base[stack].bytes &+= size
-            let row = table.number(of: block) ?? plain + Int(blocks.family(of: block))
-            byClass.base[row].blocks += 1
-            byClass.base[row].bytes &+= size
-            let bucket = size <= 16 ? 4 : 64 - (size - 1).leadingZeroBitCount
-            bySize[bucket].blocks += 1
-            bySize[bucket].bytes &+= size
+            if stack == byStack.count { byStack.append(Pair()) }
+            byStack.base[stack].add(size, isOld)
+            bySize[size <= 16 ? 4 : 64 - (size - 1).leadingZeroBitCount].add(bytes: size)
         }
         for bucket in bySize.indices where bySize[bucket].blocks > 0 {
             sizes.append(SizeRow(most: bucket == 64 ? .max : 1 << UInt64(bucket), amount: bySize[bucket]))
         }
-        var merged: [ClassTable.Label: Amount] = [:]
-        for row in 0..<plain where byClass[row].blocks > 0 {
-            merged[table.label(row), default: Amount()].blocks += byClass[row].blocks
-            merged[table.label(row), default: Amount()].bytes += byClass[row].bytes
-        }
-        classes = merged.map { label, amount in
-            ClassRow(
-                name: label.name ?? label.symbol.flatMap { CxxName.className(typeinfo: $0) }, language: label.language,
-                family: label.language == .swift ? "Swift object" : "C++ object", amount: amount)
-        }
-        for family in 0..<families where byClass[plain + family].blocks > 0 {
-            let name = zg_block_family_text(UInt32(family)).map { String(cString: $0) } ?? "unknown"
-            classes.append(
-                ClassRow(name: nil, language: .unknown, family: name, amount: byClass[plain + family]))
-        }
-        classes.sort { ($1.amount.bytes, $0.label) < ($0.amount.bytes, $1.label) }
+        classes = Self.classRows(byClass, table, plain)
+        if !hasStacks { return }
         var frames = FrameReader(snapshot.source)
         stacks = (0..<byStack.count).map { number in
             let stack = frames.stack(UInt32(truncatingIfNeeded: numbers.words[number]))
-            return StackRow(identity: Finding.Stacks.identity(of: stack) ?? 0, frames: stack, amount: byStack[number])
+            return StackRow(
+                identity: Finding.Stacks.identity(of: stack) ?? 0, frames: stack, amount: byStack[number].all,
+                survivors: byStack[number].old)
         }
         stacks.sort { ($1.amount.bytes, $0.identity) < ($0.amount.bytes, $1.identity) }
+    }
+
+    /// All blocks of a row, and those that earlier looks have seen.
+    private struct Pair: BitwiseCopyable {
+        var all = Amount()
+        var old = Amount()
+
+        mutating func add(_ size: UInt64, _ isOld: Bool) {
+            all.add(bytes: size)
+            if isOld { old.add(bytes: size) }
+        }
+    }
+
+    // Several first words may be pointers to one class.
+    private static func classRows(_ byClass: FlatArray<Pair>, _ table: ClassTable, _ plain: Int) -> [ClassRow] {
+        var merged: [ClassTable.Label: ClassRow] = [:]
+        for row in 0..<plain where byClass[row].all.blocks > 0 {
+            let label = table.label(row)
+            var sum =
+                merged[label]
+                ?? ClassRow(
+                    name: label.name ?? label.symbol.flatMap { CxxName.className(typeinfo: $0) },
+                    language: label.language, family: label.language == .swift ? "Swift object" : "C++ object",
+                    amount: Amount())
+            sum.amount.blocks += byClass[row].all.blocks
+            sum.amount.bytes &+= byClass[row].all.bytes
+            sum.survivors.blocks += byClass[row].old.blocks
+            sum.survivors.bytes &+= byClass[row].old.bytes
+            merged[label] = sum
+        }
+        var rows = Array(merged.values)
+        for family in 0..<Int(zg_family_count.rawValue) where byClass[plain + family].all.blocks > 0 {
+            let name = zg_block_family_text(UInt32(family)).map { String(cString: $0) } ?? "unknown"
+            let pair = byClass[plain + family]
+            rows.append(
+                ClassRow(name: nil, language: .unknown, family: name, amount: pair.all, survivors: pair.old))
+        }
+        return rows.sorted { ($1.amount.bytes, $0.label) < ($0.amount.bytes, $1.label) }
     }
 }

@@ -29,8 +29,25 @@ package struct SavedHeap: Decodable {
         var bytes: UInt64
     }
 
+    /// Blocks that are as old as a look.
+    package struct Age: Decodable {
+        package var time: String
+        /// In base64: see ``HeapAges``.
+        var members: Data
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case started = "started_ns"
+        case schema, time, pid, ages, blocks, bytes, classes, stacks
+    }
+
     private let schema: String
     package let time: String?
+    /// Process, and time of its start: other processes have other blocks at the same addresses.
+    let pid: Int?
+    let started: UInt64?
+    /// The oldest blocks first; nil in files of earlier versions.
+    let ages: [Age]?
     package let blocks: Int
     package let bytes: UInt64
     private let classes: [ClassRow]

@@ -6,14 +6,14 @@ import ZombieGuardGraph
 
 struct HeapCommand {
     private let arguments: Arguments
-    private let isJSON: Bool
+    private let format: String
     private let limit: Int
     private let symbols: SymbolSources
     private let earlier: SavedHeap?
 
     init(_ arguments: Arguments) throws(Failure) {
         self.arguments = arguments
-        isJSON = arguments.value("--format") == "json"
+        format = arguments.value("--format") ?? "text"
         limit = try arguments.limit()
         symbols = try ReportOptions(arguments).symbols
         earlier = try arguments.value("--since").map { path throws(Failure) in try Self.saved(path) }
@@ -40,14 +40,19 @@ struct HeapCommand {
     func run() throws -> Int32 {
         let target = try GraphTarget(arguments)
         let snapshot = try target.snapshot(.blocks)
-        let summary = HeapSummary(snapshot, ClassTable(snapshot))
+        let time = Timestamp.now.description
+        let ages = HeapAges(snapshot, since: earlier, time: time)
+        let summary = HeapSummary(snapshot, ClassTable(snapshot), ages: ages)
         let symbolicator = Symbolicator(sources: symbols)
         symbolicator.author = target.author
         let report = HeapReport(
-            summary, snapshot.source.statistics, symbolicator, earlier: earlier, limit: limit,
-            time: Timestamp.now.description)
+            summary, snapshot.source.statistics, ages, symbolicator, earlier: earlier, limit: limit, time: time)
         if let path = arguments.value("--save") { try save(report, to: path) }
-        Output.out(isJSON ? report.json() : report.text)
+        switch format {
+        case "json": Output.out(report.json())
+        case "html": Output.out(HeapPage(report, notes: snapshot.source.notes, isFull: arguments.has("--full")).text)
+        default: Output.out(report.text)
+        }
         for note in snapshot.source.notes + symbolicator.notes { Output.warn(note) }
         return ExitStatus.success
     }
@@ -67,7 +72,9 @@ extension HeapCommand {
         name: "heap", operands: "PID|CORE", operandCount: 1...1,
         text: "show live blocks by class, allocation stack and size in a process or core file, and what has grown",
         flags: [
-            .objectFormat,
+            Flag(
+                name: "--format", value: .choice(["text", "json", "html"]),
+                text: "output format: text (default), json (one object), or html (a page with pictures)"),
             Flag(name: "--limit", value: .required("N"), text: "show at most N classes and stacks (default 20)"),
             Flag(name: "--save", value: .required("FILE"), text: "also save all classes and stacks, for --since"),
             Flag(

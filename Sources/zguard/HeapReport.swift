@@ -1,23 +1,25 @@
-// Shows the summary of a heap as text and JSON.
+// Shows the summary of a heap as text and JSON, and chooses the rows for HTML.
 
 import ZombieGuard
 import ZombieGuardGraph
 
 /// The report of `zguard heap`.
 struct HeapReport {
-    private let summary: HeapSummary
-    private let statistics: Statistics
-    private let symbolicator: Symbolicator
-    private let earlier: SavedHeap?
-    private let limit: Int
-    private let time: String
+    let summary: HeapSummary
+    let statistics: Statistics
+    let ages: HeapAges
+    let symbolicator: Symbolicator
+    let earlier: SavedHeap?
+    let limit: Int
+    let time: String
 
     init(
-        _ summary: HeapSummary, _ statistics: Statistics, _ symbolicator: Symbolicator, earlier: SavedHeap?, limit: Int,
-        time: String
+        _ summary: HeapSummary, _ statistics: Statistics, _ ages: HeapAges, _ symbolicator: Symbolicator,
+        earlier: SavedHeap?, limit: Int, time: String
     ) {
         self.summary = summary
         self.statistics = statistics
+        self.ages = ages
         self.symbolicator = symbolicator
         self.earlier = earlier
         self.limit = limit
@@ -25,10 +27,12 @@ struct HeapReport {
     }
 
     /// Amounts now, and how much they have grown since the earlier look.
-    private struct Row {
+    struct Row {
         var amount: HeapSummary.Amount
         var grownBlocks = 0
         var grownBytes: Int64 = 0
+        /// Blocks that earlier looks have seen.
+        var survivors = HeapSummary.Amount()
         var stack: HeapSummary.StackRow?
         var classRow: HeapSummary.ClassRow?
 
@@ -37,67 +41,94 @@ struct HeapReport {
             grownBlocks = amount.blocks &- (before?.blocks ?? 0)
             grownBytes = Int64(clamping: amount.bytes) &- Int64(clamping: before?.bytes ?? 0)
         }
+
+        init(_ row: HeapSummary.ClassRow, since before: HeapSummary.Amount? = nil) {
+            self.init(row.amount, since: before)
+            (classRow, survivors) = (row, row.survivors)
+        }
+
+        init(_ row: HeapSummary.StackRow, since before: HeapSummary.Amount? = nil) {
+            self.init(row.amount, since: before)
+            (stack, survivors) = (row, row.survivors)
+        }
+
+        var className: String {
+            guard let classRow else { return "" }
+            return classRow.language == .swift ? classRow.name ?? classRow.label : classRow.label
+        }
     }
 
-    private var classRows: [Row] {
+    /// Whether it is known which blocks earlier looks have seen.
+    var hasSurvivors: Bool { earlier != nil && ages.hasEarlier }
+
+    /// All classes, the largest first.
+    var allClasses: [Row] {
         let before = earlier?.byClass
-        return chosen(
-            summary.classes.map { row in
-                var result = Row(row.amount, since: before?[row.label])
-                result.classRow = row
-                return result
-            })
+        return summary.classes.map { Row($0, since: before?[$0.label]) }
     }
 
-    private var stackRows: [Row] {
+    /// All stacks, the largest first.
+    var allStacks: [Row] {
         let before = earlier?.byStack
-        return chosen(
-            summary.stacks.map { row in
-                var result = Row(row.amount, since: before?[row.identity])
-                result.stack = row
-                return result
-            })
+        return summary.stacks.map { Row($0, since: before?[$0.identity]) }
     }
 
-    // Without an earlier look, all rows, the largest first. With one, those that have grown, the fastest first.
-    private func chosen(_ rows: [Row]) -> [Row] {
+    /// Without an earlier look, all rows, the largest first. With one, those that have grown, the fastest first.
+    func chosen(_ rows: [Row]) -> [Row] {
         if earlier == nil { return rows }
         return rows.filter { $0.grownBytes > 0 || $0.grownBlocks > 0 }.sorted { $0.grownBytes > $1.grownBytes }
     }
 
     // MARK: Text
 
-    var text: String {
+    /// "5,102 live blocks, 418.3 KiB".
+    var sumText: String {
         let total = summary.total
-        var text =
-            "\(groupedText(UInt64(total.blocks))) live block\(total.blocks == 1 ? "" : "s"), \(byteText(total.bytes)) in "
-            + "\(visible(statistics.program)) [\(statistics.processID)]"
-        if let earlier {
-            let grown = Row(total, since: .init(blocks: earlier.blocks, bytes: earlier.bytes))
-            text += "; \(signed(grown.grownBlocks)) blocks, \(signedBytes(grown.grownBytes))"
-            text += earlier.time.map { " since \(visible($0))" } ?? ""
-        }
-        text += "\n"
-        let classes = classRows
-        text += part("class", classes) { visible($0.classRow.map(Self.shown) ?? "") }
-        let stacks = stackRows
-        text += part("allocated in", stacks) { row in
-            guard let stack = row.stack, !stack.frames.isEmpty else { return "an unknown stack" }
+        return
+            "\(groupedText(UInt64(total.blocks))) live block\(total.blocks == 1 ? "" : "s"), \(byteText(total.bytes))"
+    }
+
+    /// "+5,000 blocks, +312.5 KiB since 2026-11-26T07:00:00.000Z"; nil without an earlier look.
+    var growthText: String? {
+        guard let earlier else { return nil }
+        let grown = Row(summary.total, since: .init(blocks: earlier.blocks, bytes: earlier.bytes))
+        return "\(signedText(grown.grownBlocks)) blocks, \(signedByteText(grown.grownBytes))"
+            + (earlier.time.map { " since \(visible($0))" } ?? "")
+    }
+
+    var text: String {
+        var text = "\(sumText) in \(visible(statistics.program)) [\(statistics.processID)]"
+        text += (growthText.map { "; " + $0 } ?? "") + "\n"
+        text += part("class", chosen(allClasses)) { visible($0.className) }
+        text += part("allocated in", chosen(allStacks)) { row in
+            guard let stack = row.stack, !stack.frames.isEmpty else { return Self.unknownStack }
             return Self.path(symbolicator.symbolicate(stack.frames))
         }
         if earlier == nil {
             text += part("size", summary.sizes.map { Row($0.amount, since: nil) }, limit: .max) { _ in "" }
         }
-        return text
+        return text + (hasSurvivors ? survivorsText : "")
     }
 
-    private static func shown(_ row: HeapSummary.ClassRow) -> String {
-        row.language == .swift ? row.name.map { $0 } ?? row.label : row.label
+    private var survivorsText: String {
+        let lines = ages.looks.indices.map { look in
+            let amount = ages.looks[look].amount
+            return [groupedText(UInt64(amount.blocks)), byteText(amount.bytes), visible(ageText(look))]
+        }
+        return "\n" + table([["    blocks", "     bytes", "first seen"]] + lines, rightAligned: [0, 1])
     }
+
+    /// "at 2026-11-26T07:00:00.000Z, or older". Not safe to print.
+    func ageText(_ look: Int) -> String {
+        if look == ages.looks.count - 1 { return "now" }
+        return "at \(ages.looks[look].time)" + (look == 0 ? ", or older" : "")
+    }
+
+    static let unknownStack = "an unknown stack"
 
     // The three innermost calls of the program's own, such as "make (list.c:12) ← load (list.c:40)".
-    private static func path(_ frames: [Finding.Frame]) -> String {
-        guard let origin = frames.origin, let first = frames.firstIndex(of: origin) else { return "an unknown stack" }
+    static func path(_ frames: [Finding.Frame]) -> String {
+        guard let origin = frames.origin, let first = frames.firstIndex(of: origin) else { return unknownStack }
         let own = frames[first...].filter { !$0.isLibraryCode }.prefix(3)
         return (own.isEmpty ? [origin] : Array(own)).map { frame in
             // The module's name is enough here.
@@ -113,10 +144,12 @@ struct HeapReport {
         var lines: [[String]] = []
         var head = ["    blocks", "     bytes"]
         if earlier != nil { head += ["    blocks", "     bytes"] }
+        if hasSurvivors { head += ["  survived"] }
         lines.append(head + [title == "size" ? "size at most" : title])
         for (number, row) in rows.prefix(limit).enumerated() {
             var cells = [groupedText(UInt64(row.amount.blocks)), byteText(row.amount.bytes)]
-            if earlier != nil { cells += [signed(row.grownBlocks), signedBytes(row.grownBytes)] }
+            if earlier != nil { cells += [signedText(row.grownBlocks), signedByteText(row.grownBytes)] }
+            if hasSurvivors { cells += [groupedText(UInt64(row.survivors.blocks))] }
             let last = title == "size" ? byteText(summary.sizes[number].most) : name(row)
             lines.append(cells + [last])
         }
@@ -125,12 +158,6 @@ struct HeapReport {
         return text
     }
 
-    private func signed(_ number: Int) -> String {
-        (number < 0 ? "-" : "+") + groupedText(UInt64(number.magnitude))
-    }
-
-    private func signedBytes(_ number: Int64) -> String { (number < 0 ? "-" : "+") + byteText(number.magnitude) }
-
     // MARK: JSON
 
     /// One JSON object on one line.
@@ -138,18 +165,19 @@ struct HeapReport {
     /// - Parameter isComplete: all rows, as a later look needs them; of the stacks only the first ones have frames.
     func json(isComplete: Bool = false) -> String {
         let most = isComplete ? Int.max : limit
-        let all = isComplete ? summary.classes.map { row in Self.row(row) } : classRows
-        let stacks = isComplete ? summary.stacks.map { row in Self.row(row) } : stackRows
+        let classes = isComplete ? summary.classes.map { Row($0) } : chosen(allClasses)
+        let stacks = isComplete ? summary.stacks.map { Row($0) } : chosen(allStacks)
         let growth = isComplete ? nil : earlier
         return JSONText.object([
             ("schema", .string(SavedHeap.schema)), ("pid", .integer(Int64(statistics.processID))),
             ("program", .string(statistics.program)), ("time", .string(time)),
+            ("started_ns", isComplete ? .natural(statistics.started) : nil),
             ("since", growth?.time.map { .string($0) }),
             ("blocks", .integer(Int64(summary.total.blocks))), ("bytes", .natural(summary.total.bytes)),
             (
                 "classes",
                 .array(
-                    all.prefix(most).map { row in
+                    classes.prefix(most).map { row in
                         .object(
                             [
                                 ("class", row.classRow?.name.map { .string($0) }),
@@ -176,24 +204,28 @@ struct HeapReport {
                         .object([("at_most", .natural($0.most))] + amounts(Row($0.amount, since: nil), false))
                     })
             ),
+            ("ages", isComplete || hasSurvivors ? .array(ages.looks.indices.map { age($0, isComplete) }) : nil),
         ]).line + "\n"
     }
 
-    private static func row(_ stack: HeapSummary.StackRow) -> Row {
-        var row = Row(stack.amount, since: nil)
-        row.stack = stack
-        return row
-    }
-
-    private static func row(_ classRow: HeapSummary.ClassRow) -> Row {
-        var row = Row(classRow.amount, since: nil)
-        row.classRow = classRow
-        return row
+    private func age(_ look: Int, _ isComplete: Bool) -> JSONText {
+        let amount = ages.looks[look].amount
+        return .object([
+            ("time", .string(ages.looks[look].time)), ("blocks", .integer(Int64(amount.blocks))),
+            ("bytes", .natural(amount.bytes)), ("members", isComplete ? .string(ages.members(of: look)) : nil),
+        ])
     }
 
     private func amounts(_ row: Row, _ hasGrown: Bool) -> [(String, JSONText?)] {
-        [("blocks", .integer(Int64(row.amount.blocks))), ("bytes", .natural(row.amount.bytes))]
-            + (hasGrown
-                ? [("blocks_grown", .integer(Int64(row.grownBlocks))), ("bytes_grown", .integer(row.grownBytes))] : [])
+        var all: [(String, JSONText?)] = [
+            ("blocks", .integer(Int64(row.amount.blocks))), ("bytes", .natural(row.amount.bytes)),
+        ]
+        if !hasGrown { return all }
+        all += [("blocks_grown", .integer(Int64(row.grownBlocks))), ("bytes_grown", .integer(row.grownBytes))]
+        if !hasSurvivors { return all }
+        return all + [
+            ("blocks_survived", .integer(Int64(row.survivors.blocks))),
+            ("bytes_survived", .natural(row.survivors.bytes)),
+        ]
     }
 }

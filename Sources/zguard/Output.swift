@@ -83,3 +83,9 @@ func byteText(_ bytes: UInt64) -> String {
     let tenths = Int((value * 10).rounded())
     return "\(tenths / 10).\(tenths % 10) \(units[unit])"
 }
+
+/// A change of a count, such as "+5,000".
+func signedText(_ number: Int) -> String { (number < 0 ? "-" : "+") + groupedText(UInt64(number.magnitude)) }
+
+/// A change of a size, such as "+8.0 MiB".
+func signedByteText(_ number: Int64) -> String { (number < 0 ? "-" : "+") + byteText(number.magnitude) }
