@@ -28,7 +28,9 @@ enum StatisticsText {
     }
 
     /// All statistics of one process.
-    static func details(_ statistics: Statistics) -> String {
+    ///
+    /// - Parameter classes: about the classes that grow, in front of the counters; nil if they are not watched.
+    static func details(_ statistics: Statistics, classes: String? = nil) -> String {
         var text =
             "\(visible(statistics.program)) [\(statistics.processID)], guarded by \(visible(statistics.runtimeVersion))"
         text += " for \(duration(statistics.started))\n"
@@ -36,6 +38,7 @@ enum StatisticsText {
         text += "maintenance thread: \(statistics.hasMaintenanceThread ? "yes" : "no")\n"
         text += allocator(statistics)
         text += coverage(statistics) + "\n"
+        if let classes { text += classes + "\n" }
         text += table(
             statistics.counters.map { counter in
                 let value =

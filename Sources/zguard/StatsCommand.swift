@@ -30,14 +30,16 @@ struct StatsCommand {
 
     func run() throws -> Int32 {
         guard let interval else {
-            Output.out(try look())
+            var growth: ClassGrowth?
+            Output.out(try look(&growth))
             return ExitStatus.success
         }
         let drawsScreen = form == .text && isatty(STDOUT_FILENO) == 1
         // An empty handler, so that a resize of the terminal interrupts the pause.
         if drawsScreen { signal(SIGWINCH) { _ in } }
+        var growth = form == .text ? ClassGrowth() : nil
         while true {
-            let text = try look()
+            let text = try look(&growth)
             if drawsScreen {
                 Output.out(Self.screen(text, on: TerminalSize(of: STDOUT_FILENO)))
             } else {
@@ -70,7 +72,8 @@ struct StatsCommand {
         return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 
-    private func look() throws(ProcessError) -> String {
+    // `growth`: what is watched of the classes; nil if nothing.
+    private func look(_ growth: inout ClassGrowth?) throws(ProcessError) -> String {
         let statistics: [Statistics]
         var others: [Int] = []
         if let processID {
@@ -80,11 +83,15 @@ struct StatsCommand {
             statistics = found.processes.compactMap { try? $0.statistics() }
             others = found.withoutStatistics
         }
+        growth?.look(at: statistics)
+        let classes = growth?.text
         switch form {
         case .json: return StatisticsText.json(statistics)
         case .prometheus: return StatisticsText.prometheus(statistics)
-        case .text where processID != nil: return StatisticsText.details(statistics[0])
-        case .text: return StatisticsText.overview(statistics, withoutStatistics: others)
+        case .text where processID != nil: return StatisticsText.details(statistics[0], classes: classes)
+        case .text:
+            return StatisticsText.overview(statistics, withoutStatistics: others)
+                + (statistics.isEmpty ? "" : classes.map { "\n" + $0 } ?? "")
         }
     }
 }
@@ -96,7 +103,7 @@ extension StatsCommand {
         flags: [
             Flag(
                 name: "--watch", value: .optionalNumber("SECONDS"),
-                text: "refresh every SECONDS seconds (default 2)"),
+                text: "refresh every SECONDS seconds (default 2), and show the classes that grow fastest"),
             Flag(name: "--json", text: "print one line of JSON"),
             Flag(name: "--prometheus", text: "print in the Prometheus text format"),
         ], run: { try StatsCommand($0).run() })
