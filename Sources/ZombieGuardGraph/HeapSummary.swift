@@ -64,9 +64,10 @@ package struct HeapSummary {
     ///
     /// - Parameters:
     ///   - ages: which blocks are how old; nil if there was no earlier look.
-    ///   - hasStacks: whether to sum up by stack and size, too.
+    ///   - stackSource: to sum up by stack and size, too: the source of the snapshot, opened again, because the
+    ///     snapshot has spent most of its budget for reads.
     package init(
-        _ snapshot: HeapSnapshot, _ table: ClassTable, ages: HeapAges? = nil, hasStacks: Bool = true
+        _ snapshot: HeapSnapshot, _ table: ClassTable, ages: HeapAges? = nil, stackSource: HeapReader? = nil
     ) {
         let blocks = snapshot.blocks
         let plain = snapshot.firstWords.words.count
@@ -80,7 +81,7 @@ package struct HeapSummary {
             let isOld = ages?.isOld(block) ?? false
             total.add(bytes: size)
             byClass.base[table.number(of: block) ?? plain + Int(blocks.family(of: block))].add(size, isOld)
-            if !hasStacks { continue }
+            if stackSource == nil { continue }
             let stack = Int(numbers.number(of: UInt64(blocks.stacks.base[Int(block)])) ?? 0)
             if stack == byStack.count { byStack.append(Pair()) }
             byStack.base[stack].add(size, isOld)
@@ -90,9 +91,11 @@ package struct HeapSummary {
             sizes.append(SizeRow(most: bucket == 64 ? .max : 1 << UInt64(bucket), amount: bySize[bucket]))
         }
         classes = Self.classRows(byClass, table, plain)
-        if !hasStacks { return }
-        var frames = FrameReader(snapshot.source)
-        stacks = (0..<byStack.count).map { number in
+        guard let stackSource else { return }
+        // If the budget for reads does not last, the largest stacks are known.
+        var frames = FrameReader(stackSource)
+        let order = (0..<byStack.count).sorted { byStack[$1].all.bytes < byStack[$0].all.bytes }
+        stacks = order.map { number in
             let stack = frames.stack(UInt32(truncatingIfNeeded: numbers.words[number]))
             return StackRow(
                 identity: Finding.Stacks.identity(of: stack) ?? 0, frames: stack, amount: byStack[number].all,

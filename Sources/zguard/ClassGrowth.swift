@@ -38,7 +38,7 @@ struct ClassGrowth {
             guard let process = try? GuardedProcess(processID: statistics.processID),
                 let snapshot = try? HeapSnapshot.of(process, .blocks)
             else { continue }
-            let rows = HeapSummary(snapshot, ClassTable(snapshot), hasStacks: false).classes
+            let rows = HeapSummary(snapshot, ClassTable(snapshot)).classes
             let amounts = Dictionary(rows.map { ($0.label, $0.amount) }, uniquingKeysWith: { a, _ in a })
             var known = Process(started: statistics.started, first: amounts)
             if let earlier = before[statistics.processID], earlier.started == statistics.started {

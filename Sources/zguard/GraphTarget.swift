@@ -27,6 +27,15 @@ enum GraphTarget {
         }
     }
 
+    func reader() throws -> HeapReader {
+        try explained {
+            switch self {
+            case .process(let process): try HeapReader(process: process)
+            case .core(let core): try HeapReader(core: core)
+            }
+        }
+    }
+
     func snapshot(_ extent: HeapSnapshot.Extent) throws -> HeapSnapshot {
         try explained {
             switch self {

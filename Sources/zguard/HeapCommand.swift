@@ -42,7 +42,9 @@ struct HeapCommand {
         let snapshot = try target.snapshot(.blocks)
         let time = Timestamp.now.description
         let ages = HeapAges(snapshot, since: earlier, time: time)
-        let summary = HeapSummary(snapshot, ClassTable(snapshot), ages: ages)
+        let stackSource = (try? target.reader()) ?? snapshot.source
+        let summary = HeapSummary(snapshot, ClassTable(snapshot), ages: ages, stackSource: stackSource)
+        let notes = snapshot.source.notes + stackSource.notes.filter { !snapshot.source.notes.contains($0) }
         let symbolicator = Symbolicator(sources: symbols)
         symbolicator.author = target.author
         let report = HeapReport(
@@ -50,10 +52,10 @@ struct HeapCommand {
         if let path = arguments.value("--save") { try save(report, to: path) }
         switch format {
         case "json": Output.out(report.json())
-        case "html": Output.out(HeapPage(report, notes: snapshot.source.notes, isFull: arguments.has("--full")).text)
+        case "html": Output.out(HeapPage(report, notes: notes, isFull: arguments.has("--full")).text)
         default: Output.out(report.text)
         }
-        for note in snapshot.source.notes + symbolicator.notes { Output.warn(note) }
+        for note in notes + symbolicator.notes { Output.warn(note) }
         return ExitStatus.success
     }
 
