@@ -19,7 +19,7 @@ struct BlockPicture {
     ///
     /// - Parameter hasNarrow: false leaves out the second one, so that narrow windows scroll.
     static func pictures(_ finding: Finding, hasNarrow: Bool) -> String {
-        let narrow = hasNarrow ? Self(finding, width: narrowWidth, words: BlockMap.narrowWords, "narrow") : nil
+        let narrow = hasNarrow ? Self(finding, width: narrowWidth, words: BlockMap.narrowWords, " narrow") : nil
         return [Self(finding), narrow].compactMap { $0?.svg }.joined()
     }
 
@@ -27,7 +27,7 @@ struct BlockPicture {
 
     /// Nil if the finding has no block.
     init?(
-        _ finding: Finding, width: Double = 640, words: Int64 = BlockMap.windowWords, _ style: String = "wide"
+        _ finding: Finding, width: Double = 640, words: Int64 = BlockMap.windowWords, _ style: String = ""
     ) {
         guard let block = finding.block, let map = BlockMap(finding, words: words) else { return nil }
         self.finding = finding
@@ -51,7 +51,7 @@ struct BlockPicture {
         if map.isPartial { text += overview }
         let height = map.isPartial ? top + Self.rowHeight + 52 : top + Self.rowHeight + 20
         return """
-            <svg class="bp \(style)" width="\(points(right))" height="\(points(height))" viewBox="0 0 \(points(right)) \(points(height))" role="img" aria-label="\(htmlText(caption))">\
+            <svg class="bp\(style)" width="\(points(right))" height="\(points(height))" viewBox="0 0 \(points(right)) \(points(height))" role="img" aria-label="\(htmlText(caption))">\
             \(text)</svg>
             """
     }
@@ -135,9 +135,7 @@ struct BlockPicture {
         let at = max(Self.left, min(middle - length / 2, right - Self.left - length))
         let arrow = "M\(points(middle)) \(points(top - 3))l-5 -8h10z"
         return #"<path class="arrow" d="\#(arrow)"/>"#
-            + label(
-                at, top - 17, htmlText(text, cutAt: text.count > letters ? letters - 1 : letters), "hl", anchor: "start"
-            )
+            + label(at, top - 17, htmlText(text, cutAt: text.count > letters ? letters - 1 : letters), "hl")
     }
 
     private func touchedText(_ touched: Range<Int64>) -> String {

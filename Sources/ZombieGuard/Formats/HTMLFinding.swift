@@ -9,7 +9,7 @@ package struct HTMLFinding {
     let sources: SourceExcerpts?
 
     /// The limit keeps a page with thousands of findings small.
-    private static let findingsWithNarrowPicture = 200
+    private static let findingsWithNarrowPicture = 20
 
     /// The only finding of a page, expanded and without source excerpts.
     package static func article(of finding: Finding) -> String {

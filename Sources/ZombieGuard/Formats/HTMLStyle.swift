@@ -3,7 +3,7 @@
 package enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
     /// required value.
-    static let digest = "zdMTZRGUkWbBA/j7cOGj61DyAE/GnA4Xf1Qc9JmihXs="
+    static let digest = "1MnRAlSEtkR5R6k+j0Wb5feBofD/AJ9/tUkTX45ovDY="
 
     package static var part: HTMLPage.Part { HTMLPage.Part(text, digest: digest) }
 
@@ -61,7 +61,7 @@ package enum HTMLStyle {
         .bk{margin:0 0 .5rem}.bk figcaption{color:var(--mute);font-size:.86rem}.bk figcaption b{color:var(--ink);font-weight:600}
         .scroll{overflow-x:auto}
         .bp{display:block;max-width:100%;height:auto}
-        .bp text{font-size:10.5px;fill:var(--mute);text-anchor:middle}.bp [text-anchor=start]{text-anchor:start}.bp [text-anchor=end]{text-anchor:end}.bp .in{fill:var(--ink);font-size:10px}.bp .on{fill:#fff}.bp .hl{fill:var(--red);font-weight:600;font-size:11px}
+        .bp text{font-size:10.5px;fill:var(--mute);text-anchor:middle}.bp [text-anchor=start]{text-anchor:start}.bp [text-anchor=end]{text-anchor:end}.bp .in{fill:var(--ink);font-size:10px}.bp .on{fill:#fff}.bp .hl{text-anchor:start;fill:var(--red);font-weight:600;font-size:11px}
         .before,.beyond{fill:url(#hatch)}.body{fill:var(--soft)}.header{fill:var(--line)}
         .hit{fill:var(--hit)}.bp .grid{stroke:var(--line);fill:none}.bp .header+.grid{stroke:var(--mute)}
         .edge{fill:none;stroke:var(--mute);stroke-width:1.5}.edge.live{stroke:var(--live);stroke-width:2}
@@ -120,7 +120,7 @@ package enum HTMLStyle {
         @media(max-width:600px){.path{gap:.1rem}.path,.path li{flex-direction:column;align-items:flex-start}.path li:not(:last-child)::after{content:"↓";content:"↓" / "points to"}\
         .path .loose:not(:last-child)::after{content:"⇣";content:"⇣" / "may point to"}.path div{max-width:100%}}
         @media(max-width:800px){.stacks{grid-template-columns:minmax(0,1fr)}.tools{margin-left:0;flex-wrap:wrap;width:100%}input{flex:1;width:auto;min-width:0}\
-        header{position:static;padding:.6rem .8rem .5rem}main{padding:.3rem .8rem 2rem}footer{padding-inline:.8rem}html{scroll-padding-top:1rem}.bp{max-width:none}.bp.wide:has(+.narrow){display:none}.bp.narrow{display:block;max-width:100%}.tl svg{min-width:860px}\
+        header{position:static;padding:.6rem .8rem .5rem}main{padding:.3rem .8rem 2rem}footer{padding-inline:.8rem}html{scroll-padding-top:1rem}.bp{max-width:none}.bp:has(+.narrow){display:none}.bp.narrow{display:block;max-width:100%}.tl svg{min-width:860px}\
         .f>summary{gap:.5rem;padding:.45rem .6rem}.in{padding:.6rem}.f>summary .no{min-width:1rem}}
         @media print{header{position:static}.tools,.help{display:none}body{background:#fff;font-size:11px}.f{break-inside:auto}\
         .f>summary{break-after:avoid}.stack,.bk,.tl{break-inside:avoid}.src{overflow:hidden}}
