@@ -6,7 +6,8 @@ import Glibc
 /// servers in DEBUGINFOD_URLS.
 public struct SymbolSources: Hashable, Sendable {
     /// Directories copied from the machine that wrote a report. Each is tried as the root of its file system, as a
-    /// debug directory with build-ids, and as a flat directory of files.
+    /// debug directory with build-ids or the `.build-id` directory in it, and as a flat directory of files, whose names
+    /// do not matter if they have build-ids.
     public var directories: [String]
 
     /// Absolute path, without symbolic links, of the program that this user runs. Its symbols are used for findings of
@@ -78,27 +79,40 @@ struct SymbolFiles {
         isBuildID(buildID) ? ".build-id/\(buildID.prefix(2))/\(buildID.dropFirst(2))" : nil
     }
 
+    /// Paths of a build-id's file, without extension, below a directory that this user has named.
+    private static func paths(of buildID: String, in directory: String) -> [String] {
+        guard let path = path(of: buildID) else { return [] }
+        return [path, "usr/lib/debug/\(path)", "\(path.dropFirst(".build-id/".count))"].map { "\(directory)/\($0)" }
+    }
+
     /// Paths to try for the executable or library itself, likeliest first.
     var modulePaths: [String] {
         var paths = sources.directories.flatMap { directory in
             [Self.join(directory, module), "\(directory)/\(name)"]
-                + (buildID.flatMap(Self.path).map { ["\(directory)/\($0)", "\(directory)/usr/lib/debug/\($0)"] } ?? [])
+                + (buildID.map { Self.paths(of: $0, in: directory) } ?? [])
         }
         // The base directory of a relative path is unknown: accept the file only if a build-id can confirm it.
         if module.hasPrefix("/") || buildID != nil { paths.append(module) }
         paths += sources.debugDirectories.compactMap { directory in
             buildID.flatMap(Self.path).map { "\(directory)/\($0)" }
         }
-        return paths
+        // Last, because such a file may be a debug file, which lacks the contents of the module.
+        return paths + filesWithAnyName(buildID)
     }
 
     /// Paths to try for the debug file of a build.
     func debugPaths(_ buildID: String) -> [String] {
         guard let path = Self.path(of: buildID) else { return [] }
         let own = sources.directories.flatMap { directory in
-            ["\(directory)/\(path).debug", "\(directory)/usr/lib/debug/\(path).debug", "\(directory)/\(name).debug"]
+            Self.paths(of: buildID, in: directory).map { $0 + ".debug" } + ["\(directory)/\(name).debug"]
         }
-        return own + sources.debugDirectories.map { "\($0)/\(path).debug" }
+        return own + filesWithAnyName(buildID) + sources.debugDirectories.map { "\($0)/\(path).debug" }
+    }
+
+    /// Files with this build-id in the directories that this user has named, such as the debug files of many builds.
+    private func filesWithAnyName(_ buildID: String?) -> [String] {
+        guard let buildID else { return [] }
+        return sources.directories.flatMap { BuildIDs.files(in: $0, buildID) }
     }
 
     /// The debug file of a module, found by build-id or .gnu_debuglink.
@@ -158,9 +172,10 @@ struct SymbolFiles {
             ? [name] + sources.directories.map { Self.join($0, name) }
             : directories(besides: elf).map { "\($0)/\(name)" }
         let file = Self.path(of: buildID)
-        let byID = (sources.directories + sources.debugDirectories).flatMap { root in
-            file.map { ["\(root)/\($0).debug", "\(root)/usr/lib/debug/\($0).debug"] } ?? []
-        }
+        let byID =
+            (sources.directories + sources.debugDirectories).flatMap { root in
+                file.map { ["\(root)/\($0).debug", "\(root)/usr/lib/debug/\($0).debug"] } ?? []
+            } + sources.directories.flatMap { Self.paths(of: buildID, in: $0).map { $0 + ".debug" } }
         let byName = sources.directories.map { "\($0)/\(name.split(separator: "/").last ?? "")" }
         for path in places + byID + byName {
             if let file = try? open(path), file.buildID == buildID { return file }
