@@ -82,7 +82,12 @@ struct ReportCommand {
 
     private func selected(_ intake: FindingIntake) -> FindingIntake {
         var intake = intake
-        intake.keep { [filter] in filter.isNew($0) && (filter.signature == nil || $0.signature == filter.signature) }
+        let groups = intake.groups
+        intake.keep { [filter] finding in
+            if let signature = filter.signature, !finding.isSigned(signature) { return false }
+            guard filter.isNew(finding) else { return false }
+            return filter.newSince.map { !groups.wasStored(finding, before: $0) } ?? true
+        }
         return intake
     }
 
@@ -173,7 +178,13 @@ struct ReportCommand {
     private func read(_ address: FleetAddress, into contents: inout Contents) throws(Failure) {
         do throws(FleetError) {
             let reader = try FleetReader(address)
-            let groups = try reader.groups(filter, limit: Self.mostGroups + 1)
+            var groups = try reader.groups(filter, limit: Self.mostGroups + 1)
+            if groups.isEmpty, filter.signature != nil {
+                // The signature may be one that findings have only once their symbols are known.
+                var wider = filter
+                wider.signature = nil
+                groups = try reader.groups(wider, limit: Self.mostGroups + 1)
+            }
             if groups.count > Self.mostGroups {
                 Output.warn(
                     "'\(visible(address.name))' holds more than \(Self.mostGroups) groups: the most frequent are shown"

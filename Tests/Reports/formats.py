@@ -286,7 +286,7 @@ def sarif_problems(log, findings):
         name = finding["signature"]
         if rules[result["ruleIndex"]]["id"] != result["ruleId"]:
             problems.append(f"{name}: the rule's index is another rule's")
-        if result["partialFingerprints"] != {"zguardSignature/v1": name}:
+        if result["partialFingerprints"].get("zguardSignature/v2") != name or "zguardSignature/v1" not in result["partialFingerprints"]:
             problems.append(f"{name}: fingerprints {result['partialFingerprints']}")
         if result["occurrenceCount"] != finding["count"]:
             problems.append(f"{name}: occurrenceCount {result['occurrenceCount']}")

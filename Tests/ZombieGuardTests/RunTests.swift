@@ -116,7 +116,7 @@ import Testing
         #expect(outcome.errors.hasPrefix("==zguard== 1 finding (1 double-free, seen 2 times) in sh ["))
         var expected = Finding.sample()
         expected.count = 2
-        expected.signature = expected.computeSignature()
+        expected.addSignature()
         #expect(try String(contentsOfFile: path, encoding: .utf8) == expected.jsonLine + "\n")
         _ = try zguard(["run", "--report", path, "--format", "text", "true"], ["FINDING": finding])
         #expect(try String(contentsOfFile: path, encoding: .utf8) == reportText)

@@ -38,6 +38,82 @@ import Testing
         #expect(withoutBuildMarks(row.stable) == row.stable)
     }
 
+    static let identities: [(name: String, identity: String)] = [
+        ("main", "main"), ("copy.constprop.0", "copy"), ("f(int)", "f"), ("f", "f"), ("f() [clone .cold]", "f"),
+        ("geo::Circle::area(int) const", "geo::Circle::area"), ("geo::Circle::area", "geo::Circle::area"),
+        ("Pool<int>::make(int)", "Pool::make"), ("A::f(int) &&", "A::f"), ("A::f[abi:cxx11](int)", "A::f"),
+        ("std::for_each<A, B>(A, A, B)", "std::for_each"),
+        ("(anonymous namespace)::Shape::~Shape()", "Shape::~Shape"),
+        ("each(std::vector<A> const&)::{lambda(A*)#1}::operator()(A*) const", "each::{lambda}"),
+        ("each(std::vector<A> const&)::$_0::operator()(A*) const", "each::{lambda}"),
+        ("each(int)::'lambda'(A*)::operator()(A*) const", "each::{lambda}"),
+        ("A::operator()(int) const", "A::operator()"), ("operator()", "operator()"),
+        ("A::operator<(A const&) const", "A::operator<"), ("A::operator<< <int>(int)", "A::operator<< "),
+        ("A::operator&(A const&)", "A::operator&"), ("A::operator bool() const", "A::operator bool"),
+        ("Cart.add(_:)", "Cart.add(_:)"), ("Cart.add()", "Cart.add"),
+        ("closure #2 in Cart.add(_:)", "closure # in Cart.add(_:)"),
+        ("main.(*Cart).Add", "main.(*Cart).Add"), ("<shop::Cart as core::ops::Drop>::drop", "shop::Cart::drop"),
+        ("<shop::Cart>::add", "shop::Cart::add"), ("shop::main::{{closure}}", "shop::main::{{closure}}"),
+        ("", ""), ("<", "<"), ("<a", "<a"), ("::", "::"), ("a::", "a::"), ("()", "()"), (")", ")"),
+    ]
+
+    @Test(arguments: identities) func identityIsTheSameInEveryBuild(row: (name: String, identity: String)) {
+        #expect(functionIdentity(row.name) == row.identity)
+    }
+
+    static let messages: [(message: String, words: String)] = [
+        ("order 17 has no items", "order # has no items"), ("", ""), ("no values", "no values"),
+        ("cannot open '/tmp/a.txt' [2, 3]", "cannot open # [#]"), ("x=5, y=0x7ffe", "x=#, y=#"),
+        ("don't stop at o'clock", "don't stop at o'clock"), ("lost: 1, 2, 3", "lost: #"), ("lost: 1", "lost: #"),
+        ("cannot open src/main.c:17: no", "cannot open #: no"), ("key \"a b\" is missing", "key # is missing"),
+        ("id 123e4567-e89b-12d3", "id #"), ("'unfinished", "'unfinished"), ("took 3.5e-7 s", "took # s"),
+        ("name ‘Bob’ and “Ann”", "name # and #"), ("  a   b  ", "a b"),
+    ]
+
+    @Test(arguments: messages) func valuesAreTakenOut(row: (message: String, words: String)) {
+        #expect(CrashMessage.withoutValues(row.message) == row.words)
+    }
+
+    static let reasons: [(message: String, reason: [String])] = [
+        (
+            "terminate called after throwing an instance of 'std::runtime_error'\n  what():  order 17 has no items",
+            ["exception", "std::runtime_error", "order # has no items"]
+        ),
+        (
+            "libc++abi: terminating due to uncaught exception of type std::runtime_error: order 18 has no items",
+            ["exception", "std::runtime_error", "order # has no items"]
+        ),
+        ("terminate called after throwing an instance of 'int'", ["exception", "int", ""]),
+        ("app: main.c:17: check: Assertion `count > 0' failed.", ["assertion", "count>0"]),
+        (
+            "/usr/include/c++/12/bits/stl_vector.h:1123: f: Assertion '__n < this->size()' failed.",
+            ["assertion", "__n<this->size()"]
+        ),
+        ("Fatal error: Index out of range", ["trap", "Index out of range"]),
+        ("Swift runtime failure: Index out of range", ["trap", "Index out of range"]),
+        ("Precondition failed: no cheese", ["trap", "precondition"]),
+        (
+            "thread 'main' (7) panicked at src/main.rs:10:5:\nindex is 5",
+            ["message", "thread # (#) panicked at #:", "index is #"]
+        ),
+        ("double free or corruption (out)", ["message", "double free or corruption (out)"]),
+        (
+            "terminate called after throwing an instance of '",
+            ["message", "terminate called after throwing an instance of '"]
+        ),
+    ]
+
+    @Test(arguments: reasons) func reasonIsTheSameWheneverTheBugOccurs(row: (message: String, reason: [String])) {
+        #expect(Finding.Crash(signal: "SIGABRT", message: row.message).reason == row.reason)
+    }
+
+    @Test func hugeHostileMessagesEnd() {
+        for unit in ["'", "\"a", "1,", "a=", " ", "terminate called after throwing an instance of '", "\n"] {
+            let crash = Finding.Crash(signal: "SIGABRT", message: String(repeating: unit, count: 20_000))
+            #expect(crash.reason.joined().count < 2048)
+        }
+    }
+
     @Test func hugeHostileNamesEnd() {
         let units = [
             "<", ">", "<>", "(", "#1", "[", "a in _", "(a in _1234)", ".cold", " [clone .x]", "merged ", "operator<",
@@ -47,6 +123,8 @@ import Testing
             let name = String(repeating: unit, count: 20_000)
             let stable = withoutBuildMarks(name)
             #expect(withoutBuildMarks(stable) == stable, "\(unit)")
+            _ = functionIdentity(name)
+            _ = functionIdentity(String(name.prefix(10_000)))
         }
     }
 
@@ -76,7 +154,10 @@ import Testing
     @Test func recursionCountsOnce() {
         let one = signature(access: ["walk", "main"])
         #expect(signature(access: ["walk", "walk", "walk", "walk", "main"]) == one)
-        #expect(signature(access: ["walk", "main", "walk"]) != one)
+        let two = signature(access: ["walk", "visit", "walk", "visit", "main"])
+        #expect(signature(access: ["visit", "walk", "visit", "walk", "visit", "main"]) == two)
+        #expect(signature(access: ["walk", "walk", "visit", "main"]) != two)
+        #expect(signature(access: ["visit", "walk", "main"]) != signature(access: ["walk", "visit", "main"]))
     }
 
     @Test func inlinedFunctionsCountLikeOthers() {

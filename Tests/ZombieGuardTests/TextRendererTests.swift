@@ -16,7 +16,7 @@ import Testing
                     #0 close_once  src/app.c:30
                 ==zguard== allocated by thread 1:
                     #0 open_it  src/app.c:12:7
-                ==zguard== thread 3 (worker) of /opt/app [77], 2026-01-02T03:04:05Z, signature 82d63efffd6c0317
+                ==zguard== thread 3 (worker) of /opt/app [77], 2026-01-02T03:04:05Z, signature 32497a5b41081948
 
                 """)
     }

@@ -44,6 +44,9 @@ public struct Finding: Hashable, Sendable {
     public var lastSeen: String?
     /// The signature, which is equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
+    /// The signatures under which equal findings may be known: that of version 1, and those of before the symbols were
+    /// known. Empty in raw findings, and if ``signature`` is one of version 1.
+    public var formerSignatures: [String] = []
     /// Additional fields of this kind of finding, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
     /// The machine and program version that shipped the finding; nil if it was not shipped.

@@ -40,6 +40,7 @@ extension Finding {
                 .optional("pid", \.finding.processID), .optional("program", \.finding.program),
                 time("time", \.finding.time), time("first_seen", \.finding.firstSeen),
                 time("last_seen", \.finding.lastSeen), .name("signature", \.finding.signature),
+                .list("former_signatures", \.finding.formerSignatures),
                 JSONField(
                     "detail",
                     read: { (scanner, draft) throws(JSONScanner.Problem) in

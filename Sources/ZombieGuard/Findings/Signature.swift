@@ -1,123 +1,187 @@
 // Computes the signature of a finding, which is equal for equal bugs across runs, builds and machines.
 
 extension Finding {
-    /// Number of significant frames of each stack that enter the signature.
-    package static let framesPerStack = 3
+    /// The version of ``computeSignature()``.
+    package static let signatureVersion = 2
 
-    /// Hashes the kind and, for each stack, the innermost functions of the program itself; for a function without a
-    /// name, module and offset are hashed. Call it after symbolication.
+    /// Hashes the kind, the program's name, the reason of a crash and, for each stack, the innermost functions of the
+    /// program itself. Call it after symbolication.
     ///
-    /// Inlined functions are hashed like others, so the signature does not depend on inlining if debug information is
-    /// present. Lines, directories, addresses, the class, and everything that `withoutBuildMarks` strips are not
-    /// hashed.
+    /// Addresses, lines, directories, parameter and template lists, inlining and the compiler's clones and thunks do
+    /// not matter, nor do the numbers and quoted values in a message. docs/design/041-signatures.md has the reasons.
     ///
     /// - Returns: sixteen hexadecimal digits.
     public func computeSignature() -> String {
         var hash = StableHash()
+        hash.add("version \(Self.signatureVersion)")
         hash.add(kind.rawValue)
-        for stack in [signatureStacks.access, signatureStacks.free, signatureStacks.alloc] {
-            hash.add("stack")
-            for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
+        hash.add(programName ?? "")
+        if kind == .crash, let crash {
+            hash.add("reason")
+            hash.add(crash.signal)
+            for part in crash.reason { hash.add(part) }
         }
-        for stack in [stacks.previous, stacks.thrown] where !stack.isEmpty {
+        let identifying = signatureStacks
+        let access = stall?.commonStack ?? identifying.access
+        for stack in [access, identifying.free, identifying.alloc, stacks.previous, stacks.thrown] {
             hash.add("stack")
-            for name in StackNames(stack, limit: Self.framesPerStack).significant { hash.add(name) }
+            let names = SignatureFrames(stack, program: programName)
+            for name in kind == .stackOverflow ? names.recursion : names.first { hash.add(name) }
         }
-        for step in leak?.cycle ?? [] {
+        for step in leak?.canonicalCycle ?? [] {
             hash.add("step")
-            hash.add(step.member ?? step.place)
+            hash.add(step)
         }
         return hash.digits
     }
 
-    /// The stacks that identify the bug. If the error was noticed late, they exclude the access stack: that stack is
-    /// the detector's, not the writer's.
-    package var signatureStacks: Stacks {
-        isNoticedLate ? Stacks(free: stacks.free, alloc: stacks.alloc) : stacks
+    /// Name of the program's file, without its directory and the kernel's mark of a deleted file.
+    package var programName: String? {
+        guard let name = program?.split(separator: "/").last else { return nil }
+        let mark = " (deleted)"
+        return String(name.hasSuffix(mark) ? name.dropLast(mark.count) : name)
     }
 
-    /// Whether the finding is a write that was detected after the fact: a write after free, or an overflow of a live
-    /// block found by a check or at exit. The access stack is then the detector's.
-    public var isNoticedLate: Bool {
-        kind == .writeAfterFree || kind == .heapOverflow && ["exit", "check"].contains(detail["found_by"])
+    /// Whether a signature is this finding's, or was under an earlier version or before its symbols were known.
+    ///
+    /// - Parameter text: a signature.
+    /// - Returns: whether it belongs to this finding.
+    public func isSigned(_ text: String) -> Bool { signature == text || formerSignatures.contains(text) }
+
+    /// Sets the signature if it is missing. A finding that an earlier version signed gets a signature of this version
+    /// if its contents still give the earlier one: if stacks or names were removed (sampling, redaction), only the
+    /// earlier signature can identify the bug, and is kept.
+    package mutating func addSignature() {
+        if let signature {
+            if formerSignatures.isEmpty, computeFormerSignature() == signature { renewSignature() }
+        } else {
+            signature = computeSignature()
+            formerSignatures = [computeFormerSignature()]
+        }
+    }
+
+    /// Computes the signature anew, after symbols have become known, and keeps those of before.
+    package mutating func renewSignature() {
+        let earlier = [signature].compactMap { $0 } + formerSignatures
+        signature = computeSignature()
+        formerSignatures = []
+        for one in [computeFormerSignature()] + earlier where !isSigned(one) { formerSignatures.append(one) }
     }
 }
 
-/// The view of a stack that signatures and suppressions use: one stable name per frame, and whether the frame is
-/// significant.
-package struct StackNames {
-    package struct Name: Hashable {
-        package var text: String
-        /// Index of the frame in the stack.
-        package var frame: Int
-        /// Whether the frame is significant. Frames of runtime libraries, compiler-generated functions and direct
-        /// recursion are skipped, unless the stack has no other frames.
-        package var isSignificant: Bool
+/// The names of a stack's frames that identify a bug.
+struct SignatureFrames {
+    /// Number of functions of a stack that enter the signature.
+    static let most = 3
+
+    private struct Function {
+        var name: String
+        /// Whether the function is in the program's executable, rather than in a library.
+        var isInExecutable = false
     }
 
-    package private(set) var names: [Name] = []
+    private var functions: [Function] = []
+    /// Names of the functions that occur repeatedly, in alphabetical order.
+    private let repeated: [String]
 
-    /// Takes the names of frames until `limit` of them are significant.
-    package init(_ stack: [Finding.Frame], limit: Int = .max) {
-        read(stack, limit: limit) { !$0.isLibraryCode && !$0.isCompilerGenerated }
-        if !names.contains(where: \.isSignificant) {
-            names = []
-            read(stack, limit: limit) { _ in true }
+    init(_ stack: [Finding.Frame], program: String?) {
+        for frame in stack where frame.isOfProgram {
+            let name = frame.signatureName
+            if Self.runtimeFunctions.contains(where: name.hasPrefix) { continue }
+            functions.append(Function(name: name, isInExecutable: program != nil && frame.moduleName == program))
+            // What calls main is the C library's business.
+            if name == "main" { break }
         }
+        if functions.isEmpty { functions = stack.map { Function(name: $0.signatureName) } }
+        var counts: [String: Int] = [:]
+        for function in functions { counts[function.name, default: 0] += 1 }
+        repeated = counts.filter { $0.value > 1 }.keys.sorted()
     }
 
-    package var significant: [String] { names.lazy.filter(\.isSignificant).map(\.text) }
-
-    private mutating func read(_ stack: [Finding.Frame], limit: Int, counts: (Finding.Frame) -> Bool) {
-        var last: String?
-        var count = 0
-        for (index, frame) in stack.enumerated() {
-            if count == limit { return }
-            let name = frame.stableName
-            let isSignificant = counts(frame) && name != last
-            names.append(Name(text: name, frame: index, isSignificant: isSignificant))
-            if isSignificant {
-                last = name
-                count += 1
-            }
-        }
+    /// The innermost functions. Those that occur repeatedly count as one, so that neither the depth of a recursion
+    /// matters nor which of its functions is the innermost. If all are in libraries, the innermost function of the
+    /// executable follows, because many bugs end in the same function of a library.
+    var first: [String] {
+        var seen: Set<String> = []
+        let recursion = repeated.joined(separator: "\n")
+        let all = Set(repeated)
+        let different = functions.map { function in
+            all.contains(function.name) ? Function(name: recursion, isInExecutable: function.isInExecutable) : function
+        }.filter { seen.insert($0.name).inserted }
+        let innermost = different.prefix(Self.most)
+        let own = innermost.contains(where: \.isInExecutable) ? nil : different.first(where: \.isInExecutable)
+        return innermost.map(\.name) + (own.map { [$0.name] } ?? [])
     }
+
+    /// The functions that occur repeatedly, because a recursion overflows the stack in any of them or what they call.
+    /// The innermost functions if none is repeated.
+    var recursion: [String] { repeated.isEmpty ? first : repeated }
+
+    // Functions of the C++ runtime and of the start of a program that may be linked into the executable, the functions
+    // that compilers make to initialize globals, the inlined "functions" whose names are reasons of traps, and Swift
+    // library functions, to which the optimizer may give lines of the program.
+    private static let runtimeFunctions = [
+        "std::", "__gnu_cxx::", "__cxxabiv1::", "__cxa_", "_Unwind_", "__clang_call_terminate", "_start",
+        "__libc_start", "__static_initialization_and_destruction_", "__cxx_global_var_init", "_GLOBAL__",
+        "Swift runtime failure: ", "Swift.", "static Swift.",
+    ]
 }
 
 extension Finding.Frame {
-    /// The function name without parts that change between builds; module and offset if the function has no name.
-    var stableName: String {
-        if let function, !function.isEmpty { return withoutBuildMarks(function) }
-        return "\(moduleName ?? "?")+\(offset ?? pc)"
+    /// Whether the frame is code of the program, or of a library that is not a runtime, and no thunk.
+    fileprivate var isOfProgram: Bool {
+        if isLibraryCode || isCompilerGenerated { return false }
+        return !isThunk || function?.hasPrefix("partial apply for ") == true
     }
 
-    /// Whether the compiler generated the function; whether it exists depends on optimization.
-    var isCompilerGenerated: Bool {
-        guard let function else { return false }
-        // A deallocating deinit ends in a call of the allocator, which is a tail call or not depending on optimization.
-        return ["outlined ", "reabstraction thunk", "protocol witness for ", "value witness"]
-            .contains { function.hasPrefix($0) } || function.hasSuffix("deallocating_deinit")
+    /// The function's name; without symbols, the system library, or else module and offset.
+    fileprivate var signatureName: String {
+        if let function, !function.isEmpty { return functionIdentity(function) }
+        guard let module, let name = moduleName else { return "?+\(offset ?? pc)" }
+        // Every update of the system moves the functions of its libraries.
+        if let suffix = name.firstRange(of: ".so"),
+            isLibraryCode || Self.systemDirectories.contains(where: module.hasPrefix)
+        {
+            return String(name[..<suffix.upperBound])
+        }
+        return "\(name)+\(offset ?? pc)"
+    }
+
+    private static let systemDirectories = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"]
+}
+
+extension Finding.Stall {
+    /// The part of the sampled stacks that at least half of the samples share, innermost frame first; nil if there are
+    /// fewer than two stacks, or they share nothing.
+    fileprivate var commonStack: [Finding.Frame]? {
+        guard sampled.count > 1, holder == nil else { return nil }
+        let all = sampled.reduce(0) { $0.addingSaturated($1.count) }
+        var rest = sampled.map { (frames: Array($0.stack.reversed()), count: $0.count) }
+        var depth = 0
+        while true {
+            var counts: [String: Int] = [:]
+            for one in rest where one.frames.count > depth {
+                counts[one.frames[depth].signatureName, default: 0] += one.count
+            }
+            guard let next = counts.max(by: { ($0.value, $1.key) < ($1.value, $0.key) }), next.value * 2 > all else {
+                break
+            }
+            rest = rest.filter { $0.frames.count > depth && $0.frames[depth].signatureName == next.key }
+            depth += 1
+        }
+        guard depth > 0, let stack = rest.first?.frames.prefix(depth) else { return nil }
+        return stack.reversed()
     }
 }
 
-/// 64-bit FNV-1a: simple enough to stay unchanged forever.
-struct StableHash {
-    private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
-
-    mutating func add(_ text: String) {
-        for byte in text.utf8 { add(byte: byte) }
-        add(byte: 0) // distinguishes "ab" + "c" from "a" + "bc"
+extension Finding.Leak {
+    /// Class and member of each step, beginning where the texts are the smallest: the search begins with any of the
+    /// objects.
+    fileprivate var canonicalCycle: [String] {
+        let steps = cycle.map { step in
+            functionIdentity(step.className ?? "") + "." + (step.member ?? step.place)
+        }
+        let starts = steps.indices.map { Array(steps[$0...] + steps[..<$0]) }
+        return starts.min { $0.lexicographicallyPrecedes($1) } ?? []
     }
-
-    /// Adds the eight bytes of a number, least significant first.
-    mutating func add(_ number: UInt64) {
-        for shift in stride(from: 0 as UInt64, to: 64, by: 8) { add(byte: UInt8(truncatingIfNeeded: number >> shift)) }
-    }
-
-    private mutating func add(byte: UInt8) {
-        value ^= UInt64(byte)
-        value = value &* 0x100_0000_01b3
-    }
-
-    var digits: String { Finding.Stacks.digits(ofIdentity: value) }
 }

@@ -9,7 +9,15 @@ struct SARIFResult {
 
     func json(suppressions: JSONText?) -> JSONText {
         let level = finding.confidence == .exact ? kind.level : .warning
-        let signature = visible(finding.signature ?? finding.computeSignature())
+        var signed = finding
+        signed.addSignature()
+        let fingerprints: [(String, JSONText?)] =
+            signed.formerSignatures.isEmpty
+            ? [("zguardSignature/v1", signed.signature.map { .string(visible($0)) })]
+            : [
+                ("zguardSignature/v1", .string(visible(signed.formerSignatures[0]))),
+                ("zguardSignature/v2", signed.signature.map { .string(visible($0)) }),
+            ]
         let related = self.related
         return .object([
             ("ruleId", .string(SARIFReport.ruleID(finding.kind))), ("ruleIndex", .integer(Int64(rule))),
@@ -18,7 +26,7 @@ struct SARIFResult {
             ("relatedLocations", related.isEmpty ? nil : .array(related)),
             ("stacks", finding.stacksToShow.isEmpty ? nil : .array(finding.stacksToShow.map(stack))),
             ("codeFlows", codeFlow.map { .array([$0]) }),
-            ("partialFingerprints", .object([("zguardSignature/v1", .string(signature))])),
+            ("partialFingerprints", .object(fingerprints)),
             ("occurrenceCount", .integer(Int64(max(1, finding.count)))), ("provenance", provenance),
             ("suppressions", suppressions), ("properties", properties),
         ])

@@ -18,6 +18,8 @@ struct FindingCache: Sendable {
             hasher.combine(finding.kind)
             hasher.combine(finding.access)
             hasher.combine(finding.signature)
+            hasher.combine(finding.formerSignatures)
+            hasher.combine(finding.programName)
             hasher.combine(finding.detail)
             hasher.combine(finding.crash?.signal)
             hasher.combine(finding.crash?.message)
@@ -104,6 +106,7 @@ struct TextPool: Sendable {
             finding.block?.memberFrame?.module, finding.block?.memberFrame?.buildID,
         ]
         for text in few { bytes += text?.utf8.count ?? 0 }
+        for text in finding.formerSignatures { bytes += 64 + text.utf8.count }
         share(&finding.program, &bytes)
         if var block = finding.block {
             share(&block.className, &bytes)

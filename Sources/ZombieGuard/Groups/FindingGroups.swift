@@ -1,6 +1,7 @@
 // Groups equal findings and counts them, in bounded memory.
 
-/// Findings grouped by signature, in order of the first finding of each group. Memory is bounded: see ``Limits``.
+/// Findings grouped by signature, in order of the first finding of each group. A finding that has only the signature of
+/// an earlier version joins a group that had it. Memory is bounded: see ``Limits``.
 public struct FindingGroups: Sendable {
     /// Limits on the stored groups. When a limit is reached, findings of stored groups are still counted in their
     /// group; findings of new groups are only counted in ``further``.
@@ -24,6 +25,10 @@ public struct FindingGroups: Sendable {
     public let limits: Limits
 
     private var indices: [String: Int] = [:]
+    /// The first group that had a signature earlier.
+    private var formerIndices: [String: Int] = [:]
+    /// Sort key of the oldest version in which a signature of an earlier version was stored.
+    private var storedVersions: [String: String] = [:]
     private var known = FindingCache()
     private var sources = FindingSources()
     private var texts = TextPool()
@@ -49,6 +54,7 @@ public struct FindingGroups: Sendable {
     /// - Returns: whether the finding is the first of its group. It is then the last element of ``findings``.
     @discardableResult
     public mutating func add(_ raw: Finding, naming name: (Finding) -> Finding = { $0 }) -> Bool {
+        recordVersion(raw)
         let identity = FindingCache.Identity(raw)
         if let place = known[identity] {
             count(raw, at: place)
@@ -69,19 +75,60 @@ public struct FindingGroups: Sendable {
             bytes += texts.share(&finding)
             findings[index] = finding
         } else {
-            count(raw, at: place)
+            count(finding, at: place)
         }
         return isNew
     }
 
     private mutating func place(of finding: inout Finding) -> (FindingCache.Place, isNew: Bool) {
+        finding.addSignature()
         if let rule = suppressions.match(finding) { return (.suppressed(rule: rule), false) }
-        let signature = finding.signature ?? finding.computeSignature()
-        finding.signature = signature
-        if let index = indices[signature] { return (.group(index), false) }
+        guard let signature = finding.signature else { return (.further, false) }
+        if let index = indices[signature] ?? earlierGroup(of: finding) { return (.group(index), false) }
         if isFull { return (.further, false) }
         indices[signature] = findings.count
+        remember(finding.formerSignatures, of: findings.count)
         return (.group(findings.count), true)
+    }
+
+    /// The group of a finding that is known under another signature only. If the finding has a newer signature than the
+    /// group, the group takes it over.
+    private mutating func earlierGroup(of finding: Finding) -> Int? {
+        guard let signature = finding.signature else { return nil }
+        if finding.formerSignatures.isEmpty { return formerIndices[signature] }
+        for former in finding.formerSignatures {
+            guard let index = indices[former], findings[index].formerSignatures.isEmpty else { continue }
+            findings[index].signature = signature
+            findings[index].formerSignatures = finding.formerSignatures
+            indices[signature] = index
+            remember(finding.formerSignatures, of: index)
+            return index
+        }
+        return nil
+    }
+
+    private mutating func remember(_ formers: [String], of index: Int) {
+        for former in formers where formerIndices[former] == nil { formerIndices[former] = index }
+    }
+
+    private mutating func recordVersion(_ finding: Finding) {
+        guard let signature = finding.signature, finding.formerSignatures.isEmpty,
+            storedVersions.count < FindingCache.most
+        else { return }
+        let version = versionKey(finding.origin?.version)
+        storedVersions[signature] = min(storedVersions[signature] ?? version, version)
+    }
+
+    /// Whether an earlier version of ZombieGuard stored a finding in a version of the program before `version` under a
+    /// signature that the group had.
+    ///
+    /// - Parameters:
+    ///   - group: one of ``findings``.
+    ///   - version: a version of the program.
+    /// - Returns: whether the bug was known.
+    package func wasStored(_ group: Finding, before version: String) -> Bool {
+        let limit = versionKey(version)
+        return group.formerSignatures.contains { storedVersions[$0].map { $0 < limit } ?? false }
     }
 
     private mutating func keep(_ finding: Finding) {
@@ -142,6 +189,9 @@ extension Finding {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
         if let more = other.leak { leak?.add(more) }
+        for one in other.formerSignatures where formerSignatures.count < Self.mostFormer && !isSigned(one) {
+            formerSignatures.append(one)
+        }
         let first = [firstSeen, time, other.firstSeen, other.time].compactMap { Moment($0) }.min()
         let last = [lastSeen, time, other.lastSeen, other.time].compactMap { Moment($0) }.max()
         firstSeen = first?.text == time ? nil : first?.text
@@ -151,6 +201,9 @@ extension Finding {
             origin?.version = other.origin?.version
         }
     }
+
+    /// Number of earlier signatures that a group keeps: builds without symbols have one each.
+    private static let mostFormer = 16
 
     /// A comparable time of a finding; nil if the text is malformed.
     private struct Moment: Comparable {

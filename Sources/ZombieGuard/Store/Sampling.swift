@@ -33,9 +33,12 @@ public struct Sampling: Sendable {
 extension Finding {
     /// The finding without stacks, for counting only.
     package var thinned: Finding {
+        var signed = self
+        if signature == nil { signed.addSignature() }
         var short = Finding(
             kind: kind, access: access, confidence: confidence, count: count, processID: processID, program: program,
-            time: time, signature: signature ?? computeSignature())
+            time: time, signature: signed.signature)
+        short.formerSignatures = signed.formerSignatures
         short.firstSeen = firstSeen
         short.lastSeen = lastSeen
         short.origin = origin

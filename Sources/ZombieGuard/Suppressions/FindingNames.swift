@@ -28,7 +28,8 @@ struct FindingNames {
     }
 
     let kind: String
-    let signature: String
+    /// The finding's signature, and those that it had earlier.
+    let signatures: [String]
     /// The class of the freed object.
     let object: String?
     private let access: [Frame]
@@ -37,7 +38,9 @@ struct FindingNames {
 
     init(_ finding: Finding) {
         kind = finding.kind.rawValue
-        signature = finding.signature ?? finding.computeSignature()
+        var signed = finding
+        signed.addSignature()
+        signatures = [signed.signature].compactMap { $0 } + signed.formerSignatures
         object = finding.block?.className
         access = Self.frames(finding.stacks.access)
         free = Self.frames(finding.stacks.free)

@@ -2,7 +2,7 @@
 
 extension Suppressions {
     /// Generates a rule, preceded by a comment with the headline, that matches this finding and those with the same
-    /// signature. Safe to print.
+    /// kind and frames; of a crash, those with the same signature. Safe to print.
     ///
     /// - Parameter finding: a symbolicated finding.
     /// - Returns: several lines of a suppression file, including the final line feed.
@@ -11,8 +11,8 @@ extension Suppressions {
         let isKnown = Finding.Kind.all.contains(finding.kind)
         text += (isKnown ? finding.kind.rawValue : "*") + "\n"
         // The parser rejects an unknown kind of a later version. The rule needs no kind, because the signature includes
-        // the kind.
-        if !isKnown {
+        // the kind. Frames do not tell why a program was ended.
+        if !isKnown || finding.kind == .crash {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }
         let stacks = finding.signatureStacks

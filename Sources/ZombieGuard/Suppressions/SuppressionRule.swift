@@ -69,7 +69,7 @@ extension Suppressions.Rule: CustomStringConvertible {
 extension Suppressions.Rule {
     func matches(_ finding: FindingNames) -> Bool {
         guard kindPattern.matches(finding.kind) else { return false }
-        if let signature, !signature.matches(finding.signature) { return false }
+        if let signature, !finding.signatures.contains(where: signature.matches) { return false }
         if let object, finding.object.map({ object.matches($0) }) != true { return false }
         return stacks.allSatisfy { stack, items in Self.match(items, finding.frames(of: stack)) }
     }

@@ -34,6 +34,7 @@ public final class Symbolicator {
         author = finding.author
         defer { author = other }
         var finding = finding
+        if finding.signature != nil { finding.addSignature() }
         let stacks = finding.stacks
         prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + stacks.thrown)
         prepare(finding.history.flatMap(\.stack))
@@ -79,7 +80,13 @@ public final class Symbolicator {
         if finding.holders != nil { nameHolders(of: &finding) }
         finding.refineReferenceCounting()
         resolvePredictedUse(&finding)
-        if finding.signature == nil { finding.signature = finding.computeSignature() }
+        if finding.signature == nil {
+            finding.addSignature()
+        } else if finding.stacks != stacks {
+            // Names that were unknown when the finding was signed are known now. A report without them keeps its place:
+            // the signatures of before stay.
+            finding.renewSignature()
+        }
         return finding
     }
 
