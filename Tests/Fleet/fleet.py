@@ -478,6 +478,69 @@ def one_table_becomes_many(work):
         (work.source / store_name(50)).unlink()
 
 
+def signatures_of_the_earlier_version(work):
+    """Stores that the earlier version has filled: its signatures find the same bugs, and no bug is new because of the version."""
+    now = int(time.time())
+
+    def crash(number, signal, message=None):
+        one = finding(number, 7, at=now - 3600, kind="crash", signature=False, signal=signal, code=1, **({"message": message} if message else {}))
+        return dict(one, stacks={"access": one["stacks"]["access"]}, block=None)
+
+    def signed(one, version):
+        """Returns the finding with the signature of a version, and that of version 1."""
+        path = write_report(work.path / "unsigned", 1, [one])
+        (said,) = map(json.loads, work.run("report", "--format", "json", path).stdout.splitlines())
+        (former,) = said["former_signatures"]
+        if version == 1:
+            return dict(one, signature=former), former
+        return dict(one, signature=said["signature"], former_signatures=[former]), former
+
+    def lines(version, *findings):
+        return [signed(one, version)[0] for one in findings]
+
+    use, (_, former) = finding(1, 3, at=now - 7200, signature=False), signed(finding(1, 3, signature=False), 1)
+    _, ends = signed(crash(2, "SIGABRT"), 1)
+    older = lines(1, use, crash(2, "SIGABRT", "order 17 has no items"))
+    newer = lines(2, finding(3, 3, at=now, signature=False), crash(4, "SIGABRT", "order 18 has no items"), crash(5, "SIGILL"),
+                  finding(6, 5, at=now, signature=False))
+    use_now, abort_now, trap_now, other_now = (one["signature"] for one in newer)
+    assert len({former, ends, use_now, abort_now, trap_now, other_now}) == 6
+    machines = [work.path / name for name in ("older", "newer")]
+    write_report(machines[0], 1, older)
+    write_report(machines[1], 2, newer)
+    rules = work.path / "rules"
+    rules.write_text(f"use-after-free\n    signature={former}\n")
+    for place in work.places():
+        work.collect(place, "--program-version", "1.0", source=machines[0])
+        # The earlier version's databases lack the table of earlier signatures.
+        if place.startswith("sqlite:"):
+            with sqlite3.connect(place[7:]) as base:
+                base.execute("DROP TABLE zguard_former")
+        elif place.startswith("postgresql:"):
+            server.query("DROP TABLE zguard_former")
+        read = work.findings(place)
+        assert set(read) == {use_now, abort_now}, (place, read)
+        assert list(work.findings(place, "--signature", former)) == [use_now], place
+        work.collect(place, "--program-version", "2.0", source=machines[1])
+        counts = {signature: one["count"] for signature, one in work.findings(place).items()}
+        wanted = {use_now: 2, abort_now: 2, trap_now: 1, other_now: 1}
+        assert counts == wanted, (place, counts, wanted)
+        assert list(work.findings(place, "--new-since", "2.0")) == [other_now], (place, list(work.findings(place, "--new-since", "2.0")))
+        assert set(work.findings(place, "--new-since", "1.0")) == set(wanted), place
+        for asked, answer in ((former, {use_now}), (use_now, {use_now}), (ends, {abort_now, trap_now}), (trap_now, {trap_now}),
+                              (other_now, {other_now}), ("0" * 16, set())):
+            assert set(work.findings(place, "--signature", asked)) == answer, (place, asked, work.findings(place, "--signature", asked))
+        (one,) = work.findings(place, "--signature", former).values()
+        assert one["count"] == 2 and one["origin"]["version"] == "1.0", (place, one)
+        assert use_now not in work.findings(place, "--suppressions", rules), place
+        # Everything is sent again: nothing arrives twice, whichever version has signed it.
+        for folder, version in zip(machines, ("1.0", "2.0")):
+            for path in folder.glob(".zguard-collect-*"):
+                path.unlink()
+            work.collect(place, "--program-version", version, source=folder)
+        exactly_once(place, 6)
+
+
 def libraries_that_cannot_be_used(work):
     """One line names the reason, and nothing is recorded as sent."""
     fill(work, 1, 5)
@@ -645,7 +708,8 @@ TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_
          ("connections break", connections_break), ("the server restarts", the_server_restarts), ("a proxy cuts", a_proxy_cuts),
          ("full disk", full_disk), ("same answers", same_answers), ("old ones go", old_ones_go),
          ("without a time", without_a_time),
-         ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many), ("libraries that cannot be used", libraries_that_cannot_be_used),
+         ("a share is kept", a_share_is_kept), ("one table becomes many", one_table_becomes_many),
+         ("signatures of the earlier version", signatures_of_the_earlier_version), ("libraries that cannot be used", libraries_that_cannot_be_used),
          ("over the web", over_the_web), ("OpenTelemetry", open_telemetry),
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
 

@@ -45,6 +45,8 @@ protocol Database: AnyObject {
     func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]]
     /// Creates missing tables.
     func prepare() throws(FleetError)
+    /// Whether there is a table with this name that this connection may read.
+    func mayRead(_ table: String) throws(FleetError) -> Bool
     /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
     /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
@@ -79,6 +81,16 @@ enum FleetTables {
             tenant text NOT NULL, signature text NOT NULL, findings bigint NOT NULL, occurrences bigint NOT NULL,
             first_at bigint NOT NULL, last_at bigint NOT NULL, version text NOT NULL, version_key text NOT NULL,
             PRIMARY KEY (tenant, signature))\(form);
+        """
+    }
+
+    /// The table of signatures under which groups may be known: those of earlier versions of zguard.
+    static func formerSignatures(form: String = "") -> String {
+        """
+        CREATE TABLE IF NOT EXISTS zguard_former (
+            tenant text NOT NULL, former text NOT NULL, signature text NOT NULL,
+            PRIMARY KEY (tenant, former, signature))\(form);
+        CREATE INDEX IF NOT EXISTS zguard_former_by_signature ON zguard_former (tenant, signature);
         """
     }
 

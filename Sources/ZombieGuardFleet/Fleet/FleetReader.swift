@@ -37,6 +37,8 @@ public final class FleetReader {
     }
 
     private let database: any Database
+    /// Whether the database has the table of earlier signatures; nil until the first query.
+    private var hasFormer: Bool?
 
     init(_ database: any Database) { self.database = database }
 
@@ -65,6 +67,11 @@ public final class FleetReader {
         var parameters: [SQLValue] = []
         /// Table with the counts: zguard_days for a filter with a time or a program, otherwise zguard_totals.
         var table = "zguard_totals"
+        /// Common table expressions, each with a comma behind it.
+        var prefix = ""
+        /// The table with the counts, and the column with the signature of a row's group.
+        var source: String { prefix.isEmpty ? "\(table) d" : "\(table) d LEFT JOIN j ON j.former = d.signature" }
+        var group: String { prefix.isEmpty ? "d.signature" : "coalesce(j.signature, d.signature)" }
 
         mutating func parameter(_ value: SQLValue) -> String {
             parameters.append(value)
@@ -72,7 +79,66 @@ public final class FleetReader {
         }
     }
 
-    private func question(_ filter: FleetFilter) -> (Query, tenant: String) {
+    /// Groups that earlier versions of zguard have stored under another signature, for one tenant: pairs of that
+    /// signature and the signature that the group has now. Left out if several groups had the earlier signature.
+    private static func joined(_ tenant: String) -> String {
+        """
+        SELECT f.former AS former, min(f.signature) AS signature FROM zguard_former f
+            JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
+            JOIN zguard_totals n ON n.tenant = f.tenant AND n.signature = f.signature
+        WHERE f.tenant = \(tenant) GROUP BY f.former HAVING count(*) = 1
+        """
+    }
+
+    private func knowsFormer() throws(FleetError) -> Bool {
+        if let hasFormer { return hasFormer }
+        let known = try database.mayRead("zguard_former")
+        hasFormer = known
+        return known
+    }
+
+    /// The signatures under which the findings of a group are stored; `signature` may be an earlier one.
+    private func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
+        var stored = Dictionary(signatures.map { ($0, $0) }, uniquingKeysWith: { first, _ in first })
+        guard try knowsFormer(), !signatures.isEmpty else { return stored }
+        var question = Query()
+        let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
+        let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let rows = try database.query(
+            "WITH j AS (\(Self.joined(owner))) SELECT former, signature FROM j WHERE signature IN (\(list))",
+            question.parameters)
+        for row in rows { stored[row[0].text ?? ""] = row[1].text }
+        return stored
+    }
+
+    /// The oldest versions of the program in which the groups were stored under their earlier signatures.
+    private func formerVersions(_ tenant: String?) throws(FleetError) -> [String: (key: String, name: String)] {
+        let rows = try database.query(
+            """
+            WITH j AS (\(Self.joined("$1"))) SELECT j.signature, o.version_key, o.version
+            FROM j JOIN zguard_totals o ON o.tenant = $1 AND o.signature = j.former
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant)])
+        var versions: [String: (key: String, name: String)] = [:]
+        for row in rows {
+            let new = (key: row[1].text ?? "", name: row[2].text ?? "")
+            if versions[row[0].text ?? ""].map({ new.key < $0.key }) ?? true { versions[row[0].text ?? ""] = new }
+        }
+        return versions
+    }
+
+    /// All signatures of the groups that have or had this one.
+    private func related(_ signature: String, _ tenant: String?) throws(FleetError) -> [String] {
+        guard try knowsFormer() else { return [signature] }
+        let owner = tenant ?? ShippedFinding.Sender.standardTenant
+        let rows = try database.query(
+            "SELECT signature FROM zguard_former WHERE tenant = $1 AND former = $2 LIMIT \(Self.mostRelated)",
+            [.text(owner), .text(signature)])
+        return try stored([signature] + rows.compactMap { $0.first?.text }, tenant).keys.sorted()
+    }
+
+    private static let mostRelated = 100
+
+    private func question(_ filter: FleetFilter) throws(FleetError) -> (Query, tenant: String) {
         var question = Query()
         let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
         question.conditions = ["d.tenant = \(tenant)"]
@@ -81,8 +147,12 @@ public final class FleetReader {
             question.conditions.append("d.day >= \(question.parameter(.text(since.day)))")
             question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
         }
+        let knowsFormer = try knowsFormer()
+        // The counts of one machine are not joined.
+        if knowsFormer, filter.host == nil { question.prefix = "j AS (\(Self.joined(tenant))), " }
         if let signature = filter.signature {
-            question.conditions.append("d.signature = \(question.parameter(.text(signature)))")
+            let list = try related(signature, filter.tenant).map { question.parameter(.text($0)) }
+            question.conditions.append("d.signature IN (\(list.joined(separator: ", ")))")
         }
         if let program = filter.program {
             let whole = question.parameter(.text(program))
@@ -116,6 +186,13 @@ public final class FleetReader {
                 """
                 d.signature IN (SELECT signature FROM zguard_totals WHERE tenant = \(tenant) AND version_key >= \(value))
                 """)
+            if knowsFormer {
+                question.conditions.append(
+                    """
+                    NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
+                        WHERE f.tenant = \(tenant) AND f.signature = d.signature AND o.version_key < \(value))
+                    """)
+            }
         }
         return (question, tenant)
     }
@@ -136,7 +213,7 @@ public final class FleetReader {
     public func groups(
         _ filter: FleetFilter = FleetFilter(), order: Order = .often, limit: Int = 10_000, offset: Int = 0
     ) throws(FleetError) -> [Group] {
-        var (question, tenant) = question(filter)
+        var (question, tenant) = try question(filter)
         // Counts of one machine are in zguard_hosts.
         let sums: String
         if let host = filter.host {
@@ -151,9 +228,9 @@ public final class FleetReader {
             }
         } else {
             sums = """
-                SELECT d.signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences, min(d.first_at) AS first_at,
-                    max(d.last_at) AS last_at, min(d.version_key) AS version_key
-                FROM \(question.table) d
+                SELECT \(question.group) AS signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences,
+                    min(d.first_at) AS first_at, max(d.last_at) AS last_at, min(d.version_key) AS version_key
+                FROM \(question.source)
                 """
         }
         let by =
@@ -164,19 +241,22 @@ public final class FleetReader {
             }
         let rows = try database.query(
             """
-            WITH s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature
-                ORDER BY \(by), d.signature LIMIT \(limit) OFFSET \(offset))
+            WITH \(question.prefix)s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY \(question.group)
+                ORDER BY \(by), 1 LIMIT \(limit) OFFSET \(offset))
             SELECT s.signature, g.kind, g.headline, s.findings, s.occurrences, s.first_at, s.last_at, s.version_key,
-                g.body, t.version
+                g.body, t.version, t.version_key
             FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature
                 JOIN zguard_totals t ON t.tenant = \(tenant) AND t.signature = s.signature ORDER BY s.\(by), s.signature
             """, question.parameters)
+        let former = question.prefix.isEmpty ? [:] : try formerVersions(filter.tenant)
         return rows.map { row in
-            Group(
+            var version = (key: row[10].text ?? "", name: row[9].text ?? "")
+            if let old = former[row[0].text ?? ""], old.key < version.key { version = old }
+            return Group(
                 signature: row[0].text ?? "", kind: row[1].text ?? "", headline: row[2].text ?? "",
                 findings: row[3].integer,
                 occurrences: row[4].integer, first: Timestamp(milliseconds: row[5].integer),
-                last: Timestamp(milliseconds: row[6].integer), version: row[9].text.flatMap { $0.isEmpty ? nil : $0 },
+                last: Timestamp(milliseconds: row[6].integer), version: version.name.isEmpty ? nil : version.name,
                 line: row[8].text ?? "")
         }
     }
@@ -188,11 +268,12 @@ public final class FleetReader {
     /// - Throws: ``FleetError`` if the query fails.
     public func totals(_ filter: FleetFilter) throws(FleetError) -> (groups: Int64, findings: Int64, occurrences: Int64)
     {
-        let (question, _) = question(filter)
+        let (question, _) = try question(filter)
+        let with = question.prefix.isEmpty ? "" : "WITH \(question.prefix.dropLast(2)) "
         let row = try database.query(
             """
-            SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM \(question.table) d
-                WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY d.signature) AS t
+            \(with)SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM \(question.source)
+                WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY \(question.group)) AS t
             """, question.parameters)
         return (row[0][0].integer, row[0][1].integer, row[0][2].integer)
     }
@@ -213,14 +294,17 @@ public final class FleetReader {
         var question = Query()
         let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
         let first = question.parameter(.text(since))
-        let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let stored = try stored(signatures, tenant)
+        let list = stored.keys.sorted().map { question.parameter(.text($0)) }.joined(separator: ", ")
         let rows = try database.query(
             """
             SELECT signature, day, sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first)
                 AND signature IN (\(list)) GROUP BY signature, day
             """, question.parameters)
         var days: [String: [String: Int64]] = [:]
-        for row in rows { days[row[0].text ?? "", default: [:]][row[1].text ?? ""] = row[2].integer }
+        for row in rows {
+            days[stored[row[0].text ?? ""] ?? "", default: [:]][row[1].text ?? "", default: 0] += row[2].integer
+        }
         return days
     }
 
@@ -235,12 +319,12 @@ public final class FleetReader {
     public func hosts(of signature: String, tenant: String? = nil, limit: Int = 50) throws(FleetError) -> (
         hosts: [(name: String, occurrences: Int64, last: Timestamp)], count: Int64
     ) {
-        let key: [SQLValue] = [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)]
-        let count = try database.query("SELECT count(*) FROM zguard_hosts WHERE tenant = $1 AND signature = $2", key)
+        let (rest, key) = try condition(signature, tenant)
+        let count = try database.query("SELECT count(DISTINCT host) FROM zguard_hosts WHERE \(rest)", key)
         let rows = try database.query(
             """
-            SELECT host, occurrences, last_at FROM zguard_hosts WHERE tenant = $1 AND signature = $2
-            ORDER BY occurrences DESC, host LIMIT \(limit)
+            SELECT host, sum(occurrences) AS times, max(last_at) FROM zguard_hosts WHERE \(rest)
+            GROUP BY host ORDER BY times DESC, host LIMIT \(limit)
             """, key)
         return (
             rows.map { ($0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer)) }, count[0][0].integer
@@ -257,17 +341,28 @@ public final class FleetReader {
     public func versions(of signature: String, tenant: String? = nil) throws(FleetError) -> [(
         name: String, occurrences: Int64, first: Timestamp, last: Timestamp
     )] {
+        let (rest, key) = try condition(signature, tenant)
         let rows = try database.query(
             """
             SELECT version, sum(occurrences), min(first_at), max(last_at) FROM zguard_days
-            WHERE tenant = $1 AND signature = $2 GROUP BY version, version_key ORDER BY version_key LIMIT 100
-            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+            WHERE \(rest) GROUP BY version, version_key ORDER BY version_key LIMIT 100
+            """, key)
         return rows.map {
             (
                 $0[0].text ?? "", $0[1].integer, Timestamp(milliseconds: $0[2].integer),
                 Timestamp(milliseconds: $0[3].integer)
             )
         }
+    }
+
+    /// The condition that a row belongs to a group, and its parameters.
+    private func condition(_ signature: String, _ tenant: String?) throws(FleetError) -> (String, [SQLValue]) {
+        var question = Query()
+        let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
+        let list = try stored([signature], tenant).keys.sorted().map { question.parameter(.text($0)) }
+        return (
+            "tenant = \(owner) AND signature IN (\(list.joined(separator: ", ")))", question.parameters
+        )
     }
 
     /// The latest findings of a group as lines of JSON, newest day first.
@@ -279,10 +374,9 @@ public final class FleetReader {
     /// - Returns: the lines.
     /// - Throws: ``FleetError`` if the query fails.
     public func lines(of signature: String, tenant: String? = nil, limit: Int = 1) throws(FleetError) -> [String] {
+        let (rest, key) = try condition(signature, tenant)
         let rows = try database.query(
-            """
-            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 ORDER BY day DESC, id LIMIT \(limit)
-            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant), .text(signature)])
+            "SELECT body FROM zguard_findings WHERE \(rest) ORDER BY day DESC, id LIMIT \(limit)", key)
         return rows.compactMap { $0.first?.text }
     }
 }

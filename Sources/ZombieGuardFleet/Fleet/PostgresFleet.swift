@@ -28,7 +28,19 @@ final class PostgresFleet: PostgresConnection, Database {
 
     func prepare() throws(FleetError) {
         // Check first: a role that may only insert cannot create tables.
-        if try isThere("zguard_totals") { return }
+        if try hasTable("zguard_totals") {
+            // The role may lack the right to create the table, or to write to that of another role. Then findings are
+            // stored without their earlier signatures.
+            if try !hasTable("zguard_former") {
+                do throws(FleetError) {
+                    try locked { FleetTables.formerSignatures() }
+                } catch {
+                    if error.isTemporary { throw error }
+                }
+            }
+            hasFormer = try has("INSERT", on: "zguard_former")
+            return
+        }
         try locked {
             """
             CREATE TABLE IF NOT EXISTS zguard_findings (
@@ -39,9 +51,22 @@ final class PostgresFleet: PostgresConnection, Database {
             CREATE TABLE IF NOT EXISTS zguard_findings_other PARTITION OF zguard_findings DEFAULT;
             \((FleetTables.countingDays("zguard_days", day: "date") + FleetTables.counting())
                 .replacing("version_key text", with: "version_key text COLLATE \"C\""))
+            \(FleetTables.formerSignatures())
             """
         }
+        hasFormer = true
     }
+
+    func mayRead(_ table: String) throws(FleetError) -> Bool { try has("SELECT", on: table) }
+
+    private func has(_ privilege: String, on table: String) throws(FleetError) -> Bool {
+        let rows = try query(
+            "SELECT has_table_privilege(to_regclass($1)::oid, $2)::text", [.text(table), .text(privilege)])
+        return rows.first?.first?.text == "true"
+    }
+
+    /// Whether there is a table of earlier signatures to which this connection may write.
+    private var hasFormer = false
 
     @discardableResult
     override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
@@ -49,7 +74,7 @@ final class PostgresFleet: PostgresConnection, Database {
         return try transaction("BEGIN READ ONLY") { () throws(FleetError) in try super.query(statement, parameters) }
     }
 
-    private func isThere(_ name: String) throws(FleetError) -> Bool {
+    private func hasTable(_ name: String) throws(FleetError) -> Bool {
         try query("SELECT to_regclass($1)::text", [.text(name)]).first?.first?.text != nil
     }
 
@@ -64,7 +89,7 @@ final class PostgresFleet: PostgresConnection, Database {
     private func prepare(day: String) throws(FleetError) {
         if days.contains(day) { return }
         let name = Self.partition(of: day)
-        if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !isThere(name),
+        if FleetTables.isOwn(day, oldest: Self.oldestPartition), try !hasTable(name),
             let end = Timestamp(day)?.earlier(bySeconds: -86400)
         {
             do throws(FleetError) {
@@ -116,6 +141,12 @@ final class PostgresFleet: PostgresConnection, Database {
                         sorted.map(\.tenant), sorted.map(\.signature), sorted.map(\.kind), sorted.map(\.headline),
                         sorted.map(\.words), sorted.map(\.line),
                     ])
+                let formers = sorted.flatMap { one in
+                    one.formerSignatures.map { [one.tenant, $0.former, $0.signature] }
+                }
+                if hasFormer, !formers.isEmpty {
+                    try _ = query(Self.insertionOfFormers, arrays: (0..<3).map { column in formers.map { $0[column] } })
+                }
             }
             return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
         }
@@ -180,6 +211,10 @@ final class PostgresFleet: PostgresConnection, Database {
         ON CONFLICT DO NOTHING
         """
 
+    private static let insertionOfFormers = """
+        INSERT INTO zguard_former SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING
+        """
+
     func removeFindings(before day: String) throws(FleetError) {
         let partitions = try query(
             """
@@ -200,6 +235,7 @@ final class PostgresFleet: PostgresConnection, Database {
                 FROM sums s WHERE t.tenant = s.tenant AND t.signature = s.signature
                 """, [.text(day)])
             for statement in FleetTables.removingEmpty { try query(statement, []) }
+            if hasFormer { try query(FleetTables.removingFormer, []) }
         }
     }
 }

@@ -55,12 +55,12 @@ public struct Redaction: Sendable {
         }
     }
 
-    /// The redacted line of a finding, without its signature and origin; nil if the line cannot be decoded.
+    /// The redacted line of a finding, without its signatures and origin; nil if the line cannot be decoded.
     func applied(to line: String) -> String? {
         guard case .object(var entries) = try? JSONDecoder().decode(JSONValue.self, from: Data(line.utf8)) else {
             return nil
         }
-        for key in ["signature", "origin"] { entries[key] = nil }
+        for key in ["signature", "former_signatures", "origin"] { entries[key] = nil }
         return applied(to: .object(entries)).text.line
     }
 

@@ -24,7 +24,10 @@ final class SQLiteFleet: SQLiteConnection, Database {
     /// join the tables.
     func prepare() throws(FleetError) {
         let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
-        if try query(kinds + "'view'").count == Self.byDay.count { return }
+        if try query(kinds + "'view'").count == Self.byDay.count {
+            if try !hasTable("zguard_former") { try execute(Self.formerSignatures) }
+            return
+        }
         try transaction { () throws(FleetError) in
             // In older versions, zguard_findings and zguard_days were tables for all days (zguard_days until more
             // recently). Such a table becomes the table of other days.
@@ -32,9 +35,18 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
             }
             try execute(Self.tables(Self.otherDays) + FleetTables.counting(form: " WITHOUT ROWID"))
+            try execute(Self.formerSignatures)
             for suffix in try suffixes() { try execute(Self.tables(suffix)) }
             try showAllDays()
         }
+    }
+
+    private static let formerSignatures = FleetTables.formerSignatures(form: " WITHOUT ROWID")
+
+    func mayRead(_ name: String) throws(FleetError) -> Bool { try hasTable(name) }
+
+    private func hasTable(_ name: String) throws(FleetError) -> Bool {
+        try !query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1", [.text(name)]).isEmpty
     }
 
     private static let byDay = ["zguard_findings", "zguard_days"]
@@ -180,6 +192,11 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 try query(
                     "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6)",
                     total.key + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
+                for (former, signature) in finding.formerSignatures {
+                    try query(
+                        "INSERT INTO zguard_former VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                        [finding.tenant, former, signature].map { .text($0) })
+                }
             }
         }
         group = Group(key: key)
@@ -227,7 +244,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
             }
             try showAllDays()
-            for statement in FleetTables.removingEmpty { try query(statement, []) }
+            for statement in FleetTables.removingEmpty + [FleetTables.removingFormer] { try query(statement, []) }
         }
     }
 }
@@ -240,4 +257,10 @@ extension FleetTables {
             DELETE FROM \(table) WHERE (tenant, signature) IN (SELECT tenant, signature FROM zguard_totals WHERE findings <= 0)
             """
         } + ["DELETE FROM zguard_totals WHERE findings <= 0"]
+
+    /// Removes the earlier signatures of groups that are gone.
+    static let removingFormer = """
+        DELETE FROM zguard_former WHERE NOT EXISTS (SELECT 1 FROM zguard_totals t WHERE t.tenant = zguard_former.tenant
+            AND t.signature IN (zguard_former.signature, zguard_former.former))
+        """
 }

@@ -45,8 +45,11 @@ public struct ShippedFinding: Sendable {
     let source: String
     /// Id of the finding, 32 hexadecimal digits; independent of the machine and of repeated shipping.
     public let id: String
-    /// Signature, 16 hexadecimal digits, the same for findings of one bug.
+    /// Signature, 16 hexadecimal digits, the same for findings of one bug. A finding that an earlier version signed
+    /// keeps that signature, which is part of its key: it is stored once, whichever version ships it.
     public let signature: String
+    /// Pairs of an earlier signature and the signature that findings of the bug have now.
+    let formerSignatures: [(former: String, signature: String)]
     /// Time of the last occurrence, in milliseconds since 1970.
     let milliseconds: Int64
     /// Day of the last occurrence, in UTC.
@@ -87,7 +90,16 @@ public struct ShippedFinding: Sendable {
         // The modification time of the file may be unset, too.
         let arrival = written.milliseconds > 0 ? written : .now
         let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
-        let signature = Self.isDigits(finding.signature, count: 16) ? finding.signature! : finding.computeSignature()
+        var signed = finding
+        if !Self.isDigits(finding.signature, count: 16) { (signed.signature, signed.formerSignatures) = (nil, []) }
+        signed.formerSignatures = signed.formerSignatures.filter { Self.isDigits($0, count: 16) }
+        signed.addSignature()
+        let current = signed.signature ?? ""
+        // An earlier version's signature is kept.
+        let isKept = Self.isDigits(finding.signature, count: 16)
+        let signature = isKept ? finding.signature ?? "" : current
+        formerSignatures = signed.formerSignatures.map { ($0, current) }
+        let formers = isKept ? finding.formerSignatures : signed.formerSignatures
         if let redaction {
             origin.host = redaction.host(origin.host ?? "")
             if redaction.dropped.contains("version") { origin.version = nil }
@@ -95,17 +107,19 @@ public struct ShippedFinding: Sendable {
                 var shorter = Finding(jsonLine: cut)
             else { return nil }
             shorter.signature = signature
+            shorter.formerSignatures = formers
             shorter.origin = nil
             shorter.lastSeen = arrived ?? shorter.lastSeen
             self.finding = shorter
-            // Redaction removes signature and origin; append both again, also if the finding was shipped before.
-            self.line = Self.line(cut, arrived: arrived, signature: signature, origin: origin)
+            // Redaction removes signatures and origin; append them again, also if the finding was shipped before.
+            self.line = Self.line(cut, arrived: arrived, signature: signature, former: formers, origin: origin)
         } else {
             var dated = finding
+            (dated.signature, dated.formerSignatures) = (signature, formers)
             dated.lastSeen = arrived ?? finding.lastSeen
             self.finding = dated
             self.line = Self.line(
-                text, arrived: arrived, signature: finding.signature == signature ? nil : signature,
+                text, arrived: arrived, signature: isKept ? nil : signature, former: isKept ? [] : formers,
                 origin: finding.origin == origin ? nil : origin)
         }
         self.signature = signature
@@ -122,6 +136,7 @@ public struct ShippedFinding: Sendable {
     var thinned: ShippedFinding {
         var short = finding.thinned
         short.signature = signature
+        short.formerSignatures = finding.formerSignatures
         short.origin = Finding.Origin(id: id, host: host, version: version.isEmpty ? nil : version, tenant: tenant)
         var thinned = self
         thinned.line = short.jsonLine
@@ -137,11 +152,14 @@ public struct ShippedFinding: Sendable {
     }
 
     /// Appends the given fields to a line of JSON.
-    private static func line(_ text: String, arrived: String?, signature: String?, origin: Finding.Origin?) -> String {
+    private static func line(
+        _ text: String, arrived: String?, signature: String?, former: [String], origin: Finding.Origin?
+    ) -> String {
         var line = String(text[..<(text.utf8.lastIndex(of: UInt8(ascii: "}")) ?? text.startIndex)])
         // A collector that ships this line onward finds the time of arrival in the line.
         if let arrived { line += ",\"last_seen\":\"\(arrived)\"" }
         if let signature { line += ",\"signature\":\"\(signature)\"" }
+        if !former.isEmpty { line += ",\"former_signatures\":\(former.json.line)" }
         if let origin { line += ",\"origin\":\(origin.json.line)" }
         return visibleControls(line + "}")
     }
@@ -164,9 +182,11 @@ public struct ShippedFinding: Sendable {
     var kind: String { Self.short(finding.kind.rawValue) }
     var headline: String { Self.cut(visible(finding.sentence), to: 500) }
 
+    private static let mostFormer = 4
+
     /// Text in which the database searches for words.
     var words: String {
-        var words = [headline, program, signature]
+        var words = [headline, program, signature] + finding.formerSignatures.prefix(Self.mostFormer)
         if let name = finding.block?.className { words.append(name) }
         for stack in [finding.stacks.access, finding.stacks.thrown, finding.stacks.free, finding.stacks.alloc] {
             for frame in stack.prefix(8) { words += [frame.function, frame.file].compactMap { $0 } }

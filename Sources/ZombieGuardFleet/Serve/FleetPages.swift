@@ -182,16 +182,19 @@ public struct FleetPages {
 
     // MARK: One group
 
-    private func group(_ signature: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
+    // `wanted` may be a signature that the group had earlier.
+    private func group(_ wanted: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
         var filter = FleetFilter()
-        filter.signature = signature
+        filter.signature = wanted
         filter.tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
         let tenant = filter.tenant
         let days = 60
         let first = today().earlier(bySeconds: Int64(days - 1) * 86400)
         let answer = try source.ask { (reader) throws(FleetError) in
-            (
-                try reader.groups(filter, limit: 1), try reader.hosts(of: signature, tenant: tenant),
+            let groups = try reader.groups(filter, limit: 1)
+            let signature = groups.first?.signature ?? wanted
+            return (
+                groups, try reader.hosts(of: signature, tenant: tenant),
                 try reader.versions(of: signature, tenant: tenant),
                 try reader.lines(of: signature, tenant: tenant, limit: 10),
                 try reader.days(of: [signature], since: first.day, tenant: tenant)
@@ -208,7 +211,7 @@ public struct FleetPages {
             <p class="sum">seen <b>\(group.occurrences)</b> times on <b>\(hosts.count)</b> machine\(hosts.count == 1 ? "" : "s"), first \
             \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
             <main><h2>\(htmlText(withoutAddresses(group.headline), cutAt: 500))</h2>
-            <figure class="chart">\(DayChart(counts[signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
+            <figure class="chart">\(DayChart(counts[group.signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
             <figcaption>occurrences per day, last \(days) days</figcaption></figure>
             <div class="tables">
             """
@@ -231,7 +234,9 @@ public struct FleetPages {
         })
             ?? findings.first
         {
-            let named = symbolicator.symbolicate(finding)
+            var named = symbolicator.symbolicate(finding)
+            // Names may have given the finding another signature, which this store does not know.
+            named.signature = group.signature
             let place = [named.origin?.host, named.time].compactMap { $0 }.map { htmlText($0) }.joined(separator: ", ")
             body += "<h3>Latest finding with stacks\(place.isEmpty ? "" : ": \(place)")</h3><div class=\"list\">"
             body += HTMLFinding.article(of: named) + "</div>\n"
