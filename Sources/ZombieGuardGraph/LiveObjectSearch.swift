@@ -181,13 +181,17 @@ struct LiveObjectSearch {
 
     /// The strong reference in a block; nil if it is another one.
     private func holder(in block: UInt32, at offset: UInt64) -> Finding.Holder? {
-        if let number = classes.number(of: block), offset < classes.instanceSize(number) {
-            switch classes.ownership(number, at: offset) {
-            case .strong, .pointer: break
+        let start = snapshot.blocks.starts[Int(block)]
+        if let number = classes.number(of: block), classes.isSwift(block) {
+            // Storage of dictionaries has its layout in its first words, an existential behind its value.
+            let count = min(max(8, offset / 8 + 4), snapshot.blocks.size(of: block) / 8)
+            let words = memory.records(UInt64.self, at: start, count: Int(count))
+            switch classes.layout(number).kind(at: offset, of: start, words) {
+            case .strong, .pointer, .unknown, .erased: break
             case .weak, .unowned, .unmanaged, .number: return nil
             }
         }
-        let place = snapshot.blocks.starts[Int(block)] &+ offset
+        let place = start &+ offset
         return places.block(at: place).map { places.holder(in: $0, at: place) }
     }
 

@@ -8,7 +8,7 @@ extension Finding {
     /// program itself. Call it after symbolication.
     ///
     /// Addresses, lines, directories, parameter and template lists, inlining and the compiler's clones and thunks do
-    /// not matter, nor do the numbers and quoted values in a message. docs/design/041-signatures.md has the reasons.
+    /// not matter, nor do the numbers and quoted values in a message. docs/design/045-signatures.md has the reasons.
     ///
     /// - Returns: sixteen hexadecimal digits.
     public func computeSignature() -> String {
