@@ -135,8 +135,9 @@ def check_source(screen, columns):
 
 
 def first_example():
-    """Returns the commands of README's first example with a report, and the example's text."""
-    block = next(block for block in re.findall(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "==zguard==" in block)
+    """Returns the commands of README's first example of zguard run, and the example's text."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+    block = next(block for block in blocks if "==zguard==" in block and "zguard run" in block)
     return re.findall(r"^\$ (.*)$", block, re.M), block
 
 
@@ -251,7 +252,7 @@ def statistics(work):
     sleeper = subprocess.Popen([str(ZGUARD), "run", "--quiet", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment())
     try:
         with Terminal(work, 100, 20) as terminal:
-            for columns, rows in (100, 20), (60, 12), (40, 30), (150, 60):
+            for columns, rows in (100, 20), (60, 12), (40, 30), (150, 80):
                 terminal("resize-window", "-x", columns, "-y", rows)
                 if (columns, rows) == (100, 20):
                     # With a long interval, only the resize can cause new output.

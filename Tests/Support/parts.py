@@ -139,7 +139,7 @@ PARTS = [
     Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
     Part("holders", driver("Graph/holders"), 40, slices=2),
     Part("copies", driver("Graph/copies"), 60, slices=4),
-    Part("pictures", driver("Graph/pictures"), 20),
+    Part("pictures", driver("Graph/pictures"), 20, slices=2),
 
     # The tree as users get it; real programs, and test suites of other projects.
     Part("runner", driver("House/runner"), 2, needs=()),
