@@ -437,11 +437,10 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
 // free expects all operators to call its malloc and free. The C++ library's operators do both, so the runtime's
 // operators then forward to them. Decided once, at the first use of any operator.
 static uint32_t replaced; // 0 undecided, 1 no, 2 yes
-#ifdef ZG_STATIC // declared here, because this is C
-extern void *_Znwm(size_t size), *_Znam(size_t size);
-extern void _ZdlPv(void *block), _ZdaPv(void *block);
-#endif
-static ZG_COLD bool detect_replaced_operators(void) {
+#ifdef ZG_STATIC
+static bool has_other_operators(void) { return !zg_static_operators_are_own(); }
+#else
+static bool has_other_operators(void) {
     static const char *const names[] = {"_Znwm",
                                         "_Znam",
                                         "_ZdlPv",
@@ -453,21 +452,18 @@ static ZG_COLD bool detect_replaced_operators(void) {
                                         "_ZnwmSt11align_val_t",
                                         "_ZdlPvSt11align_val_t"};
     struct zg_module ours, theirs;
-    zg_ready();
-    uint32_t answer = zg_foreign_is_interposed() ? 2 : 1;
-#ifdef ZG_STATIC
-    static void *(*const news[])(size_t) = {_Znwm, _Znam};
-    static void (*const deletes[])(void *) = {_ZdlPv, _ZdaPv};
-    for (size_t i = 0; i < ZG_ARRAY_COUNT(news); i++)
-        if (!zg_loader_is_own((const void *)news[i]) || !zg_loader_is_own((const void *)deletes[i])) answer = 2;
-    (void)ours, (void)theirs, (void)names;
-#else
-    if (zg_module_find_unwind((uint64_t)start, &ours))
-        for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
-            void *found = zg_loader_first(names[i]);
-            if (found && zg_module_find_unwind((uint64_t)found, &theirs) && theirs.start != ours.start) answer = 2;
-        }
+    if (!zg_module_find_unwind((uint64_t)start, &ours)) return false;
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
+        void *found = zg_loader_first(names[i]);
+        if (found && zg_module_find_unwind((uint64_t)found, &theirs) && theirs.start != ours.start) return true;
+    }
+    return false;
+}
 #endif
+
+static ZG_COLD bool detect_replaced_operators(void) {
+    zg_ready();
+    uint32_t answer = zg_foreign_is_interposed() || has_other_operators() ? 2 : 1;
     if (answer == 2) zg_stats_degrade(zg_degradation_cxx_operators_replaced);
     __atomic_store_n(&replaced, answer, __ATOMIC_RELAXED);
     return answer == 2;
@@ -693,7 +689,7 @@ ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), vo
 
 // --- the loader ------------------------------------------------------------------------------------------------------
 
-// Below only what a static executable, which has no loader, does without.
+// Static executables have no loader; the rest of the file is for others.
 static void *(*next_dlopen)(const char *, int);
 static int (*next_dlclose)(void *);
 

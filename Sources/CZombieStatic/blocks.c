@@ -14,6 +14,7 @@
 
 #include "images/loader.h"
 #include "publish.h"
+#include "settings/stats.h"
 
 enum { HEADER = 16, MAPPED = 2, FLAGS = 7 };
 
@@ -54,9 +55,11 @@ size_t zg_static_usable_size(void *block) { return block ? (chunk_of(block)->siz
 void zg_static_free(void *block) {
     if (!block) return;
     struct chunk chunk = *chunk_of(block);
+    uint64_t start = (uint64_t)chunk_of(block) - chunk.offset, bytes = chunk.offset + (chunk.size & ~(uint64_t)FLAGS);
+    // As libc's free does with a damaged header.
+    if (!(chunk.size & MAPPED) || (start | bytes) & (ZG_PAGE_BYTES - 1)) abort();
     int saved = errno;
-    ZG_RAW_SYSCALL(SYS_munmap, (char *)block - HEADER - chunk.offset, chunk.offset + (chunk.size & ~(uint64_t)FLAGS), 0,
-                   0, 0, 0);
+    ZG_RAW_SYSCALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
     errno = saved;
 }
 
@@ -92,9 +95,13 @@ static void out_of_memory(void) {
     abort();
 }
 
+// A guarded block would have the family of memalign, and its delete would be a mismatch. If the program has operators of
+// its own, no mismatch is reported.
 static void *new_or_null(size_t bytes, size_t alignment) {
+    bool may_be_guarded = zg_stats->degradations >> zg_degradation_cxx_operators_replaced & 1;
     for (void *block;;) {
-        if ((block = memalign(alignment, bytes))) return block;
+        block = may_be_guarded ? memalign(alignment, bytes) : zg_static_memalign(alignment, bytes);
+        if (block) return block;
         void (*handler)(void) = get_new_handler ? get_new_handler() : NULL;
         if (!handler) return NULL;
         handler();

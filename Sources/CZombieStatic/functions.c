@@ -53,6 +53,17 @@ ZG_LIBC_NAMES(ZG_X)
 ZG_OPERATORS(ZG_X)
 #undef ZG_X
 
+bool zg_static_operators_are_own(void) {
+    static void (*const operators[])(void) = {
+#define ZG_X(operator, calls) operator,
+        ZG_OPERATORS(ZG_X)
+#undef ZG_X
+    };
+    for (size_t i = 0; i < ZG_ARRAY_COUNT(operators); i++)
+        if (!zg_loader_is_own((const void *)operators[i])) return false;
+    return true;
+}
+
 // Functions without a second name: what libc's do.
 static int lock_all(int flags) { return (int)ZG_RAW_SYSCALL(SYS_mlockall, flags, 0, 0, 0, 0, 0); }
 static int unlock_all(void) { return (int)ZG_RAW_SYSCALL(SYS_munlockall, 0, 0, 0, 0, 0, 0); }

@@ -136,7 +136,8 @@ package struct DanglingSearch {
         guard holder.className?.hasPrefix("Swift._ContiguousArrayStorage<") ?? false,
             let count = source.memory.record(UInt64.self, at: record.start &+ 16)
         else { return true }
-        return (place &- record.start) / 8 >= 4 + count
+        let word = (place &- record.start) / 8
+        return word >= 4 && word - 4 >= count
     }
 
     private mutating func add(_ holder: Finding.Holder?, _ address: UInt64, _ groups: inout Groups) {

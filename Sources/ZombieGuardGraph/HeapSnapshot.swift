@@ -447,7 +447,10 @@ package final class HeapSnapshot {
         forEachPart(of: zg_span.self, at: layout.spans, count: layout.spanCount) { _, records in
             for index in 0..<records.count where isWanted(records[index].block.header) {
                 let span = records[index]
-                guard layout.large.contains(span.start) || layout.isolated.contains(span.start) else { continue }
+                let areas = [layout.large, layout.isolated]
+                guard let area = areas.first(where: { $0.contains(span.start) }),
+                    span.size <= area.size - (span.start &- area.start)
+                else { continue }
                 spans.append((span.start, span.size, span.block.alloc_stack, span.block.header >> 8 & 7))
             }
         }

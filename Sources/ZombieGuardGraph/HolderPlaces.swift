@@ -92,14 +92,10 @@ final class HolderPlaces {
         return holder
     }
 
-    private static let mostWords: UInt64 = 1 << 17
-
     private func kind(of class: ObjectNames.Class, at offset: UInt64, of record: BlockRecord) -> ReferenceKind {
         let layout = layouts[`class`] ?? reader.objects(of: `class`.pointer)
         layouts[`class`] = layout
-        // Storage of dictionaries has its layout in its first words, an existential behind its value.
-        let count = min(max(8, offset / 8 + 4), record.size / 8, Self.mostWords)
-        let words = source.memory.records(UInt64.self, at: record.start, count: Int(count))
+        let words = RemoteWords(memory: source.memory, start: record.start, size: record.size)
         return layout.kind(at: offset, of: record.start, words)
     }
 

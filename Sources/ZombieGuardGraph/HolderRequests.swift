@@ -88,10 +88,12 @@ package final class HolderRequests {
             var search = HolderSearch(
                 source, target: asking.block_start..<asking.block_start &+ asking.block_size, threads: threads,
                 stacks: CopiedMemory(copies: stacks, memory: source.memory), excluded: excluded, deadline: deadline)
-            let again = try HeapReader(process: guarded)
-            search.addPath(
-                again, threads: threads, stacks: CopiedMemory(copies: stacks, memory: again.memory),
-                excluded: excluded, deadline: deadline)
+            // With a read budget of its own. Without a path, the holders are there all the same.
+            if let again = try? HeapReader(process: guarded) {
+                search.addPath(
+                    again, threads: threads, stacks: CopiedMemory(copies: stacks, memory: again.memory),
+                    excluded: excluded, deadline: deadline)
+            }
             return Result(holders: search.holders, note: search.isCut ? cut : nil)
         } catch {
             return Result(note: "not searched: \(error)")

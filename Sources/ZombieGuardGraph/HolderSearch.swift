@@ -93,7 +93,8 @@ struct HolderSearch {
             SearchedMemory(source, stackPointers: threads.map(\.stackPointer), excluded: excluded), source,
             HolderPlaces(source, threads: threads, stacks: stacks), stacks: stacks,
             deadline: min(deadline, monotonicNanoseconds() + max(Self.leastPathNanoseconds, nanoseconds)))
-        holders[first].path = search.path(to: block.start.rawValue..<block.start.rawValue &+ block.size)
+        let (end, overflows) = block.start.rawValue.addingReportingOverflow(block.size)
+        holders[first].path = search.path(to: block.start.rawValue..<(overflows ? .max : end))
     }
 
     private mutating func add(_ holder: Finding.Holder?) {

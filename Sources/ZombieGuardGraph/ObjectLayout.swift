@@ -2,7 +2,28 @@
 
 import ZombieGuard
 
-/// The words of the objects of one class.
+/// The words of an object.
+package protocol ObjectWords {
+    /// The word with an index; nil if it cannot be read.
+    func word(_ index: Int) -> UInt64?
+}
+
+extension [UInt64]: ObjectWords {
+    package func word(_ index: Int) -> UInt64? { index < count ? self[index] : nil }
+}
+
+/// Words that are read when they are needed: a layout needs a few words of an object of any size.
+struct RemoteWords: ObjectWords {
+    let memory: any MemoryReader
+    let start: UInt64, size: UInt64
+
+    func word(_ index: Int) -> UInt64? {
+        let offset = UInt64(index) &* 8
+        return size >= 8 && offset <= size - 8 ? memory.record(UInt64.self, at: start &+ offset) : nil
+    }
+}
+
+/// What the words of the objects of one class are.
 package struct ObjectLayout {
     /// End of the stored properties or captured values, in bytes.
     package let fixedSize: UInt64
@@ -33,19 +54,22 @@ package struct ObjectLayout {
     /// - Parameters:
     ///   - offset: offset of the word in the object, in bytes.
     ///   - start: address of the object.
-    ///   - words: the first words of the object.
-    package func kind(at offset: UInt64, of start: UInt64, _ words: [UInt64]) -> ReferenceKind {
+    ///   - words: the words of the object.
+    package func kind(at offset: UInt64, of start: UInt64, _ words: some ObjectWords) -> ReferenceKind {
         if offset < fixedSize { return kind(at: offset, of: places, from: 0, words) }
         switch tail {
         case .unknown: return .unknown
         case .elements(let first, let layout): return kind(at: offset, in: layout, from: first, words)
         case .hashed(let keys, let values):
             // _scale is a byte: the storage has two to its power of places.
-            guard words.count > HashedStorage.values, words[HashedStorage.scale] & 0xff < 48 else { return .unknown }
-            let count: UInt64 = 1 << (words[HashedStorage.scale] & 0xff)
+            guard let scale = words.word(HashedStorage.scale), scale & 0xff < 48,
+                words.word(HashedStorage.values) != nil
+            else { return .unknown }
+            let count: UInt64 = 1 << (scale & 0xff)
             for (layout, word) in [(keys, HashedStorage.keys), (values, HashedStorage.values)] {
-                guard let layout, let stride = layout.stride, words[word] >= start else { continue }
-                let first = words[word] - start
+                guard let layout, let stride = layout.stride, let address = words.word(word), address >= start
+                else { continue }
+                let first = address - start
                 if offset >= first, offset - first < stride &* count {
                     return kind(at: offset, in: layout, from: first, words)
                 }
@@ -55,7 +79,7 @@ package struct ObjectLayout {
     }
 
     private func kind(
-        at offset: UInt64, in layout: ValueLayout, from first: UInt64, _ words: [UInt64]
+        at offset: UInt64, in layout: ValueLayout, from first: UInt64, _ words: some ObjectWords
     ) -> ReferenceKind {
         guard let stride = layout.stride else { return .unknown }
         return offset < first
@@ -64,14 +88,14 @@ package struct ObjectLayout {
 
     // `base`: offset of the value in the object.
     private func kind(
-        at offset: UInt64, of places: [ValueLayout.Place], from base: UInt64, _ words: [UInt64]
+        at offset: UInt64, of places: [ValueLayout.Place], from base: UInt64, _ words: some ObjectWords
     ) -> ReferenceKind {
         guard let place = places.place(at: offset - base) else { return .number }
         guard place.kind == .erased else { return place.kind }
         let start = base + place.range.lowerBound
         let behind = (start + LayoutReader.existentialBuffer) / 8
-        guard let reader, start % 8 == 0, behind < words.count else { return .unknown }
-        return reader.erased(words[Int(behind)], at: offset - start)
+        guard let reader, start % 8 == 0, let metadata = words.word(Int(clamping: behind)) else { return .unknown }
+        return reader.erased(metadata, at: offset - start)
     }
 
     /// Indexes of words in the storage of dictionaries and sets (__RawDictionaryStorage).
@@ -148,7 +172,7 @@ extension LayoutReader {
         properties.sort { $0.offset < $1.offset }
         var places: [ValueLayout.Place] = []
         for (index, property) in properties.enumerated() {
-            let end = index + 1 < properties.count ? properties[index + 1].offset : size
+            let end = min(size, index + 1 < properties.count ? properties[index + 1].offset : size)
             guard property.offset >= Self.header, property.offset < end else { continue }
             let value = layout(of: property.type)
             let fits = value.size.map { $0 <= end - property.offset } ?? true

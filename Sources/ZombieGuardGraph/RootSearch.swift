@@ -131,7 +131,7 @@ struct RootSearch {
             else { continue }
             nodes.append(
                 Node(
-                    block: record.start..<record.start &+ max(record.size, 1),
+                    block: record.range,
                     holder: places.holder(in: record, at: hit.place), next: next))
         }
         return true

@@ -29,14 +29,18 @@ struct ClassGrowth {
     private var nanoseconds: UInt64 = 0
 
     /// Looks at the processes, unless the last look was too short ago for what it cost.
-    mutating func look(at all: [Statistics]) {
+    ///
+    /// - Parameters:
+    ///   - all: statistics of the processes.
+    ///   - areNamed: whether the user has named them; otherwise processes of other users are left out.
+    mutating func look(at all: [Statistics], areNamed: Bool) {
         let start = MonotonicTime.nanoseconds
         if start < next { return }
         let before = processes
         processes = [:]
         for statistics in all {
             guard let process = try? GuardedProcess(processID: statistics.processID),
-                let snapshot = try? HeapSnapshot.of(process, .blocks)
+                areNamed || process.author == .own, let snapshot = try? HeapSnapshot.of(process, .blocks)
             else { continue }
             let rows = HeapSummary(snapshot, ClassTable(snapshot)).classes
             let amounts = Dictionary(rows.map { ($0.label, $0.amount) }, uniquingKeysWith: { a, _ in a })

@@ -83,7 +83,7 @@ struct StatsCommand {
             statistics = found.processes.compactMap { try? $0.statistics() }
             others = found.withoutStatistics
         }
-        growth?.look(at: statistics)
+        growth?.look(at: statistics, areNamed: processID != nil)
         let classes = growth?.text
         switch form {
         case .json: return StatisticsText.json(statistics)

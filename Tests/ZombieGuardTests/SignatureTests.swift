@@ -291,3 +291,24 @@ import Testing
         #expect(groups.summary == "2 findings (1 double-free, 1 write-after-free, seen 3 times)")
     }
 }
+
+struct RotationTests {
+    @Test func leastRotationIsThatOfAllRotations() {
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<500 {
+            let steps = (0..<Int.random(in: 0...12, using: &random)).map { _ in
+                ["a", "b", "c"].randomElement(using: &random) ?? ""
+            }
+            let start = leastRotation(of: steps)
+            let found = Array(steps[start...] + steps[..<start])
+            let least = steps.indices.map { Array(steps[$0...] + steps[..<$0]) }
+                .min { $0.lexicographicallyPrecedes($1) }
+            #expect(found == least ?? [], "\(steps)")
+        }
+    }
+
+    /// A ring of blocks has any number of steps.
+    @Test func leastRotationOfALongCycleNeedsNoCopies() {
+        #expect(leastRotation(of: Array(repeating: "a", count: 300_000) + ["A"]) == 300_000)
+    }
+}

@@ -23,6 +23,8 @@ ZG_INLINE bool zg_loader_is_own(const void *function) {
     extern const char __start_zg_text[], __stop_zg_text[];
     return (const char *)function >= __start_zg_text && (const char *)function < __stop_zg_text;
 }
+// Returns whether all operators new and delete of the executable are the runtime's.
+bool zg_static_operators_are_own(void);
 #define ZG_SINCE_FIRST_GLIBC(symbol) __asm__(symbol) __attribute__((weak)) // the static linker knows no versions
 #define libcs_search ((void *(*)(void *, const char *))NULL)
 #else

@@ -12,7 +12,7 @@
 #define ZG_STATIC_NOTE_TYPE 1
 
 enum zg_program_kind {
-    zg_program_takes_it,      // the library can be preloaded, as far as the file tells, or is part of the executable
+    zg_program_takes_it,      // the file allows the library to be preloaded, or contains it
     zg_program_other_machine, // 32 bits, or another processor: its loader would complain
     zg_program_other_libc,    // its loader cannot resolve the library's glibc symbols
     zg_program_sanitized,     // AddressSanitizer and similar have their own allocator and must come first

@@ -125,8 +125,21 @@ private enum FunctionIdentity {
         var rest = Array(text)
         for mark in ["<>", "[abi:cxx11]"].map({ Array($0.utf8) }) where rest.count > mark.count {
             guard !rest.starts(with: "operator".utf8) || rest.count > "operator<>".utf8.count else { continue }
-            while let place = rest.firstRange(of: mark)?.lowerBound {
-                rest.removeSubrange(place..<(place + mark.count))
+            rest = rest.removing(mark)
+        }
+        return rest
+    }
+}
+
+extension [UInt8] {
+    /// The bytes without each occurrence of a mark, also of one that the removal of another has made.
+    fileprivate func removing(_ mark: [UInt8]) -> [UInt8] {
+        var rest: [UInt8] = []
+        rest.reserveCapacity(count)
+        for byte in self {
+            rest.append(byte)
+            if byte == mark.last, rest.count >= mark.count, rest[(rest.count - mark.count)...].elementsEqual(mark) {
+                rest.removeLast(mark.count)
             }
         }
         return rest

@@ -181,7 +181,26 @@ extension Finding.Leak {
         let steps = cycle.map { step in
             functionIdentity(step.className ?? "") + "." + (step.member ?? step.place)
         }
-        let starts = steps.indices.map { Array(steps[$0...] + steps[..<$0]) }
-        return starts.min { $0.lexicographicallyPrecedes($1) } ?? []
+        let start = leastRotation(of: steps)
+        return Array(steps[start...] + steps[..<start])
     }
+}
+
+/// Index of the first element of the rotation that precedes all others; 0 if there are no elements. Two candidates are
+/// compared element by element; the worse one and all rotations that begin inside its compared part are left out, so
+/// that the time is linear in the length.
+func leastRotation(of elements: [String]) -> Int {
+    let count = elements.count
+    var (best, other, length) = (0, 1, 0)
+    while best < count, other < count, length < count {
+        let (a, b) = (elements[(best + length) % count], elements[(other + length) % count])
+        if a == b {
+            length += 1
+            continue
+        }
+        if a > b { best += length + 1 } else { other += length + 1 }
+        if best == other { other += 1 }
+        length = 0
+    }
+    return min(best, other) < count ? min(best, other) : 0
 }

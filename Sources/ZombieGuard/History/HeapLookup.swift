@@ -22,6 +22,11 @@ package struct BlockRecord {
 
     var state: zg_state { zg_state(rawValue: block.state) }
     package var isLive: Bool { state == zg_state_live }
+    /// Addresses of the block, at least one. The process is not trusted: the end may lie behind the address space.
+    package var range: Range<UInt64> {
+        let (end, overflows) = start.addingReportingOverflow(max(size, 1))
+        return start..<(overflows ? .max : end)
+    }
     /// Whether the block is freed, and its death record describes the object that it held.
     var isZombie: Bool {
         block.isZombie && [zg_state_quarantined, zg_state_retired, zg_state_reusable, zg_state_held].contains(state)

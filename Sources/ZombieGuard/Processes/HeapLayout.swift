@@ -54,7 +54,8 @@ package struct HeapLayout: Sendable {
 
         init(_ windows: zg_layout_windows) {
             start = windows.base
-            size = windows.page_bytes > 0 ? windows.bytes : 0
+            // The process is not trusted: a smaller page would make more records than there is memory.
+            size = windows.page_bytes >= 4096 ? windows.bytes : 0
             records = windows.records
             pageSize = UInt64(windows.page_bytes)
             trapISA = windows.trap_isa

@@ -80,12 +80,15 @@ public final class FleetReader {
     }
 
     /// Groups that earlier versions of zguard have stored under another signature, for one tenant: pairs of that
-    /// signature and the signature that the group has now. Left out if several groups had the earlier signature.
+    /// signature and the signature that the group has now. Left out if several groups had the earlier signature, and if
+    /// the kinds differ: a sender may claim any earlier signature.
     private static func joined(_ tenant: String) -> String {
         """
         SELECT f.former AS former, min(f.signature) AS signature FROM zguard_former f
             JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
             JOIN zguard_totals n ON n.tenant = f.tenant AND n.signature = f.signature
+            JOIN zguard_groups a ON a.tenant = f.tenant AND a.signature = f.former
+            JOIN zguard_groups b ON b.tenant = f.tenant AND b.signature = f.signature AND b.kind = a.kind
         WHERE f.tenant = \(tenant) GROUP BY f.former HAVING count(*) = 1
         """
     }

@@ -92,14 +92,16 @@ public struct ShippedFinding: Sendable {
         let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
         var signed = finding
         if !Self.isDigits(finding.signature, count: 16) { (signed.signature, signed.formerSignatures) = (nil, []) }
-        signed.formerSignatures = signed.formerSignatures.filter { Self.isDigits($0, count: 16) }
+        let own = signed.formerSignatures.filter { Self.isDigits($0, count: 16) }
+        signed.formerSignatures = Array(own.prefix(Self.mostFormer))
         signed.addSignature()
         let current = signed.signature ?? ""
         // An earlier version's signature is kept.
         let isKept = Self.isDigits(finding.signature, count: 16)
         let signature = isKept ? finding.signature ?? "" : current
         formerSignatures = signed.formerSignatures.map { ($0, current) }
-        let formers = isKept ? finding.formerSignatures : signed.formerSignatures
+        let sent = Set(finding.formerSignatures.prefix(Self.mostFormer))
+        let formers = isKept ? signed.formerSignatures.filter(sent.contains) : signed.formerSignatures
         if let redaction {
             origin.host = redaction.host(origin.host ?? "")
             if redaction.dropped.contains("version") { origin.version = nil }
