@@ -95,8 +95,8 @@ static void out_of_memory(void) {
     abort();
 }
 
-// A guarded block would have the family of memalign, and its delete would be a mismatch. If the program has operators of
-// its own, no mismatch is reported.
+// A guarded block would have the family of memalign, and its delete would be a mismatch. If the program has operators
+// of its own, no mismatch is reported.
 static void *new_or_null(size_t bytes, size_t alignment) {
     bool may_be_guarded = zg_stats->degradations >> zg_degradation_cxx_operators_replaced & 1;
     for (void *block;;) {

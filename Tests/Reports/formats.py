@@ -87,7 +87,7 @@ def real_programs():
     yield [stalls, "poll_computes"], "collect=stalls"
     yield [stalls, "waits_for_lock"], "collect=stalls"
     yield [leaks.build_c(), "indirect", "end"], "--leaks"
-    yield [leaks.build_cycles("-Onone"), "closuresInArray"], "--leaks"
+    yield [leaks.build_swift("cycles", "-Onone"), "closuresInArray"], "--leaks"
     cases = zombies.read_cases()
     chosen = [each for each in zombies.CONFIGURATIONS if each.name in ZOMBIE_CONFIGURATIONS]
     built = zombies.build_all(chosen, builds.BUILD / "zombies", cases)

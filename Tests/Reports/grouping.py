@@ -288,13 +288,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", action="append", choices=list(BUGS))
     parser.add_argument("--matrix", action="store_true", help="compare one-bug programs over compilers and levels instead")
+    add_slice_option(parser)
     arguments = parser.parse_args()
+    sources = arguments.source or arguments.slice.deal(list(BUGS))
+    arguments.slice.say(len(sources), len(BUGS), "sources")
     run = Checks()
     with tempfile.TemporaryDirectory() as temporary, concurrent.futures.ThreadPoolExecutor(2) as pool:
         if arguments.matrix:
             compare_programs(run, pool, Path(temporary))
         else:
-            for source in arguments.source or BUGS:
+            for source in sources:
                 compare_source(run, pool, Path(temporary), source)
             if not arguments.source:
                 symbols_come_later(run, Path(temporary))

@@ -117,7 +117,7 @@ PARTS = [
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
     Part("symbols", driver("Symbols/symbols"), 20, slices=48),
     Part("formats", driver("Reports/formats"), 13),
-    Part("grouping", driver("Reports/grouping"), 16),
+    Part("grouping", driver("Reports/grouping"), 16, slices=3),
     Part("reading", driver("Reports/reading"), 10),
     # Time linear in the input, measured in instructions; damaged reports must not make a call crash, hang or use much memory.
     Part("linear", driver("Reports/linear"), 20, slices=10),
