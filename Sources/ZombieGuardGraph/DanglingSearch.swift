@@ -75,10 +75,12 @@ package struct DanglingSearch {
 
     /// Searches a core file.
     ///
-    /// - Throws: ``CoreError`` if there is no heap.
+    /// - Throws: ``GraphError`` if the contents of live blocks are missing; ``CoreError`` if there is no heap.
     package static func of(_ core: CoreFile) throws -> DanglingSearch {
-        DanglingSearch(
-            try HeapReader(core: core),
+        let source = try HeapReader(core: core)
+        try HeapSnapshot.requireContents(of: core, source)
+        return DanglingSearch(
+            source,
             threads: core.threads.map {
                 HolderPlaces.Thread(
                     id: Int32(truncatingIfNeeded: $0.id), number: 0, registers: $0.registers,

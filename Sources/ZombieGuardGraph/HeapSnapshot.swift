@@ -282,10 +282,21 @@ package final class HeapSnapshot {
             snapshot.readContents(extent)
         } else {
             snapshot.readGraph(registers: core.threads.map(\.registers))
-            let missing = core.isOfDebugger ? snapshot.blankPages() : 0
-            if missing > 0 { throw GraphError(missing: missing) }
+            try snapshot.requireContents(of: core)
         }
         return snapshot
+    }
+
+    /// Throws ``GraphError`` if a core file lacks the contents of live blocks.
+    static func requireContents(of core: CoreFile, _ source: HeapReader) throws {
+        let snapshot = HeapSnapshot(source)
+        snapshot.readBlocks()
+        try snapshot.requireContents(of: core)
+    }
+
+    private func requireContents(of core: CoreFile) throws {
+        let missing = core.isOfDebugger ? blankPages() : 0
+        if missing > 0 { throw GraphError(missing: missing) }
     }
 
     /// Reads a process whose threads the caller has stopped. `waiting` as in the other function of this name.

@@ -162,14 +162,17 @@ final class HolderPlaces {
         return total
     }()
 
-    /// The thread-local variable at a place. On x86-64 these end at the thread control block, which begins with its own
-    /// address, and has it again at offset 16 (tcbhead_t, part of the ABI).
+    /// A thread-local variable, or a value of `pthread_setspecific`. On x86-64 the variables end at the thread control
+    /// block, which begins with its own address, and has it again at offset 16 (tcbhead_t, part of the ABI). In glibc
+    /// the block goes on with the values of the first 32 keys, which have no names.
     func threadLocal(at place: UInt64, in mapping: Mapping) -> Finding.Holder? {
         #if arch(x86_64)
-        let count = Int(min(mapping.end - place, mostThreadLocalBytes) / 8)
-        let words = source.memory.records(UInt64.self, at: place, count: count)
+        let end = min(mapping.end, place &+ mostThreadLocalBytes)
+        let start = max(mapping.start, place &- min(place, Self.mostControlBytes))
+        guard start < end else { return nil }
+        let words = source.memory.records(UInt64.self, at: start, count: Int((end - start) / 8))
         for index in words.indices.dropLast(2) {
-            let address = place &+ UInt64(index) * 8
+            let address = start &+ UInt64(index) * 8
             guard words[index] == address, words[index + 2] == address else { continue }
             // The main thread's are in memory of the loader, those of other threads above their stacks.
             let owner =
@@ -177,11 +180,15 @@ final class HolderPlaces {
                 ?? threads.first { Int($0.id) == source.statistics.processID }
             return Finding.Holder(
                 place: Finding.Holder.Place.threadLocal,
-                frame: modules.threadLocal(
-                    at: place, threadPointer: address, executable: source.statistics.program),
+                frame: place < address
+                    ? modules.threadLocal(
+                        at: place, threadPointer: address, executable: source.statistics.program) : nil,
                 thread: owner.map(thread))
         }
         #endif
         return nil
     }
+
+    /// Size of glibc 2.36's struct pthread (`_thread_db_sizeof_pthread`), which begins with the thread control block.
+    private static let mostControlBytes: UInt64 = 2368
 }

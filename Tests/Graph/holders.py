@@ -2,13 +2,16 @@
 """Plants a pointer to a freed block in each kind of place, uses the block, and expects the place first among the finding's holders.
 Closing line: N passed, N failed.
 
-The text that the finding must have stands in the comment above each case of holders.c, holders.cpp and holders.swift. A process that asks
-for the search must go on if zguard is killed, stopped, or may not trace it. `zguard dangling` sees the same places before any use.
+The text that the finding must have is in the comment above each case of holders.c, holders.cpp, holders.swift and holders_uv.c (libuv);
+"#" stands for a number. Of holders_kinds.swift, which frees the kinds of objects of Detection/Zombies/Kinds.swift, it is the property with
+the name of the case. A process that asks for the search must go on if zguard is killed, stopped, or may not trace it. `zguard dangling` sees
+the same places before any use, and in core files of the kernel and of gdb.
 """
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import run_driver, run_within  # noqa: E402
+from Support.cores import kernel_writes_here, kernels_core, may_leave_core  # noqa: E402
 from Support.environment import TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
@@ -38,12 +42,18 @@ def build_c(optimization):
 def build_cxx():
     BUILD.mkdir(parents=True, exist_ok=True)
     source, program = PROGRAMS / "holders.cpp", BUILD / "holders_cxx"
-    return builds.compiled(program, ["g++", "-std=c++17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, source], [source], cwd=BUILD)
+    return builds.compiled(program, ["g++", "-std=c++20", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, source], [source], cwd=BUILD)
 
 
-def build_swift(kind):
+def build_uv():
     BUILD.mkdir(parents=True, exist_ok=True)
-    source, program = PROGRAMS / "holders.swift", BUILD / f"holders_swift{kind}"
+    source, program = PROGRAMS / "holders_uv.c", BUILD / "holders_uv"
+    return builds.compiled(program, ["gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, source, "-luv"], [source], cwd=BUILD)
+
+
+def build_swift(kind, name="holders"):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source, program = PROGRAMS / f"{name}.swift", BUILD / f"{name}_swift{kind}"
     return builds.compiled(program, ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-module-name", "holders", "-g",
                                      *SWIFT_BUILDS[kind], "-o", program, source], [source], cwd=BUILD)
 
@@ -61,11 +71,28 @@ def c_cases(source="holders.c"):
     return {name: by_function[function] for name, function in listed.items()}
 
 
+def uv_cases():
+    """None if libuv's header is missing."""
+    if not Path("/usr/include/uv.h").exists():
+        print("libuv: not tested: libuv1-dev is not installed")
+        return {}
+    return c_cases("holders_uv.c")
+
+
 def swift_cases():
     by_function = cases("holders.swift", r"@inline\(never\) func (\w+)\(\) -> UInt \{")
     listed = dict(re.findall(r'\("(\w+)", (\w+)\)', (PROGRAMS / "holders.swift").read_text()))
     assert set(listed.values()) == set(by_function), "a case is not in the list, or has no comment"
     return {name: by_function[function] for name, function in listed.items()}
+
+
+def swift_kinds():
+    return re.findall(r'^    \("(\w+)", \{', (PROGRAMS / "holders_kinds.swift").read_text(), re.M)
+
+
+def pattern(texts):
+    """A regular expression of texts of which one is expected."""
+    return "(?:" + "|".join(re.escape(text).replace(r"\#", r"\d+") for text in texts) + ")"
 
 
 def first_finding(directory, *command, options=(), may_have_none=False):
@@ -89,7 +116,7 @@ def held_case(build, name, texts, words=()):
         if texts == ["-"]:
             assert finding["holders"] == [] and said == "no other pointer to the block was found", said
             return
-        assert any(said.startswith(f"still held by {text}") for text in texts), f"{said}, not {texts}"
+        assert re.match(f"still held by {pattern(texts)}", said), f"{said}, not {texts}"
         first = finding["holders"][0]
         if "block" in first:
             assert first["stacks"]["alloc"] and first["block"]["state"] == "live", first
@@ -190,14 +217,55 @@ def dangling_c(directory):
 
 def dangling_swift(kind, name, texts):
     def test(directory):
-        code, out, err = looked_at(build_swift(kind), name, "--format", "json")
-        assert code == 0, err
-        found = json.loads(out)
-        first = found["references"][0]
-        assert found["schema"] == "zguard.dangling/1" and first["target"]["block"]["class"].endswith("Listener"), found
-        assert first["target"]["stacks"]["free"] and first["target"]["stacks"]["alloc"], first
         code, out, err = looked_at(build_swift(kind), name, "--fail")
-        assert code == 99 and any(re.search(rf"^  {re.escape(text)}", out, re.M) for text in texts), f"{out}{err}, not {texts}"
+        assert code == 99, out + err
+        target = r"a freed holders.Listener of \d+ bytes, freed in (overRelease\(_:\)|Listener.__deallocating_deinit) \(holders.swift:\d+\)"
+        expected = rf"^  {pattern(texts)}.*\n    → {target}$"
+        assert re.search(expected, out, re.M), f"{out}{err}, not {texts}"
+    return test
+
+
+def dangling_json(directory):
+    code, out, err = looked_at(build_swift("-O"), "property", "--format", "json")
+    assert code == 0, err
+    found = json.loads(out)
+    first = found["references"][0]
+    assert found["schema"] == "zguard.dangling/1" and first["target"]["block"]["class"].endswith("Listener"), found
+    assert first["holder"]["member"] == "listener" and first["target"]["stacks"]["free"] and first["target"]["stacks"]["alloc"], first
+
+
+def references(out):
+    """The references of a text of `zguard dangling`, without what only a running process has: "; stopped for 9 ms", and names of threads."""
+    return re.sub("of thread keeper$", "of another thread", re.sub("; stopped for .*", "", out), flags=re.M).splitlines()
+
+
+def dangling_core(program, name):
+    """Core files of gdb and of the kernel have the references of the process. If gdb could not read live blocks, zguard says so instead."""
+    def test(directory):
+        core, kernels = Path(directory) / "gdb", Path(directory) / "kernel"
+        kernels.mkdir()
+        process = subprocess.Popen([program(), name, "read", "wait"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   cwd=kernels, preexec_fn=may_leave_core)
+        try:
+            assert process.stdout.readline() == "ready\n"
+            _, live, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "dangling", process.pid], env=scrubbed())
+            assert "→ a freed " in live, live + err
+            command = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", process.pid, "-ex", f"generate-core-file {core}"]
+            _, out, err = run_within(TIMEOUT_SECONDS, command, env=scrubbed())
+            assert core.exists(), out + err
+            process.send_signal(signal.SIGXCPU)  # Swift's runtime handles SIGQUIT itself
+            assert process.wait(TIMEOUT_SECONDS) == -signal.SIGXCPU, process.returncode
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        for file in [core, *([kernels_core(kernels)] if kernel_writes_here() else [])]:
+            assert file, "no core file"
+            code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "dangling", file, "--fail"], env=scrubbed())
+            if file == core and code == 1 and "lacks the contents of" in err:
+                continue
+            assert code == 99 and references(out) == references(live), f"{file.name}: {out}{err}, not {live}"
     return test
 
 
@@ -206,19 +274,25 @@ def tests():
         yield from ((f"c {name} {optimization}", held_case(lambda level=optimization: build_c(level), name, texts))
                     for name, texts in c_cases().items())
     yield from ((f"c++ {name}", held_case(build_cxx, name, texts)) for name, texts in c_cases("holders.cpp").items())
+    yield from ((f"libuv {name}", held_case(build_uv, name, texts)) for name, texts in uv_cases().items())
     for kind in SWIFT_BUILDS:
         yield from ((f"swift {name} {kind}", held_case(lambda each=kind: build_swift(each), name, texts))
                     for name, texts in swift_cases().items())
+        yield from ((f"kind {name} {kind}", held_case(lambda each=kind: build_swift(each, "holders_kinds"), name, [f"Store.{name} of a live"]))
+                    for name in swift_kinds())
     yield "kinds", kinds
     yield "none asked", none_asked
     yield "limited", limited
     yield "zguard is killed", zguard_is_killed
     yield "many findings", many_findings
     yield "dangling c", dangling_c
+    yield "dangling json", dangling_json
+    yield from ((f"dangling core c {name}", dangling_core(lambda: build_c("-O0"), name)) for name in ("global", "other-thread-local"))
+    yield from ((f"dangling core swift {name}", dangling_core(lambda: build_swift("-O"), name)) for name in ("structInArray", "staticLet"))
     for kind in SWIFT_BUILDS:
-        # A block of Dispatch has no class.
+        # Blocks without a class are counted: those of Dispatch, of `allocate(capacity:)`, and the memory of tasks.
         yield from ((f"dangling {name} {kind}", dangling_swift(kind, name, texts)) for name, texts in swift_cases().items()
-                    if name != "dispatched")
+                    if not texts[0].startswith("offset "))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ clean, must be silent.
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
 from Support.checks import run_driver, run_within  # noqa: E402
-from Support.cores import kernel_writes_here, kernels_core  # noqa: E402
+from Support.cores import kernel_writes_here, kernels_core, may_leave_core  # noqa: E402
 from Support.environment import ARCH, ROOT, TESTS, ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 PROGRAMS = TESTS / "Graph/Programs"
@@ -232,11 +231,6 @@ def core_file(directory):
         assert code == 99 and amounts([json.loads(line) for line in out.splitlines()][:-1]) == LOST["indirect"], out + err
     code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "heap", core], env=scrubbed())
     assert code == 0 and "make_node (lost.c:" in out, out + err
-
-
-def may_leave_core():
-    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # shells ignore SIGQUIT for background jobs
 
 
 def kernels_core_file(directory):

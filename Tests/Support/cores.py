@@ -2,6 +2,8 @@
 
 import os
 import re
+import resource
+import signal
 from pathlib import Path
 
 from Support.checks import run_within
@@ -31,6 +33,12 @@ if stops:
 def kernel_writes_here():
     pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
     return pattern.startswith("core") and "/" not in pattern
+
+
+def may_leave_core():
+    """For a child process, before its program: lets SIGQUIT leave a core file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # shells ignore SIGQUIT for background jobs
 
 
 def kernels_core(place):

@@ -44,7 +44,9 @@ extension Finding.Holder {
             return "\(owner).\(visible(member ?? "?")) of a live \(className.map { visible($0) } ?? owner)"
         case Place.element: return "an element of a live \(type ?? "object")"
         case Place.capture where className == Finding.Leak.Step.contextName: return "a closure that has captured it"
-        case Place.capture: return "a \(type ?? "box") that holds it"
+        case Place.capture:
+            let box = type ?? "box"
+            return "\(box.hasPrefix("indirect ") ? "an" : "a") \(box) that holds it"
         default:
             let owner = className.map { visible($0) } ?? "block of \(block.size) byte\(block.size == 1 ? "" : "s")"
             return "offset \(block.offset ?? 0) of a live \(owner)"

@@ -3,11 +3,13 @@
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <search.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 struct feed {
@@ -156,6 +158,229 @@ __attribute__((noinline)) static uint64_t by_mapping(void) {
     return hidden(mapped[1000]);
 }
 
+// MARK: collections, as C programs write them
+
+struct node {
+    struct node *next;
+    char *payload;
+};
+static struct node *queue_head;
+__attribute__((noinline)) static void push(char *payload) {
+    struct node *node = malloc(sizeof *node);
+    *node = (struct node){queue_head, payload};
+    queue_head = node;
+}
+// case: offset 8 of a live block of 16 bytes (allocated in push, holders.c:
+__attribute__((noinline)) static uint64_t by_list(void) {
+    char *block = make_block();
+    for (int i = 0; i < 6; i++) push(i == 2 ? block : NULL);
+    return hidden(block);
+}
+
+struct pair_entry {
+    struct pair_entry *next;
+    unsigned hash;
+    char key[12];
+    char *value;
+};
+static struct pair_entry **buckets;
+__attribute__((noinline)) static void insert(unsigned hash, char *value) {
+    struct pair_entry *entry = calloc(1, sizeof *entry);
+    *entry = (struct pair_entry){buckets[hash % 64], hash, "a key", value};
+    buckets[hash % 64] = entry;
+}
+// case: offset 24 of a live block of 32 bytes (allocated in insert, holders.c:
+__attribute__((noinline)) static uint64_t by_hash_table(void) {
+    buckets = calloc(64, sizeof *buckets);
+    char *block = make_block();
+    for (unsigned i = 0; i < 20; i++) insert(i * 37, i == 11 ? block : NULL);
+    return hidden(block);
+}
+
+// case: offset 176 of a live block of 448 bytes (allocated in by_array_of_structs, holders.c:
+__attribute__((noinline)) static uint64_t by_array_of_structs(void) {
+    struct feed *feeds = calloc(8, sizeof *feeds);
+    feeds[3].listener = make_block();
+    hidden_feed = hidden(feeds);
+    return hidden(feeds[3].listener);
+}
+
+static struct {
+    int count;
+    struct {
+        long id;
+        struct {
+            short kind;
+            char *handler;
+        } slots[3];
+    } shelves[5];
+} registry;
+// case: the global 'registry' (holders)
+__attribute__((noinline)) static uint64_t by_nested_structs(void) {
+    registry.shelves[4].slots[1].handler = make_block();
+    __asm__ volatile("" : : "r"(&registry) : "memory");
+    return hidden(registry.shelves[4].slots[1].handler);
+}
+
+struct batch {
+    int count;
+    char *items[];
+};
+// case: offset 48 of a live block of 88 bytes (allocated in by_flexible, holders.c:
+__attribute__((noinline)) static uint64_t by_flexible(void) {
+    struct batch *batch = calloc(1, sizeof *batch + 10 * sizeof(char *));
+    batch->items[5] = make_block();
+    hidden_feed = hidden(batch);
+    return hidden(batch->items[5]);
+}
+
+__attribute__((noinline)) static char **grow(char **items, int room) { return realloc(items, room * sizeof *items); }
+// case: offset 792 of a live block of 1024 bytes (allocated in
+__attribute__((noinline)) static uint64_t by_grown(void) {
+    char **items = NULL, *block = make_block();
+    for (int count = 0, room = 0; count < 100; count++) {
+        if (count == room) items = grow(items, room = room ? 2 * room : 4);
+        items[count] = count == 99 ? block : NULL;
+    }
+    memset(items + 100, 0, 28 * sizeof *items);
+    hidden_feed = hidden(items);
+    return hidden(block);
+}
+
+static void *tree;
+static int compare(const void *left, const void *right) { return left < right ? -1 : left > right; }
+// case: offset 0 of a live block of 24 bytes (allocated in by_tree, holders.c:
+__attribute__((noinline)) static uint64_t by_tree(void) {
+    static int others[5];
+    char *block = make_block();
+    for (int i = 0; i < 5; i++) tsearch(&others[i], &tree, compare);
+    tsearch(block, &tree, compare);
+    return hidden(block);
+}
+
+static uintptr_t tagged[4];
+// case: the global 'tagged' (holders)
+__attribute__((noinline)) static uint64_t by_tagged(void) {
+    char *block = make_block();
+    tagged[2] = (uintptr_t)block | 3 | (uintptr_t)1 << 60;
+    __asm__ volatile("" : : "r"(tagged) : "memory");
+    return hidden(block);
+}
+
+// MARK: memory that libraries and the system keep
+
+static ssize_t read_nothing(void *cookie, char *buffer, size_t size) {
+    (void)cookie, (void)buffer, (void)size;
+    return 0;
+}
+// case: offset 224 of a live block of 280 bytes (allocated in by_cookie, holders.c:
+__attribute__((noinline)) static uint64_t by_cookie(void) {
+    char *block = make_block();
+    FILE *file = fopencookie(block, "r", (cookie_io_functions_t){.read = read_nothing});
+    hidden_feed = hidden(file);
+    return hidden(block);
+}
+
+// case: a word of memory that the program has mapped
+__attribute__((noinline)) static uint64_t by_shared(void) {
+    char **mapped = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    mapped[3000] = make_block();
+    hidden_feed = hidden(mapped);
+    return hidden(mapped[3000]);
+}
+
+static void at_exit(int status, void *block) { (void)status, (void)block; }
+// case: the global 'initial' (libc.so.6) | a global of libc.so.6
+__attribute__((noinline)) static uint64_t by_on_exit(void) {
+    char *block = make_block();
+    on_exit(at_exit, block);
+    return hidden(block);
+}
+
+// MARK: threads and coroutines
+
+static pthread_key_t key;
+// case: a thread-local variable of thread 1
+__attribute__((noinline)) static uint64_t by_specific(void) {
+    char *block = make_block();
+    pthread_key_create(&key, NULL);
+    pthread_setspecific(key, block);
+    return hidden(block);
+}
+
+static void *keep_specific(void *unused) {
+    (void)unused;
+    passed = by_specific();
+    pthread_setname_np(pthread_self(), "keeper");
+    scrub();
+    pthread_barrier_wait(&barrier);
+    for (volatile int always = 1; always;) pause();
+    return NULL;
+}
+// case: a thread-local variable of thread 2 (keeper)
+__attribute__((noinline)) static uint64_t by_other_specific(void) {
+    start(keep_specific);
+    return passed;
+}
+
+static __thread struct {
+    int depth;
+    char *scratch[8];
+} arena;
+// case: the thread-local variable 'arena' of thread 1 (holders)
+__attribute__((noinline)) static uint64_t by_thread_struct(void) {
+    arena.depth++;
+    arena.scratch[5] = make_block();
+    __asm__ volatile("" : : "r"(&arena) : "memory");
+    return hidden(arena.scratch[5]);
+}
+
+static void *wait_in_struct(void *unused) {
+    (void)unused;
+    struct feed feeds[3] = {{.id = 1}, {.id = 2, .listener = make_block()}, {.id = 3}};
+    passed = hidden(feeds[1].listener);
+    wait_with(&feeds[1].listener);
+    return NULL;
+}
+// case: a local of wait_in_struct in thread 2 (holders)
+__attribute__((noinline)) static uint64_t by_other_stack_struct(void) {
+    start(wait_in_struct);
+    return passed;
+}
+
+static ucontext_t scheduler, coroutine;
+enum { STACK_BYTES = 1 << 16 };
+__attribute__((noinline)) static void yield_with(char *volatile *local) {
+    swapcontext(&coroutine, &scheduler);
+    while (*local) pause();
+}
+static void keep_in_coroutine(void) {
+    char *volatile local = make_block();
+    passed = hidden(local);
+    yield_with(&local);
+}
+static void resume_on(void *stack) {
+    getcontext(&coroutine);
+    coroutine.uc_stack.ss_sp = stack;
+    coroutine.uc_stack.ss_size = STACK_BYTES;
+    coroutine.uc_link = &scheduler;
+    makecontext(&coroutine, keep_in_coroutine, 0);
+    swapcontext(&scheduler, &coroutine);
+}
+// case: offset # of a live block of 65536 bytes (allocated in by_coroutine, holders.c:
+__attribute__((noinline)) static uint64_t by_coroutine(void) {
+    char *stack = calloc(1, STACK_BYTES);
+    hidden_feed = hidden(stack);
+    resume_on(stack);
+    return passed;
+}
+
+// case: a word of memory that the program has mapped
+__attribute__((noinline)) static uint64_t by_mapped_coroutine(void) {
+    resume_on(mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    return passed;
+}
+
 // case: -
 __attribute__((noinline)) static uint64_t by_nobody(void) { return hidden(make_block()); }
 
@@ -188,6 +413,23 @@ static const struct {
     {"other-thread-local", by_other_thread_local},
     {"other-stack", by_other_stack},
     {"mapping", by_mapping},
+    {"list", by_list},
+    {"hash-table", by_hash_table},
+    {"array-of-structs", by_array_of_structs},
+    {"nested-structs", by_nested_structs},
+    {"flexible", by_flexible},
+    {"grown", by_grown},
+    {"tree", by_tree},
+    {"tagged", by_tagged},
+    {"cookie", by_cookie},
+    {"shared", by_shared},
+    {"on-exit", by_on_exit},
+    {"specific", by_specific},
+    {"other-specific", by_other_specific},
+    {"thread-struct", by_thread_struct},
+    {"other-stack-struct", by_other_stack_struct},
+    {"coroutine", by_coroutine},
+    {"mapped-coroutine", by_mapped_coroutine},
     {"nobody", by_nobody},
     {"local", by_local},
     {"huge", by_huge},
