@@ -137,7 +137,7 @@ PARTS = [
     # Leaks and retain cycles, and none where there are none.
     Part("leaks", driver("Graph/leaks"), 60, slices=6),
     Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
-    Part("holders", driver("Graph/holders"), 40, slices=2),
+    Part("holders", driver("Graph/holders"), 40, slices=4),
     Part("copies", driver("Graph/copies"), 60, slices=4),
     Part("pictures", driver("Graph/pictures"), 20, slices=2),
 
