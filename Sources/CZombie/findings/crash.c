@@ -23,8 +23,13 @@ const char *zg_crash_signal_name(int signal) {
 }
 
 void zg_crash_put_json(struct zg_text *text, const struct zg_crash *crash) {
-    zg_text_string(text, ",\"signal\":");
-    zg_text_json_string(text, zg_crash_signal_name(crash->signal));
+    if (crash->signal) {
+        zg_text_string(text, ",\"signal\":");
+        zg_text_json_string(text, zg_crash_signal_name(crash->signal));
+    } else {
+        zg_text_string(text, ",\"status\":");
+        zg_text_decimal(text, (uint64_t)crash->status);
+    }
     zg_text_string(text, ",\"code\":");
     zg_text_signed(text, crash->code);
     if (crash->message) {

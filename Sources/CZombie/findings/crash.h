@@ -8,6 +8,7 @@
 
 struct zg_crash {
     int signal, code;
+    int status; // exit status; used if `signal` is 0
     struct zg_registers registers;
     // Throw stack of the error that ends the program; 0 if there is none, if it is unknown, or if the access stack
     // shows it
@@ -17,7 +18,7 @@ struct zg_crash {
 
 // Returns the name of a signal that ends programs, such as "SIGSEGV"; NULL for others.
 const char *zg_crash_signal_name(int signal);
-// Writes ,"signal":"SIGABRT","code":-6,… as keys of a finding's JSON object.
+// Writes ,"signal":"SIGABRT","code":-6,… or ,"status":101,"code":0,… as keys of a finding's JSON object.
 void zg_crash_put_json(struct zg_text *text, const struct zg_crash *crash);
 
 #endif

@@ -45,14 +45,15 @@ void zg_last_text_note(const void *bytes, uint64_t count) {
     __atomic_store_n(tid, (uint32_t)zg_os_tid(), __ATOMIC_RELEASE);
 }
 
-uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity) {
-    uint64_t newest = __atomic_load_n(&writes->ends, __ATOMIC_ACQUIRE), start = capacity - 1;
+// `newest`: value of `ends`; `most`: bytes of records before its end that may be read.
+static uint64_t copy_writes(const struct zg_kept_writes *writes, uint64_t newest, uint32_t most, int tid, char *text,
+                            uint64_t capacity) {
+    uint64_t start = capacity - 1;
     uint32_t end = (uint32_t)newest, at = (uint32_t)(newest >> 32);
     struct record record;
-    if (!newest) start = capacity - 1;
-    else
+    if (newest)
         for (;; at = record.previous) {
-            if (end - at > RING_BYTES) break;
+            if (end - at > most) break;
             get(writes->ring, at, (char *)&record, sizeof record);
             if (record.at != at || record.count > MOST_BYTES) break;
             if (record.tid == (uint32_t)tid) {
@@ -68,4 +69,15 @@ uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *
     __builtin_memmove(text, text + start, count);
     text[count] = 0;
     return count;
+}
+
+uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity) {
+    uint64_t newest = __atomic_load_n(&writes->ends, __ATOMIC_ACQUIRE);
+    return copy_writes(writes, newest, RING_BYTES, tid, text, capacity);
+}
+
+uint64_t zg_last_text_since(uint64_t ends, int tid, char *text, uint64_t capacity) {
+    uint64_t newest = __atomic_load_n(&zg_last_text.ends, __ATOMIC_ACQUIRE);
+    uint32_t most = (uint32_t)newest - (uint32_t)ends;
+    return copy_writes(&zg_last_text, newest, most > RING_BYTES ? RING_BYTES : most, tid, text, capacity);
 }

@@ -12,5 +12,7 @@
 void zg_last_text_note(const void *bytes, uint64_t count);
 // The kept text; read it with zg_kept_writes_get.
 extern struct zg_kept_writes zg_last_text;
+// Like zg_kept_writes_get, for what the thread has written since zg_last_text.ends had this value.
+uint64_t zg_last_text_since(uint64_t ends, int tid, char *text, uint64_t capacity);
 
 #endif

@@ -103,7 +103,12 @@ static void put_details(struct zg_text *text, const struct zg_finding *finding) 
 // Writes the signal and message, such as ": SIGABRT: free(): invalid pointer".
 static void put_crash(struct zg_text *text, const struct zg_crash *crash) {
     zg_text_string(text, ": ");
-    zg_text_string(text, zg_crash_signal_name(crash->signal));
+    if (crash->signal) {
+        zg_text_string(text, zg_crash_signal_name(crash->signal));
+    } else {
+        zg_text_string(text, "status ");
+        zg_text_decimal(text, (uint64_t)crash->status);
+    }
     if (!crash->message) return;
     zg_text_string(text, ": ");
     zg_text_visible(text, crash->message);

@@ -11,6 +11,7 @@
 #include "blocks/span.h"
 #include "faults/collector.h"
 #include "faults/crash.h"
+#include "faults/exit_crash.h"
 #include "faults/fault.h"
 #include "faults/signals.h"
 #include "findings/annotations.h"
@@ -44,6 +45,7 @@
 #include "process/count_observer.h"
 #include "process/hidden.h"
 #include "process/locking.h"
+#include "process/panics.h"
 #include "process/ready.h"
 #include "process/stderr_watch.h"
 #include "process/swift_check.h"
@@ -286,6 +288,7 @@ static void describe_process(void) {
 static void at_exit(int status, void *unused) {
     (void)unused;
     zg_fault_before_exit(ZG_ARCH_FRAME(), status);
+    zg_exit_crash_report(ZG_ARCH_FRAME(), status);
 }
 
 static void start(void) {
@@ -337,6 +340,7 @@ static void start(void) {
         zg_crash_start();
         zg_stderr_watch_start();
         zg_throws_start();
+        zg_panics_start();
     }
     zg_collector_start();
     if (zg_config.collect & zg_collect_stalls && zg_coverage_run_page)

@@ -4,8 +4,11 @@ extension Finding {
     /// A crash, without its kind, address and stacks. In JSON the keys of a crash are members of the finding's own
     /// object.
     public struct Crash: Hashable, Sendable {
-        /// The name of the signal, such as `SIGABRT`.
+        /// The name of the signal, such as `SIGABRT`; empty if the program ended by an exit status.
         public var signal: String
+        /// The exit status by which a language runtime ended the program for an uncaught error, such as 101 for a panic
+        /// of Rust; nil if a signal ended it.
+        public var status: Int?
         /// The kernel's `si_code`: positive if the kernel or an instruction raised the signal; otherwise a process sent
         /// it.
         public var code: Int
@@ -19,7 +22,7 @@ extension Finding {
         /// All threads, the faulting one first; empty if the threads could not be stopped and unwound.
         public var threads: [ThreadStack]
 
-        /// Creates a crash. Each parameter sets the property of the same name.
+        /// Creates a crash by a signal. Each parameter sets the property of the same name.
         public init(
             signal: String, code: Int = 0, message: String? = nil, registers: [String: Address] = [:],
             annotations: [String: String] = [:], threads: [ThreadStack] = []

@@ -66,7 +66,14 @@ extension Finding {
                     read: { (scanner, draft) throws(JSONScanner.Problem) in
                         draft.crash.signal = try scanner.text()
                         draft.hasSignal = true
-                    }, write: { $0.crash.signal.json }),
+                    }, write: { $0.crash.status == nil ? $0.crash.signal.json : nil }),
+                JSONField(
+                    "status",
+                    read: { (scanner, draft) throws(JSONScanner.Problem) in
+                        if scanner.isNull() { return }
+                        draft.crash.status = try Int.read(&scanner)
+                        draft.hasSignal = true
+                    }, write: { $0.crash.status?.json }),
                 JSONField(
                     "code",
                     read: { (scanner, draft) throws(JSONScanner.Problem) in

@@ -18,8 +18,15 @@ extension Finding {
         hash.add(programName ?? "")
         if kind == .crash, let crash {
             hash.add("reason")
-            hash.add(crash.signal)
+            hash.add(crash.status.map { "status \($0)" } ?? crash.signal)
             for part in crash.reason { hash.add(part) }
+        }
+        if kind == .crash, crash?.status != nil, let function = detail["raised_in"] {
+            // The stack is the interpreter's, whose builds differ.
+            hash.add("raised in")
+            hash.add(function)
+            hash.add(raisedFile ?? "")
+            return hash.digits
         }
         let identifying = signatureStacks
         let access = stall?.commonStack ?? identifying.access
@@ -40,6 +47,12 @@ extension Finding {
         guard let name = program?.split(separator: "/").last else { return nil }
         let mark = " (deleted)"
         return String(name.hasSuffix(mark) ? name.dropLast(mark.count) : name)
+    }
+
+    /// Name of the file in which an interpreted program raised the error that ended it, without directory and line.
+    private var raisedFile: String? {
+        let path = detail["said_at"]?.split(separator: "/").last
+        return path?.split(separator: ":").first.map(String.init)
     }
 
     /// Whether a signature is this finding's, or was under an earlier version or before its symbols were known.

@@ -22,6 +22,7 @@ struct FindingCache: Sendable {
             hasher.combine(finding.programName)
             hasher.combine(finding.detail)
             hasher.combine(finding.crash?.signal)
+            hasher.combine(finding.crash?.status)
             hasher.combine(finding.crash?.message)
             if let block = finding.block {
                 hasher.combine(block.offset)

@@ -43,13 +43,18 @@ extension Finding {
     /// "SIGILL in Cart.add(_:): Fatal error: Index out of range (Cart.swift:12)"
     var crashSentence: String {
         guard let crash else { return "a signal ended the program" }
-        var text = visible(crash.signal)
+        var text = crash.status.map { "status \($0)" } ?? visible(crash.signal)
         if let sender = detail["sender"] { text += " sent by process \(visible(sender))" }
-        let origin = stacks.accessOrigin
-        if let origin {
+        let origin = detail["raised_in"] == nil ? stacks.accessOrigin : nil
+        if let function = detail["raised_in"] {
+            text += " in \(visible(function))"
+        } else if let origin {
             text += " in \(origin.function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
         }
         if let message = crash.messageLine { text += ": \(message)" }
+        if detail["raised_in"] != nil, let place = detail["said_at"]?.split(separator: "/").last {
+            return text + " (\(visible(String(place))))"
+        }
         guard let file = origin?.file.flatMap({ $0.split(separator: "/").last }) else { return text }
         return text + " (\(visible(String(file)))\(origin?.line.map { ":\($0)" } ?? ""))"
     }
