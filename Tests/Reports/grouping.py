@@ -22,6 +22,7 @@ from Detection import bugs  # noqa: E402
 from Support import builds  # noqa: E402
 from Support.checks import Checks  # noqa: E402
 from Support.environment import TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 60
 
