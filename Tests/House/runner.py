@@ -74,7 +74,7 @@ def table_is_whole(_):
                 assert not word.startswith(("Tests/", "scripts/")) or (ROOT / word).exists(), f"{part.name}: there is no {word}"
     commands = " ".join(word for table in tables for part in table for word in part.command)
     for path in TESTS.glob("*/*.py"):
-        is_driver = "__main__" in path.read_text() and path.parent.name != "Support"
+        is_driver = "__main__" in path.read_text() and path.parent.name not in ("Support", "Crashes")
         # scripts/soak runs soak.py, and the CPython suite runs cpython_events.py.
         is_elsewhere = path.name in ("soak.py", "cpython_events.py")
         assert not is_driver or is_elsewhere or str(path.relative_to(ROOT)) in commands, f"no part runs {path.relative_to(ROOT)}"
