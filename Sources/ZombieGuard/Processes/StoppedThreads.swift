@@ -1,5 +1,6 @@
 // Stops threads of another process briefly and copies their registers and stacks.
 
+import CSystem
 import CUnwind
 import CZombie
 import Glibc
@@ -66,7 +67,7 @@ package struct StoppedThreads {
         while !isComplete {
             isComplete = true
             for thread in Self.threadIDs(of: processID) where thread != own && !seized.contains(thread) {
-                let result = zg_thread_seize(thread)
+                let result = Self.seize(thread, of: processID)
                 if result == -ESRCH { continue }
                 // The thread has exited. The kernel keeps it until the other threads have exited, or its parent or
                 // tracer has waited for it.
@@ -110,7 +111,7 @@ package struct StoppedThreads {
             case .running: if !computing.contains(thread) { continue }
             case .undisturbed: break
             }
-            let result = zg_thread_seize(thread)
+            let result = Self.seize(thread, of: processID)
             if result == 0 {
                 // TOCTOU: before the seize, another thread may have taken over the ID. A seized thread keeps its ID.
                 if Self.isThread(thread, of: processID) {
@@ -134,6 +135,14 @@ package struct StoppedThreads {
             }
             if zg_thread_detach(thread, signal) < 0 { ended.append(thread) }
         }
+    }
+
+    // A thread that did not stop in time for an earlier look is still traced by the calling thread, and its stop is
+    // pending. The kernel answers EPERM to a second seize.
+    private static func seize(_ thread: Int32, of processID: Int) -> Int32 {
+        let result = zg_thread_seize(thread)
+        guard result == -EPERM, isThread(thread, of: processID) else { return result }
+        return GuardedProcess.status(of: Int(thread))["TracerPid"] == "\(zg_system_thread_id())" ? 0 : result
     }
 
     private mutating func wait(
