@@ -82,6 +82,15 @@ package final class ClassTable {
         return isOfProgram
     }
 
+    /// The blocks that are side tables of Swift objects. A side table refers back to its object, but does not keep the
+    /// object alive.
+    func sideTables(_ graph: References) -> Set<UInt32> {
+        Set(
+            snapshot.sideTables.elements.lazy.filter { pair in
+                self.isSwift(pair.object) && graph.targets(of: pair.table).contains(pair.object)
+            }.map(\.table))
+    }
+
     package func isSwift(_ block: UInt32) -> Bool { `class`(of: block)?.isSwift ?? false }
 
     package func isTask(_ block: UInt32) -> Bool { number(of: block).map { label($0).name == "Swift.Task" } ?? false }

@@ -11,7 +11,12 @@ struct LiveObjectSearch {
     /// Time for which the process was stopped, in nanoseconds.
     private(set) var stoppedNanoseconds: UInt64 = 0
 
+    /// Parts of the heap that were not read, one line each.
+    var notes: [String] { snapshot.source.notes + (source.hasMore ? [] : [source.noteOfExhaustion]) }
+
     private let snapshot: HeapSnapshot
+    /// Reads what describes the objects. The reads of the snapshot's reader are limited, and the graph takes most.
+    private let source: HeapReader
     private let classes: ClassTable
     private let places: HolderPlaces
     private let graph: References
@@ -23,12 +28,17 @@ struct LiveObjectSearch {
     /// Blocks to which variables of images refer, and the variables' addresses. ``HeapSnapshot/rootPlaces`` has one
     /// place of each root, which may be another.
     private var globals: [UInt32: UInt64] = [:]
+    /// Places of the first roots that refer to blocks.
+    private let rootPlaces: [UInt32: UInt64]
 
     /// Holders of more objects are not looked for.
     private static let mostDescribed = 1000
     private static let mostHolders = 16
     private static let longestPath = 64
     private static let mostPlaces = 100_000
+    /// Words of an object that are read for the kind of a reference, as in ``HolderPlaces``: 1 MiB.
+    private static let mostWords: UInt64 = 1 << 17
+    private static let pieceBytes: UInt64 = 1 << 20
 
     /// - Parameters:
     ///   - metadata: finds the objects of this class and its subclasses; nil: of none.
@@ -45,7 +55,9 @@ struct LiveObjectSearch {
                 result = Result {
                     let start = monotonicNanoseconds()
                     let snapshot = try HeapSnapshot.of(process, &stopped, waiting: waiting)
-                    var search = LiveObjectSearch(snapshot, HolderPlaces.threads(of: stopped, waiting: waiting))
+                    var search = LiveObjectSearch(
+                        snapshot, try HeapReader(process: process),
+                        HolderPlaces.threads(of: stopped, waiting: waiting))
                     search.find(metadata: metadata, places)
                     search.describe()
                     search.stoppedNanoseconds = monotonicNanoseconds() - start
@@ -59,22 +71,21 @@ struct LiveObjectSearch {
         return try result.get()
     }
 
-    private init(_ snapshot: HeapSnapshot, _ threads: [HolderPlaces.Thread]) {
+    private init(_ snapshot: HeapSnapshot, _ source: HeapReader, _ threads: [HolderPlaces.Thread]) {
         self.snapshot = snapshot
+        self.source = source
         self.threads = threads
         classes = ClassTable(snapshot)
-        places = HolderPlaces(snapshot.source, threads: threads)
+        places = HolderPlaces(source, threads: threads)
         graph = References(offsets: snapshot.offsets, targets: snapshot.targets)
-        stackReader = FrameReader(snapshot.source)
-        searched = SearchedMemory(snapshot.source, stackPointers: threads.map(\.stackPointer))
-        let (classes, graph) = (classes, graph)
-        sideTables = Set(
-            snapshot.sideTables.elements.lazy.filter { pair in
-                classes.isSwift(pair.object) && graph.targets(of: pair.table).contains(pair.object)
-            }.map(\.table))
+        stackReader = FrameReader(source)
+        searched = SearchedMemory(source, stackPointers: threads.map(\.stackPointer))
+        sideTables = classes.sideTables(graph)
+        rootPlaces = Dictionary(
+            zip(snapshot.roots.elements, snapshot.rootPlaces.elements), uniquingKeysWith: { first, _ in first })
     }
 
-    private var memory: any MemoryReader { snapshot.source.memory }
+    private var memory: any MemoryReader { source.memory }
 
     // MARK: Objects
 
@@ -184,7 +195,7 @@ struct LiveObjectSearch {
         let start = snapshot.blocks.starts[Int(block)]
         if let number = classes.number(of: block), classes.isSwift(block) {
             // Storage of dictionaries has its layout in its first words, an existential behind its value.
-            let count = min(max(8, offset / 8 + 4), snapshot.blocks.size(of: block) / 8)
+            let count = min(max(8, offset / 8 + 4), snapshot.blocks.size(of: block) / 8, Self.mostWords)
             let words = memory.records(UInt64.self, at: start, count: Int(count))
             switch classes.layout(number).kind(at: offset, of: start, words) {
             case .strong, .pointer, .unknown, .erased: break
@@ -198,13 +209,41 @@ struct LiveObjectSearch {
     // Calls `body` with the offset and the target of each reference in a block, until it returns false. The first two
     // words of an object are its class and its reference count.
     private func forEachReference(in block: UInt32, _ body: (UInt64, UInt32) -> Bool) {
-        let words = memory.records(
-            UInt64.self, at: snapshot.blocks.starts[Int(block)],
-            count: Int(min(snapshot.blocks.size(of: block), 1 << 26) / 8))
-        for index in (classes.isSwift(block) ? 2 : 0)..<max(2, words.count) where index < words.count {
-            let target = snapshot.target(of: words[index])
-            if target != BlockTable.none, !body(UInt64(index) * 8, target) { return }
+        let start = snapshot.blocks.starts[Int(block)]
+        let header: UInt64 = classes.isSwift(block) ? 16 : 0
+        forEachTarget(in: start..<start &+ snapshot.blocks.size(of: block)) { place, target in
+            place &- start < header || body(place &- start, target)
         }
+    }
+
+    // Calls `body` with the place and the target of each reference in a range, until it returns false. Reads in pieces,
+    // because one read of a process is limited to less than a large block. Of a large range, only pages with memory are
+    // read.
+    private func forEachTarget(in range: Range<UInt64>, _ body: (UInt64, UInt32) -> Bool) {
+        var next = range.lowerBound
+        while next < range.upperBound {
+            let wanted = min(range.upperBound - next, 1 << 32)
+            let parts = wanted > Self.pieceBytes ? memory.parts(from: next, count: Int(wanted)) : nil
+            for part in parts ?? [next..<next + wanted] where !forEachTarget(inPart: part, body) { return }
+            next += wanted
+        }
+    }
+
+    // Returns false if `body` has.
+    private func forEachTarget(inPart part: Range<UInt64>, _ body: (UInt64, UInt32) -> Bool) -> Bool {
+        var next = part.lowerBound
+        while part.upperBound > next, part.upperBound - next >= 8 {
+            let wanted = Int(min(Self.pieceBytes, part.upperBound - next) / 8)
+            let words = memory.records(UInt64.self, at: next, count: wanted)
+            for (index, word) in words.enumerated() {
+                let target = snapshot.target(of: word)
+                if target != BlockTable.none, !body(next &+ UInt64(index) * 8, target) { return false }
+            }
+            let end = next &+ UInt64(words.count) * 8
+            // Skip an unreadable page.
+            next = words.count == wanted ? end : end / 4096 &* 4096 &+ 4096
+        }
+        return true
     }
 
     // Globals, local variables and other memory that hold an object itself.
@@ -241,16 +280,14 @@ struct LiveObjectSearch {
     // MARK: Paths
 
     private mutating func findGlobals() {
+        var found: [UInt32: UInt64] = [:]
         for range in searched.images {
-            let words = memory.records(
-                UInt64.self, at: range.lowerBound, count: Int(range.upperBound - range.lowerBound) / 8)
-            for (index, word) in words.enumerated() {
-                let target = snapshot.target(of: word)
-                if target != BlockTable.none, globals[target] == nil {
-                    globals[target] = range.lowerBound &+ UInt64(index) * 8
-                }
+            forEachTarget(in: range) { place, target in
+                if found[target] == nil { found[target] = place }
+                return true
             }
         }
+        globals = found
     }
 
     /// For each block the block before it on the shortest path from a root; `BlockTable.none`: not reached, or a root
@@ -293,8 +330,8 @@ struct LiveObjectSearch {
     }
 
     private func mapping(at place: UInt64) -> Mapping? {
-        let behind = snapshot.source.mappings.partitionPoint { $0.start > place }
-        return behind > 0 ? snapshot.source.mappings[behind - 1] : nil
+        let behind = source.mappings.partitionPoint { $0.start > place }
+        return behind > 0 ? source.mappings[behind - 1] : nil
     }
 
     private func path(to target: UInt32, _ parents: FlatArray<UInt32>) -> [Finding.Holder] {
@@ -303,8 +340,7 @@ struct LiveObjectSearch {
             blocks.append(parents[Int(last)])
         }
         guard let first = blocks.last,
-            let root = globals[first]
-                ?? snapshot.roots.elements.firstIndex(of: first).map({ snapshot.rootPlaces[$0] }),
+            let root = globals[first] ?? rootPlaces[first],
             let variable = variable(at: root)
         else { return [] }
         var path = [variable]
