@@ -16,8 +16,9 @@ import ZombieGuardCore
 /// left out, and so are words on stacks, in objects of unknown classes, and elements of dictionaries and sets: many are
 /// leftovers that nobody follows.
 ///
-/// zguard looks at the heap, and stops the process for some milliseconds. The test also fails if there is no zguard, or
-/// the process is not guarded.
+/// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
+/// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
+/// a part of the heap.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.

@@ -14,8 +14,9 @@ import ZombieGuardCore
 /// The failure names the shortest cycle, such as `Session.handler → closure #1 in Session.start() → Session`, and where
 /// each of its objects was allocated. What `body` returns is still held. A loss is reported once it was seen twice.
 ///
-/// zguard looks at the heap, and stops the process for some milliseconds. The test also fails if there is no zguard, or
-/// the process is not guarded.
+/// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
+/// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
+/// a part of the heap.
 ///
 /// Objects of tests that run at the same time are not this test's: an object is, if the test's function is in the stack
 /// of its allocation or of one of the objects that it refers to or is referred by, or if a task that `body` has started

@@ -14,8 +14,9 @@ extension ZombieGuard {
     /// Objects of all tests of the process are among them. Objects that the compiler has put on a stack or into static
     /// memory are not. Of more than 1,000 objects the others have no holders and no stacks.
     ///
-    /// zguard looks at the heap, and stops the process for some milliseconds. If there is no zguard, or the process is
-    /// not guarded, the current test fails, and there are no objects.
+    /// zguard looks at the heap, and stops the process meanwhile (less than 50 ms in a small test bundle, 110 ms with
+    /// 100,000 blocks). If there is no zguard, the process is not guarded, or zguard could not read a part of the heap,
+    /// the current test fails, and there are no objects.
     ///
     /// - Parameters:
     ///   - type: the class.

@@ -32,7 +32,7 @@ void zg_testing_allow_tracer(pid_t process);
 // Calls `body` with an address of this function's frame. What the callers use of the stack is above the address, and so
 // are copies of all registers that a called function preserves.
 void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context);
-// Overwrites what functions that have returned left on the stack, as far as frames of a usual size reach.
+// Overwrites what functions that have returned left on the stack, up to 16 KiB below the caller's frame.
 void zg_testing_clear_stack(void);
 // The same for the memory of the calling thread's Swift task in which its async functions have their frames. Call in a
 // task only.
