@@ -6,10 +6,17 @@ import ZombieGuard
 extension LeakSearch {
     /// The leaks and cycles as raw findings: one for each allocation stack and class, one for each cycle.
     ///
-    /// - Parameter time: time of the search, ISO 8601.
-    package func findings(time: String? = nil) -> [Finding] {
-        var frames = FrameReader(snapshot.source)
-        return leaks.map { finding(of: $0, time, &frames) } + cycles.map { finding(of: $0, time, &frames) }
+    /// - Parameters:
+    ///   - time: time of the search, ISO 8601.
+    ///   - most: number of findings after which no more are made.
+    ///   - mostStacks: number of steps of a cycle that get allocation stacks. Later steps have none.
+    ///   - source: the heap that is read for stacks; nil: that of the snapshot.
+    package func findings(
+        time: String? = nil, most: Int = .max, mostStacks: Int = .max, source: HeapReader? = nil
+    ) -> [Finding] {
+        var frames = FrameReader(source ?? snapshot.source)
+        return leaks.prefix(most).map { finding(of: $0, time, &frames) }
+            + cycles.prefix(max(0, most - leaks.count)).map { finding(of: $0, time, mostStacks, &frames) }
     }
 
     private func finding(of leak: Leak, _ time: String?, _ frames: inout FrameReader) -> Finding {
@@ -20,12 +27,15 @@ extension LeakSearch {
         return finding
     }
 
-    private func finding(of cycle: Cycle, _ time: String?, _ frames: inout FrameReader) -> Finding {
+    private func finding(
+        of cycle: Cycle, _ time: String?, _ mostStacks: Int, _ frames: inout FrameReader
+    ) -> Finding {
         var finding = base(.retainCycle, cycle.steps[0].block, time, &frames)
         var steps: [Finding.Leak.Step] = []
         for (index, step) in cycle.steps.enumerated() {
             steps.append(
                 self.step(step, after: cycle.steps[(index + cycle.steps.count - 1) % cycle.steps.count], &frames))
+            if index >= mostStacks { steps[index].alloc = [] }
         }
         finding.leak = Finding.Leak(blocks: cycle.blocks, bytes: cycle.bytes, cycle: steps)
         return finding

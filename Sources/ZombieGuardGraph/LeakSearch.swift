@@ -15,6 +15,8 @@ package struct LeakSearch {
         package var bytes: UInt64 = 0
         package var indirectBlocks = 0
         package var indirectBytes: UInt64 = 0
+        /// All blocks that are counted.
+        var members: [UInt32] = []
     }
 
     /// Objects that keep each other alive. Each refers to the next one, and the last one to the first.
@@ -31,6 +33,8 @@ package struct LeakSearch {
         /// Blocks of the component, and what only the component leads to.
         package var blocks: Int
         package var bytes: UInt64
+        /// All blocks that are counted.
+        var members: [UInt32]
     }
 
     package private(set) var leaks: [Leak] = []
@@ -71,9 +75,14 @@ package struct LeakSearch {
     /// Starts of the lost blocks.
     private var places: Set<UInt64> { Set(lost.map { snapshot.blocks.starts.base[Int($0)] }) }
 
-    /// Starts and allocation stacks of the lost blocks.
-    var lostPlaces: [(start: UInt64, stack: UInt32)] {
-        lost.map { (snapshot.blocks.starts.base[Int($0)], snapshot.blocks.stacks.base[Int($0)]) }
+    /// Starts and allocation stacks of the blocks of the first findings (``findings(time:)``), and of the side tables
+    /// of these blocks.
+    func places(ofFirst count: Int) -> [(start: UInt64, stack: UInt32)] {
+        let members = Set((leaks.map(\.members) + cycles.map(\.members)).prefix(count).joined())
+        let tables = snapshot.sideTables.elements.filter { members.contains($0.object) }.map(\.table)
+        return members.union(tables.filter(isSideTable.contains)).map {
+            (snapshot.blocks.starts.base[Int($0)], snapshot.blocks.stacks.base[Int($0)])
+        }
     }
 
     // The contents of lost blocks are read again from the source: nothing can reach and change them.
@@ -83,11 +92,7 @@ package struct LeakSearch {
         self.classes = classes
         memory = snapshot.source.memory
         let graph = References(offsets: snapshot.offsets, targets: snapshot.targets)
-        // A side table refers back to its object, but does not keep it alive.
-        isSideTable = Set(
-            snapshot.sideTables.elements.lazy.filter { pair in
-                classes.isSwift(pair.object) && graph.targets(of: pair.table).contains(pair.object)
-            }.map(\.table))
+        isSideTable = classes.sideTables(graph)
         let marks = FlatArray<UInt8>(repeating: 0, count: snapshot.blocks.count)
         let tables = isSideTable
         graph.reach(
@@ -248,6 +253,7 @@ package struct LeakSearch {
             groups[key] = index
             leaks.append(Leak(block: block, classNumber: key.classNumber))
         }
+        leaks[index].members += counted.map { lost[Int($0)] }
         for other in counted {
             let size = snapshot.blocks.size(of: lost[Int(other)])
             if other == number {
@@ -288,7 +294,8 @@ package struct LeakSearch {
         cycles.append(
             Cycle(
                 steps: steps, blocks: counted.count,
-                bytes: counted.reduce(0) { $0 + snapshot.blocks.size(of: lost[Int($1)]) }))
+                bytes: counted.reduce(0) { $0 + snapshot.blocks.size(of: lost[Int($1)]) },
+                members: counted.map { lost[Int($0)] }))
         return true
     }
 

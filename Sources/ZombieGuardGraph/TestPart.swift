@@ -16,7 +16,15 @@ final class TestPart {
     private let question: HeapQuestion
     private let symbolicator: Symbolicator
     private let ages: BlockAges
-    private let lookup: HeapLookup
+    private let process: GuardedProcess
+    /// Reads records of blocks. Renewed after each ``lookupsPerReader`` blocks, because the reads of one reader are
+    /// limited.
+    private var lookup: HeapLookup
+    private var lookups = 0
+    /// The readers in use, and the first reader whose reads were spent.
+    private let stackSource: HeapReader
+    private var source: HeapReader
+    private var spentNote: String?
     private var frames: FrameReader
     private var verdicts: [UInt32: Verdict] = [:]
     /// The runtime's number of the thread of a synchronous part; 0: the part is asynchronous, or the number is unknown.
@@ -24,19 +32,43 @@ final class TestPart {
 
     /// Thread number of all threads behind the first 65,534.
     private static let laterThread = UInt16.max
+    /// A block takes up to four reads of at least 1 KiB of the budget of 64 MiB or more (``ProcessMemory``).
+    private static let lookupsPerReader = 8192
 
-    init(_ question: HeapQuestion, _ source: HeapReader, _ ages: BlockAges, _ symbolicator: Symbolicator) {
+    /// - Parameter process: the process of the part, which may run.
+    /// - Throws: ``ProcessError`` if the process cannot be read.
+    init(
+        _ question: HeapQuestion, _ process: GuardedProcess, _ ages: BlockAges, _ symbolicator: Symbolicator
+    ) throws(ProcessError) {
+        let source = try HeapReader(process: process)
+        self.process = process
+        self.source = source
+        stackSource = try HeapReader(process: process)
         self.question = question
         self.ages = ages
         self.symbolicator = symbolicator
         let lookup = HeapLookup(source)
         self.lookup = lookup
-        frames = FrameReader(source)
+        frames = FrameReader(stackSource)
         var thread: UInt16 = 0
         if question.isSynchronous, case .block(let marker) = lookup.place(of: question.marker.rawValue) {
             thread = marker.block.alloc_thread
         }
         self.thread = thread == Self.laterThread ? 0 : thread
+    }
+
+    /// Why some verdicts may be wrong; nil if all that they depend on was read.
+    var note: String? { spentNote ?? source.notes.first ?? stackSource.notes.first }
+
+    private func record(of start: UInt64) -> BlockRecord? {
+        lookups += 1
+        if lookups % Self.lookupsPerReader == 0, let next = try? HeapReader(process: process) {
+            spentNote = note
+            source = next
+            lookup = HeapLookup(next)
+        }
+        guard case .block(let record) = lookup.place(of: start) else { return nil }
+        return record
     }
 
     /// Who has allocated a live block.
@@ -45,18 +77,16 @@ final class TestPart {
         let stack = blocks.stacks[Int(block)]
         guard ages.isNew(start: start, stack: stack, since: question.moment) else { return .foreign }
         if question.isAlone { return .own }
-        if thread != 0, case .block(let record) = lookup.place(of: start), record.block.alloc_thread == thread {
-            return .own
-        }
+        if thread != 0, let record = record(of: start), record.block.alloc_thread == thread { return .own }
         return verdict(of: stack)
     }
 
     /// Who has freed a block that was allocated on `stack`. `ages`: those of freed blocks.
     func releaser(of start: UInt64, allocatedOn stack: UInt32) -> Verdict {
-        guard ages.isNew(start: start, stack: stack, since: question.moment),
-            case .block(let record) = lookup.place(of: start)
-        else { return .foreign }
-        if question.isAlone || thread != 0 && record.block.free_thread == thread { return .own }
+        guard ages.isNew(start: start, stack: stack, since: question.moment) else { return .foreign }
+        if question.isAlone { return .own }
+        guard let record = record(of: start) else { return .foreign }
+        if thread != 0, record.block.free_thread == thread { return .own }
         return verdict(of: record.block.free_stack)
     }
 
@@ -75,21 +105,22 @@ final class TestPart {
         return verdict
     }
 
-    /// The part's own ones of the lost blocks, or else the undecided ones; and which of both they are.
+    /// Returns the lost blocks that the part has made, or if there are none, the undecided ones, and their verdict.
     ///
     /// Blocks that refer to each other belong together: a test has made all of them if it has made one, or if one of
-    /// them is a task that refers to the part's marker. `isKnown`: blocks that were reported before.
+    /// them is a task that refers to the part's marker. `isKnown`: whether a block of a verdict was reported before.
     func choose(
-        from lost: [UInt32], of snapshot: HeapSnapshot, _ graph: References, isKnown: (UInt64) -> Bool
+        from lost: [UInt32], of snapshot: HeapSnapshot, _ graph: References, isKnown: (UInt32, Verdict) -> Bool
     ) -> (blocks: [UInt32], verdict: Verdict) {
         let blocks = snapshot.blocks
         let marker = blocks.block(at: question.marker.rawValue)
         let groups = Groups(lost, graph, blocks.count)
         var verdicts: [UInt32: Verdict] = [:]
-        for (number, block) in lost.enumerated() where !isKnown(blocks.starts[Int(block)]) {
+        for (number, block) in lost.enumerated() where !isKnown(block, .own) {
             var verdict = allocator(of: block, in: blocks)
             if verdict == .foreign { continue }
             if marker != BlockTable.none, graph.targets(of: block).contains(marker) { verdict = .own }
+            if isKnown(block, verdict) { continue }
             let group = groups.group(of: UInt32(number))
             verdicts[group] = max(verdict, verdicts[group] ?? .foreign)
         }

@@ -29,12 +29,13 @@ enum HeapHelper {
 
     private static let state = Mutex(State.unused)
     private static let longestAnswerSeconds = 120
+    private static let pollMicroseconds: UInt32 = 10_000
 
     /// Asks a question, and waits for the answer.
-    static func ask(_ question: HeapQuestion) throws(Failure) -> (answer: HeapAnswer, objects: [LiveObject]) {
+    static func ask(_ question: HeapQuestion) throws(Failure) -> HeapAnswer {
         if let missing = Guarding.missing { throw Failure(description: missing) }
         let result = GuardRuntime.aside {
-            state.withLock { state -> Result<(HeapAnswer, [LiveObject]), Failure> in
+            state.withLock { state -> Result<HeapAnswer, Failure> in
                 do throws(Failure) {
                     var connection = try connection(&state)
                     defer { if case .connected = state { state = .connected(connection) } }
@@ -48,9 +49,9 @@ enum HeapHelper {
                 }
             }
         }
-        let (answer, objects) = try result.get()
+        let answer = try result.get()
         if let problem = answer.problem { throw Failure(description: visible(problem)) }
-        return (answer, objects)
+        return answer
     }
 
     private static func connection(_ state: inout State) throws(Failure) -> Connection {
@@ -73,19 +74,20 @@ enum HeapHelper {
 
     private static func exchange(
         _ question: HeapQuestion, _ connection: inout Connection
-    ) throws(Failure) -> (HeapAnswer, [LiveObject]) {
+    ) throws(Failure) -> HeapAnswer {
         guard send(question.json.line + "\n", to: connection.socket) else {
-            throw Failure(description: "zguard has ended (\(visible(connection.program)))")
+            throw Failure(
+                description: errno == EAGAIN
+                    ? "zguard read no question within \(longestAnswerSeconds) seconds"
+                    : "zguard has ended (\(visible(connection.program)))")
         }
-        guard let answer = HeapAnswer(line: try nextLine(&connection)) else {
-            throw Failure(description: "\(visible(connection.program)) is another version than this library")
-        }
-        var objects: [LiveObject] = []
-        for _ in 0..<answer.objectCount {
-            guard let object = LiveObject(line: try nextLine(&connection)) else { break }
-            objects.append(object)
-        }
-        return (answer, objects)
+        let answer = try HeapAnswer.read { () throws(Failure) in try nextLine(&connection) }
+        guard let answer else { throw otherVersion(connection.program) }
+        return answer
+    }
+
+    private static func otherVersion(_ program: String) -> Failure {
+        Failure(description: "\(visible(program)) is another version than this library")
     }
 
     // Without SIGPIPE, which would end the tests if zguard has ended.
@@ -103,13 +105,16 @@ enum HeapHelper {
     }
 
     private static func nextLine(_ connection: inout Connection) throws(Failure) -> String {
-        do throws(SystemError) {
-            if let line = try connection.lines.next() { return String(decoding: line.bytes, as: UTF8.self) }
-        } catch {
+        var line: LineReader.Line?
+        do throws(SystemError) { line = try connection.lines.next() } catch {
             if error.number == EAGAIN {
                 throw Failure(description: "zguard gave no answer within \(longestAnswerSeconds) seconds")
             }
         }
+        if let line, line.isTooLong {
+            throw Failure(description: "a line of zguard's answer is longer than \(LineReader.longestLine >> 20) MiB")
+        }
+        if let line { return String(decoding: line.bytes, as: UTF8.self) }
         throw Failure(description: "zguard has ended without an answer (\(visible(connection.program)))")
     }
 
@@ -124,29 +129,50 @@ enum HeapHelper {
         let own = Descriptor(adopting: ends[0])
         defer { if ends[1] >= 0 { close(ends[1]) } }
         var limit = timeval(tv_sec: longestAnswerSeconds, tv_usec: 0)
-        setsockopt(own.number, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(own.number, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
         let arguments = [program, "test-heap", "\(getpid())"]
         var words = arguments.map { strdup($0) } + [nil]
         var variables = ChildRun.environment(without: ["LD_PRELOAD"]).map { strdup($0) } + [nil]
         defer { for text in words + variables { free(text) } }
         // zguard cannot read this process before it is allowed to. It forks, and names the ID of the one that stays.
         zg_testing_allow_tracer(-1)
+        var tracer: pid_t = 0
+        defer { zg_testing_allow_tracer(tracer) }
         let child = zg_testing_start_helper(program, &words, &variables, ends[1])
         guard child > 0 else {
             throw Failure(description: "\(visible(program)) cannot be started: \(SystemError(number: -child))")
         }
-        var status: CInt = 0
-        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        try waitForFork(of: child, program)
         var connection = Connection(socket: own, lines: LineReader(source: own), program: program, owner: getpid())
         // Without the other end, the end of zguard is noticed.
         close(ends[1])
         ends[1] = -1
         guard let hello = HeapAnswer(line: try nextLine(&connection)), hello.version == zombieGuardVersion else {
-            throw Failure(description: "\(visible(program)) is another version than this library")
+            throw otherVersion(program)
         }
-        zg_testing_allow_tracer(pid_t(truncatingIfNeeded: hello.processID))
         if let problem = hello.problem { throw Failure(description: visible(problem)) }
+        tracer = pid_t(truncatingIfNeeded: hello.processID)
         return connection
+    }
+
+    // zguard ends as soon as it has forked. Another program may run on.
+    private static func waitForFork(of child: pid_t, _ program: String) throws(Failure) {
+        let end = ContinuousClock.now + .seconds(longestAnswerSeconds)
+        var code: CInt = 0
+        while zg_testing_poll(child, &code) == 0 {
+            if ContinuousClock.now > end {
+                // The program has its own process group.
+                kill(-child, SIGKILL)
+                var status: CInt = 0
+                while waitpid(child, &status, 0) < 0, errno == EINTR {}
+                throw Failure(
+                    description: "\(visible(program)) has not started within \(longestAnswerSeconds) seconds: "
+                        + "it may be no zguard")
+            }
+            usleep(pollMicroseconds)
+        }
     }
 
     /// The program: the value of ZGUARD; beside the test bundle, where a build of the package puts it; or on the PATH.
@@ -189,9 +215,7 @@ enum WaitingThread {
     }
 
     /// Asks a question for the calling thread.
-    static func ask(
-        _ question: HeapQuestion
-    ) throws(HeapHelper.Failure) -> (answer: HeapAnswer, objects: [LiveObject]) {
+    static func ask(_ question: HeapQuestion) throws(HeapHelper.Failure) -> HeapAnswer {
         try withStackPointer { stackPointer in
             var question = question
             question.thread = Int(zg_system_thread_id())

@@ -31,7 +31,7 @@ final class HeapScope: Sendable {
         self.isSynchronous = isSynchronous
         // XCTest runs one test at a time.
         isAlone = xctest != nil || OwnProgram.arguments.contains("--no-parallel")
-        moment = try HeapHelper.ask(HeapQuestion(.begin)).answer.moment
+        moment = try HeapHelper.ask(HeapQuestion(.begin)).moment
         Self.know(functionName)
     }
 
@@ -76,7 +76,7 @@ final class HeapScope: Sendable {
     @inline(never)
     func failLeaks(_ purpose: String, _ location: SourceLocation) {
         do throws(HeapHelper.Failure) {
-            let answer = try WaitingThread.ask(GuardRuntime.aside { question(.leaks) }).answer
+            let answer = try WaitingThread.ask(GuardRuntime.aside { question(.leaks) })
             for finding in answer.findings {
                 CurrentTest.fail(finding.message, at: location, report: GuardRuntime.aside { finding.report })
             }
@@ -95,7 +95,7 @@ final class HeapScope: Sendable {
     @inline(never)
     func failDanglingReferences(_ purpose: String, _ location: SourceLocation) {
         do throws(HeapHelper.Failure) {
-            let answer = try WaitingThread.ask(GuardRuntime.aside { question(.dangling) }).answer
+            let answer = try WaitingThread.ask(GuardRuntime.aside { question(.dangling) })
             for reference in answer.references { CurrentTest.fail(reference.message, at: location) }
         } catch {
             Self.fail(error, purpose, location)

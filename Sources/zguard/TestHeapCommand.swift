@@ -33,8 +33,7 @@ struct TestHeapCommand {
         var lines = LineReader(source: Descriptor(adopting: dup(STDIN_FILENO)))
         while let line = try next(&lines) {
             guard let question = HeapQuestion(line: String(decoding: line.bytes, as: UTF8.self)) else { break }
-            let (answer, objects) = requests.answer(question)
-            try write(([answer.json] + objects.map(\.json)).map(\.line).joined(separator: "\n"))
+            try write(requests.answer(question).lines.joined(separator: "\n"))
         }
         return ExitStatus.success
     }

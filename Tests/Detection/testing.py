@@ -209,6 +209,10 @@ def without_zguard(run, temporary):
         if text not in result.stdout:
             problems.append(f"does not say {text!r}")
     run.check("without zguard, what needs it fails", problems)
+    result = swift("test", "--skip-build", "--filter", "^PassingTests.HeapTests/knowsLiveObjects", temporary=temporary, ZGUARD="/bin/true")
+    text = "liveObjects(of:) cannot look at the heap: zguard has ended without an answer (/bin/true)"
+    problems = [] if text in result.stdout else [f"does not say {text!r}"]
+    run.check("a program that is no zguard is named", problems)
     result = swift("test", "--skip-build", "--filter", "^FailingTests.PartlyGuardedTests/(isKept|holdsItself)", temporary=temporary, ZGUARD="/nonexistent/zguard")
     problems = [f"does not say {text!r}" for text in ["    property Customer.cart of a Shop.Customer (", "    property Clerk.work of a FailingTests.PartlyGuardedTests.Clerk ("]
                 if text not in result.stdout]

@@ -1,5 +1,6 @@
 // Tests of the questions of a test bundle about its heap, and of the texts of the answers.
 
+import Glibc
 import Testing
 
 @testable import ZombieGuard
@@ -42,10 +43,40 @@ import Testing
                 holder: holder, count: 2, target: Finding.Block(start: Address(0x30), size: 8),
                 stacks: Finding.Stacks())
         ]
-        let read = try #require(HeapAnswer(line: answer.json.line))
+        answer.objects = [LiveObject(address: Address(0x40), size: 1), LiveObject(address: Address(0x50), size: 2)]
+        #expect(answer.lines.count == 5)
+        let read = try #require(try Self.read(answer.lines))
         #expect(read.version == zombieGuardVersion && read.processID == 12 && read.problem == "none")
         #expect(read.findings.map(\.kind) == [.leak] && read.undecided.isEmpty)
         #expect(read.references.map(\.holder) == [holder] && read.references[0].count == 2)
+        #expect(read.objects == answer.objects)
+    }
+
+    private static func read(_ lines: [String]) throws(SystemError) -> HeapAnswer? {
+        var rest = lines[...]
+        return try HeapAnswer.read { () throws(SystemError) in
+            guard let line = rest.popFirst() else { throw SystemError(number: ENODATA) }
+            return line
+        }
+    }
+
+    @Test func answersThatBreakOffAreRefused() throws {
+        var answer = HeapAnswer()
+        answer.objects = [LiveObject(address: Address(0x40), size: 1)]
+        let lines = answer.lines
+        #expect(throws: SystemError.self) { try Self.read([lines[0]]) }
+        #expect(try Self.read([lines[0], "{}"]) == nil)
+        let negative = lines[0].replacing("\"objects\":1", with: "\"objects\":-1")
+        #expect(negative != lines[0])
+        #expect(try Self.read([negative]) == nil)
+    }
+
+    @Test func answersWithATooLongLineAreAProblem() throws {
+        var answer = HeapAnswer()
+        let name = String(repeating: "A", count: LineReader.longestLine)
+        answer.objects = [LiveObject(className: name, address: Address(0x40), size: 1)]
+        let read = try #require(try Self.read(answer.lines))
+        #expect(read.problem == "a line of the answer is longer than 4 MiB" && read.objects.isEmpty)
     }
 
     @Test func objectsSayWhoHoldsThem() throws {

@@ -1,5 +1,5 @@
-// What a guarded test bundle asks zguard about its own heap, and what zguard answers: one JSON line each. The bundle
-// and zguard are of one version: the first line of zguard names it.
+// What a guarded test bundle asks zguard about its own heap, and what zguard answers, in JSON lines. The bundle and
+// zguard are of one version: the first line of zguard names it.
 
 import CZombie
 
@@ -49,7 +49,8 @@ package struct HeapQuestion: JSONObject {
     ])
 }
 
-/// An answer to a ``HeapQuestion``. The objects follow in lines of their own: ``LiveObject``.
+/// An answer to a ``HeapQuestion``. Its line has the number of findings, references and objects. Each of these follows
+/// in a line of its own, because a reader takes lines of limited length only.
 package struct HeapAnswer: JSONObject {
     /// A reference to a freed block.
     package struct Reference: JSONObject {
@@ -80,13 +81,14 @@ package struct HeapAnswer: JSONObject {
     package var problem: String?
     package var moment = 0
     /// Leaks and retain cycles of the part.
-    package var findings: [Finding] = []
-    /// Those that another test may have made.
-    package var undecided: [Finding] = []
+    package var findings: [Finding] = [] { didSet { counts.findings = findings.count } }
+    /// Leaks and retain cycles that another test may have made.
+    package var undecided: [Finding] = [] { didSet { counts.undecided = undecided.count } }
     /// References to blocks that the part has freed.
-    package var references: [Reference] = []
-    /// Number of objects, each in a following line.
-    package var objectCount = 0
+    package var references: [Reference] = [] { didSet { counts.references = references.count } }
+    package var objects: [LiveObject] = [] { didSet { counts.objects = objects.count } }
+    /// Number of lines of each kind that follow, in this order.
+    private var counts = (findings: 0, undecided: 0, references: 0, objects: 0)
     /// Time for which the process was stopped, in microseconds.
     package var stoppedMicroseconds = 0
 
@@ -95,10 +97,52 @@ package struct HeapAnswer: JSONObject {
     package static let blank = HeapAnswer()
     package static let fields = JSONFields<HeapAnswer>([
         .value("zguard", \.version), .value("pid", \.processID), .optional("problem", \.problem),
-        .value("moment", \.moment), .list("findings", \.findings), .list("undecided", \.undecided),
-        .list("references", \.references), .value("objects", \.objectCount),
+        .value("moment", \.moment), .value("findings", \.counts.findings), .value("undecided", \.counts.undecided),
+        .value("references", \.counts.references), .value("objects", \.counts.objects),
         .value("stopped_us", \.stoppedMicroseconds),
     ])
+
+    /// The answer as lines without line feeds. If one of them is too long to be read, the answer is a problem.
+    package var lines: [String] {
+        let lines =
+            [json.line] + findings.map(\.json.line) + undecided.map(\.json.line) + references.map(\.json.line)
+            + objects.map(\.json.line)
+        if lines.allSatisfy({ $0.utf8.count <= LineReader.longestLine }) { return lines }
+        var answer = HeapAnswer()
+        answer.problem = "a line of the answer is longer than \(LineReader.longestLine >> 20) MiB"
+        return [answer.json.line]
+    }
+
+    /// Reads an answer.
+    ///
+    /// - Parameter next: returns the next line.
+    /// - Returns: the answer; nil if a line is not of an answer of this version.
+    /// - Throws: what `next` throws.
+    package static func read<Failure: Error>(_ next: () throws(Failure) -> String) throws(Failure) -> HeapAnswer? {
+        guard var answer = HeapAnswer(line: try next()) else { return nil }
+        let counts = answer.counts
+        guard let findings: [Finding] = try read(counts.findings, next),
+            let undecided: [Finding] = try read(counts.undecided, next),
+            let references: [Reference] = try read(counts.references, next),
+            let objects: [LiveObject] = try read(counts.objects, next)
+        else { return nil }
+        (answer.findings, answer.undecided) = (findings, undecided)
+        (answer.references, answer.objects) = (references, objects)
+        return answer
+    }
+
+    // Reads values of one line each; nil if a line is no such value, or the count is negative.
+    private static func read<Value: JSONValue, Failure: Error>(
+        _ count: Int, _ next: () throws(Failure) -> String
+    ) throws(Failure) -> [Value]? {
+        guard count >= 0 else { return nil }
+        var values: [Value] = []
+        while values.count < count {
+            guard let value = Value(line: try next()) else { return nil }
+            values.append(value)
+        }
+        return values
+    }
 }
 
 extension Finding: JSONValue {}
