@@ -419,7 +419,7 @@ def processes_that_are_not_guarded(work):
             assert out.stderr == f"zguard: error: process {plain.pid} is not guarded\nhint: start it with: zguard run -- PROGRAM\n", out.stderr
         out = work.zguard("check", still.pid, status=1)
         assert out.stderr == (f"zguard: error: process {still.pid} is not guarded; cannot guard '{work.path / 'still'}': it is statically linked, so "
-                              "nothing can be preloaded into it\nhint: link it dynamically (without -static, -static-pie or -static-executable)\n"), \
+                              "nothing can be preloaded into it\nhint: link it dynamically (without -static, -static-pie or -static-executable), or with libzguard.a\n"), \
             out.stderr
         assert "does not exist" in work.zguard("check", 1 << 22, status=1).stderr
         if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n":
