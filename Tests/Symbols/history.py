@@ -340,6 +340,10 @@ def expect_shapes(name, origin, at, fenced=False, **more):
 # MARK: processes
 
 
+def state_of(process):
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
 def check_processes(folder):
     with waiting(PROGRAMS / "blocks", "isolated_per_context=0") as (process, at):
         expect_blocks("slots", process.pid, at, fenced=False)
@@ -347,9 +351,10 @@ def check_processes(folder):
         decimal = history(process.pid, str(at["live"]))
         check("decimal addresses", decimal.returncode == 0 and "start of a live block" in decimal.stdout, decimal.stdout)
         os.kill(process.pid, signal.SIGSTOP)
+        while state_of(process.pid) != "T":
+            time.sleep(0.01)
         expect_blocks("stopped", process.pid, at, fenced=False)
-        state = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        check("a stopped process stays stopped", state == "T", state)
+        check("a stopped process stays stopped", state_of(process.pid) == "T", state_of(process.pid))
         os.kill(process.pid, signal.SIGCONT)
     with waiting(PROGRAMS / "blocks", "profile=fence:isolated_windows=off") as (process, at):
         expect_blocks("fenced", process.pid, at, fenced=True)
