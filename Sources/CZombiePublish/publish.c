@@ -676,12 +676,12 @@ ZG_PUBLISH int pthread_create(pthread_t *thread, const pthread_attr_t *attribute
 
 // --- forks -----------------------------------------------------------------------------------------------------------
 
-// pthread_atfork is linked statically into each library and calls this function.
-#ifdef ZG_STATIC // libc.a has no other name for __register_atfork
+#ifdef ZG_STATIC // libc.a has no other name for __register_atfork, which pthread_atfork calls
 ZG_PUBLISH int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
     return zg_runtime_register_atfork(prepare, parent, child, NULL);
 }
 #else
+// pthread_atfork is linked statically into each library and calls this function.
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
     return zg_runtime_register_atfork(prepare, parent, child, library);

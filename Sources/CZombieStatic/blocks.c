@@ -98,7 +98,7 @@ static void out_of_memory(void) {
 // A guarded block would have the family of memalign, and its delete would be a mismatch. If the program has operators
 // of its own, no mismatch is reported.
 static void *new_or_null(size_t bytes, size_t alignment) {
-    bool may_be_guarded = zg_stats->degradations >> zg_degradation_cxx_operators_replaced & 1;
+    bool may_be_guarded = zg_stats_is_degraded(zg_degradation_cxx_operators_replaced);
     for (void *block;;) {
         block = may_be_guarded ? memalign(alignment, bytes) : zg_static_memalign(alignment, bytes);
         if (block) return block;

@@ -12,8 +12,8 @@
 
 void zg_testing_allow_tracer(pid_t process) { prctl(PR_SET_PTRACER, (unsigned long)process, 0, 0, 0); }
 
-// Three words above the address would do: all registers that a called function preserves are pushed in front of the
-// local variables.
+// The compiler pushes all registers that a called function preserves before it makes room for the local variables, so
+// that they are above the lowest of these.
 __attribute__((noinline)) void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context) {
     __builtin_unwind_init();
     volatile uint64_t lowest[2] = {0, 0};

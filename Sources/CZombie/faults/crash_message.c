@@ -29,23 +29,18 @@ static bool read_libcs(char *message, uint64_t capacity) {
     return message[0] != 0;
 }
 
-static bool begins(const char *text, const char *start) {
-    while (*start && *text == *start) text++, start++;
-    return !*start;
-}
-
 // Whether a line begins a language runtime's message about a fatal error.
 static bool is_beginning(const char *line) {
     static const char *const starts[] = {
         "terminate called ", "libc++abi: ",   "pure virtual method called", "thread '",  "panic: ",
         "fatal error: ",     "Fatal error: ", "Fatal access conflict",      "Object 0x", "Fatal Python error: "};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(starts); i++)
-        if (begins(line, starts[i])) return true;
+        if (zg_string_begins(line, starts[i])) return true;
     // Swift can put the source location first: "Shop/Cart.swift:12: Fatal error: Index out of range". Rust since 1.83
     // adds the thread's id: "thread 'main' (123) panicked at …".
     for (; *line && *line != '\n'; line++)
-        if (begins(line, ": Fatal error: ") || begins(line, ": Fatal error\n") || begins(line, ": Assertion failed") ||
-            begins(line, ": Precondition failed"))
+        if (zg_string_begins(line, ": Fatal error: ") || zg_string_begins(line, ": Fatal error\n") ||
+            zg_string_begins(line, ": Assertion failed") || zg_string_begins(line, ": Precondition failed"))
             return true;
     return false;
 }
@@ -58,11 +53,11 @@ static const char *next_line(const char *line) {
 // Whether `line` continues the message that begins at `beginning`: after a pure virtual call, std::terminate writes
 // another line, and Rust panics a second time at a function that must not unwind.
 static bool continues_message(const char *beginning, const char *line) {
-    if (begins(line, "terminate called ")) return begins(beginning, "pure virtual");
-    if (!begins(line, "thread '") || !begins(beginning, "thread '")) return false;
+    if (zg_string_begins(line, "terminate called ")) return zg_string_begins(beginning, "pure virtual");
+    if (!zg_string_begins(line, "thread '") || !zg_string_begins(beginning, "thread '")) return false;
     const char *what = next_line(line);
-    return begins(what, "panic in a function that cannot unwind") ||
-           begins(what, "panic in a destructor during cleanup");
+    return zg_string_begins(what, "panic in a function that cannot unwind") ||
+           zg_string_begins(what, "panic in a destructor during cleanup");
 }
 
 // Returns the last message of a language runtime, with all text behind it. If there is no such message and the program
@@ -88,8 +83,8 @@ static void drop_end(char *message) {
 // Whether the line is a heading or a hint of Rust's backtrace. Such lines are dropped, because the report has the
 // stack.
 static bool is_about_backtrace(const char *line) {
-    return begins(line, "stack backtrace:\n") || begins(line, "note: run with `RUST_BACKTRACE=") ||
-           begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");
+    return zg_string_begins(line, "stack backtrace:\n") || zg_string_begins(line, "note: run with `RUST_BACKTRACE=") ||
+           zg_string_begins(line, "note: Some details are omitted, run with `RUST_BACKTRACE=");
 }
 
 static void copy_message(const char *words, char *message, uint64_t capacity) {
@@ -97,7 +92,7 @@ static void copy_message(const char *words, char *message, uint64_t capacity) {
     bool in_backtrace = false, is_dropped = false;
     for (const char *line = words, *next; *line && written + 1 < capacity; line = next) {
         next = next_line(line);
-        if (begins(line, "stack backtrace:\n")) in_backtrace = true;
+        if (zg_string_begins(line, "stack backtrace:\n")) in_backtrace = true;
         else if (*line != ' ') in_backtrace = false; // a backtrace's frames are indented
         is_dropped = in_backtrace || is_about_backtrace(line) || (is_dropped && *line == '\n');
         if (is_dropped) continue;

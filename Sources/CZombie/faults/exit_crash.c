@@ -78,10 +78,6 @@ static bool is_in_node_end(const uint64_t *frames, int count) {
     return false;
 }
 
-static bool begins(const char *line, const char *start) {
-    while (*start && *line == *start) line++, start++;
-    return !*start;
-}
 static const char *next_line(const char *line) {
     while (*line && *line != '\n') line++;
     return *line ? line + 1 : line;
@@ -103,7 +99,7 @@ static void remove_colours(void) {
 
 static const char *find_in_line(const char *line, const char *wanted) {
     for (; *line && *line != '\n'; line++)
-        if (begins(line, wanted)) return line;
+        if (zg_string_begins(line, wanted)) return line;
     return NULL;
 }
 
@@ -124,7 +120,7 @@ static void note_python_frame(const char *line) {
     said_at[count] = ':';
     copy_part(said_at + count + 1, sizeof said_at - count - 1, digits, name);
     name += sizeof function - 1;
-    copy_part(raised_in, sizeof raised_in, name, name + (next_line(name) - name) - 1);
+    copy_part(raised_in, sizeof raised_in, name, next_line(name) - 1);
 }
 
 // The same from the first frame of Node.js: "    at take (/shop.js:1:21)", or "    at /shop.js:1:21" without a name.
@@ -157,13 +153,14 @@ static bool find_python_message(void) {
     bool is_group = false;
     remove_colours();
     for (line = text; *line; line = next_line(line)) {
-        if (begins(line, traceback)) start = next_line(line), is_group = false;
-        else if (begins(line, group) && !is_group) start = next_line(line), is_group = true;
+        if (zg_string_begins(line, traceback)) start = next_line(line), is_group = false;
+        else if (zg_string_begins(line, group) && !is_group) start = next_line(line), is_group = true;
     }
     for (line = start; *line; line = next_line(line)) {
-        if (begins(line, "  File \"")) note_python_frame(line);
-        if (begins(line, "  |   File \"")) note_python_frame(line + 4);
-        if (is_group && begins(line, "  | ") && line[4] != ' ') return copy_message(line + 4, next_line(line));
+        if (zg_string_begins(line, "  File \"")) note_python_frame(line);
+        if (zg_string_begins(line, "  |   File \"")) note_python_frame(line + 4);
+        if (is_group && zg_string_begins(line, "  | ") && line[4] != ' ')
+            return copy_message(line + 4, next_line(line));
         if (!is_group && *line != ' ' && *line != '\n') return copy_message(line, NULL);
     }
     return false;
@@ -178,18 +175,19 @@ static bool find_node_message(void) {
         while (*caret == ' ' || *caret == '\t') caret++;
         bool is_underlined = *caret == '^';
         while (*caret == '^') caret++;
-        if (is_underlined && begins(caret, "\n\n")) start = caret + 2, end = NULL;
-        else if (begins(line, "Uncaught:\n")) start = next_line(line), end = NULL;
-        else if (start && line > start && !end && (*line == '\n' || begins(line, "    at "))) end = line;
-        if (begins(line, "Node.js v")) error = start;
+        if (is_underlined && zg_string_begins(caret, "\n\n")) start = caret + 2, end = NULL;
+        else if (zg_string_begins(line, "Uncaught:\n")) start = next_line(line), end = NULL;
+        else if (start && line > start && !end && (*line == '\n' || zg_string_begins(line, "    at "))) end = line;
+        if (zg_string_begins(line, "Node.js v")) error = start;
     }
-    if (error && end && begins(end, "    at ")) note_node_frame(end);
+    if (error && end && zg_string_begins(end, "    at ")) note_node_frame(end);
     return error && copy_message(error, end);
 }
 
 static bool find_rust_message(int tid) {
     uint64_t count = zg_kept_writes_get(&zg_last_text, tid, text, sizeof text);
-    return zg_kept_message(SIGABRT, false, text, count, message, sizeof message) && begins(message, "thread '");
+    return zg_kept_message(SIGABRT, false, text, count, message, sizeof message) &&
+           zg_string_begins(message, "thread '");
 }
 
 // Finds the message of the runtime that has ended the program. NULL if no runtime did.

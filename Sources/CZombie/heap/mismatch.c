@@ -47,7 +47,7 @@ static bool is_libc(const char *path) {
 static bool operators_come_from_outside(uint64_t pc) {
     static const char *const operators[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"};
     struct zg_module module;
-    if (zg_loader_is_static) return !(zg_stats->degradations >> zg_degradation_cxx_operators_replaced & 1);
+    if (zg_loader_is_static) return !zg_stats_is_degraded(zg_degradation_cxx_operators_replaced);
     if (!zg_module_find(pc, &module)) return false;
     if (is_libc(module.path)) return true;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(operators); i++)

@@ -15,12 +15,6 @@
 
 enum { DEEPEST_SCRIPT = 5, FIRST_LINE = 256, SEGMENTS_MOST = 64, NEEDED_MOST = 512, CHAIN_MOST = 256, NAME_BYTES = 64 };
 
-static bool begins_with(const char *text, const char *with) {
-    while (*with)
-        if (*text++ != *with++) return false;
-    return true;
-}
-
 static const char *last_part(const char *path) {
     const char *last = path;
     for (; *path; path++)
@@ -35,7 +29,7 @@ static bool is_separator(char c) { return c == ':' || c == ' '; }
 static bool is_own_library(const char *entry, uint64_t length) {
     static const char library[] = "libzguard";
     for (uint64_t i = 0; i + sizeof library - 1 <= length; i++)
-        if (begins_with(entry + i, library)) return true;
+        if (zg_string_begins(entry + i, library)) return true;
     return false;
 }
 
@@ -106,7 +100,7 @@ static bool is_sanitizer_library(const char *name) {
                                         "liblsan.so",         "libclang_rt.asan", "libclang_rt.tsan",
                                         "libclang_rt.hwasan", "libclang_rt.msan"};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
-        if (begins_with(name, names[i])) return true;
+        if (zg_string_begins(name, names[i])) return true;
     return false;
 }
 
@@ -185,7 +179,7 @@ static bool is_sanitized(struct image *image) {
 static bool is_other_loader(const char *path) {
     static const char *const names[] = {"ld-musl", "ld-uClibc", "linker"};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
-        if (begins_with(last_part(path), names[i])) return true;
+        if (zg_string_begins(last_part(path), names[i])) return true;
     return false;
 }
 
@@ -195,14 +189,14 @@ static bool is_emulator(const char *name) {
     static const char *const others[] = {"system-",     "img",           "io",   "nbd",      "ga",    "storage-daemon",
                                          "pr-helper",   "bridge-helper", "edid", "keymap",   "trace", "kvm",
                                          "debootstrap", "make-debian",   "vmsr", "virtiofsd"};
-    if (!begins_with(name, "qemu-")) return false;
+    if (!zg_string_begins(name, "qemu-")) return false;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(others); i++)
-        if (begins_with(name + 5, others[i])) return false;
+        if (zg_string_begins(name + 5, others[i])) return false;
     return true;
 }
 
 // Whether a note segment has the note of an executable that contains the runtime (CZombieStatic).
-static bool has_runtime(const struct image *image, const ElfW(Phdr) * segment) {
+static bool has_note(const struct image *image, const ElfW(Phdr) * segment) {
     enum { NOTES_MOST = 1024 };
     static const char owner[] = ZG_STATIC_NOTE_OWNER;
     char notes[NOTES_MOST];
@@ -218,12 +212,19 @@ static bool has_runtime(const struct image *image, const ElfW(Phdr) * segment) {
     return false;
 }
 
+static bool contains_runtime(const struct image *image) {
+    ElfW(Phdr) segment;
+    for (uint64_t i = 0; i < segment_count(image) && read_segment(image, i, &segment); i++)
+        if (segment.p_type == PT_NOTE && has_note(image, &segment)) return true;
+    return false;
+}
+
 static enum zg_program_kind look_at_image(struct image *image, const char *path) {
     if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != ZG_ARCH_ELF_MACHINE)
         return zg_program_other_machine;
     if (is_emulator(last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
-    bool has_loader = false, is_loaded = false, guards_itself = false;
+    bool has_loader = false, is_loaded = false;
     for (uint64_t i = 0; i < segment_count(image); i++) {
         ElfW(Phdr) segment;
         if (!read_segment(image, i, &segment)) break;
@@ -232,8 +233,6 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
             image->dynamic_bytes = segment.p_filesz;
         } else if (segment.p_type == PT_LOAD) {
             is_loaded = true;
-        } else if (segment.p_type == PT_NOTE) {
-            guards_itself = guards_itself || has_runtime(image, &segment);
         } else if (segment.p_type == PT_INTERP) {
             char loader[FIRST_LINE];
             read_string(image->file, segment.p_offset, loader, zg_min(segment.p_filesz + 1, sizeof loader));
@@ -245,8 +244,9 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
     if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
     if (is_sanitized(image)) return zg_program_sanitized;
     // glibc's loader can be executed directly. It then applies LD_PRELOAD to the program that it is given.
-    bool is_loader = image->dynamic && begins_with(last_part(path), "ld-");
-    return has_loader || is_loader || !is_loaded || guards_itself ? zg_program_takes_it : zg_program_static;
+    bool is_loader = image->dynamic && zg_string_begins(last_part(path), "ld-");
+    bool takes_it = has_loader || is_loader || !is_loaded || contains_runtime(image);
+    return takes_it ? zg_program_takes_it : zg_program_static;
 }
 
 // Finds the interpreter in a script's first line, and terminates it in place. False if there is none.
@@ -262,7 +262,7 @@ static bool find_interpreter(char *line, char **path) {
 static ZG_NOINLINE enum zg_program_kind classify_file(int file, const char *path) {
     struct image image = {.file = file};
     if (!read_at(file, &image.header, sizeof image.header, 0)) return zg_program_takes_it;
-    if (!begins_with((const char *)image.header.e_ident, ELFMAG)) return zg_program_takes_it;
+    if (!zg_string_begins((const char *)image.header.e_ident, ELFMAG)) return zg_program_takes_it;
     return look_at_image(&image, path);
 }
 

@@ -31,13 +31,11 @@ static struct range range_of_module(uint64_t function) {
 
 // Call at the start: later another thread may hold the loader's lock.
 static void find_libc(void) {
-#ifndef ZG_STATIC
-    extern void *__tls_get_addr(void *); // defined by the loader
-#endif
     static const char names[][8] = {"strdup", "strndup"};
     uint64_t in_libc = (uint64_t)gnu_get_libc_version;
     libc = range_of_module(in_libc);
 #ifndef ZG_STATIC
+    extern void *__tls_get_addr(void *); // defined by the loader
     loader = range_of_module((uint64_t)__tls_get_addr);
 #endif
     // Searched by name, because the runtime publishes functions of the same names.

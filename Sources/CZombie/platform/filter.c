@@ -164,17 +164,17 @@ uint32_t zg_filter_run(const struct zg_filter_instruction *instructions, uint32_
 // Returns true for calls that malloc makes, or that the loader and libc's start-up have just made in any process after
 // an exec.
 static bool is_libc_startup_call(long number) {
-#ifdef ZG_STATIC // libc starts without a loader, which would open files
-    static const long calls[] = {SYS_mmap,  SYS_munmap, SYS_mprotect,  SYS_brk,
-                                 SYS_futex, SYS_write,  SYS_prlimit64, SYS_exit_group};
+    static const long calls[] = {SYS_mmap,   SYS_munmap,    SYS_mprotect,   SYS_brk,  SYS_futex,
+                                 SYS_write,  SYS_prlimit64, SYS_exit_group,
+#ifndef ZG_STATIC // a static executable has no loader, which opens files
+                                 SYS_openat, SYS_pread64,   SYS_read,       SYS_close
+#endif
+    };
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
         if (calls[i] == number) return true;
+#ifdef ZG_STATIC
     return false;
 #else
-    static const long calls[] = {SYS_mmap,    SYS_munmap, SYS_mprotect, SYS_brk,   SYS_futex,     SYS_openat,
-                                 SYS_pread64, SYS_read,   SYS_write,    SYS_close, SYS_prlimit64, SYS_exit_group};
-    for (uint64_t i = 0; i < ZG_ARRAY_COUNT(calls); i++)
-        if (calls[i] == number) return true;
     // The loader reads the status of each library's file: by newfstatat from glibc 2.33 to 2.38, otherwise by fstat.
     const char *version = gnu_get_libc_version();
     int minor = 0;

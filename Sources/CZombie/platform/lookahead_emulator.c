@@ -2,6 +2,7 @@
 // a branch, and keeps the uses that both have in common. Signal context; pure, no lock.
 
 #include "platform/lookahead_machine.h"
+#include "platform/text.h"
 
 enum { STEPS = 12000, STEPS_INSIDE = 1500, FORKS = 8, CALLS = 12, RETURNS = 16, CODE = 64, NOWHERE = -1 };
 // Greatest distance between a PLT stub and the target of its GOT slot while the slot is unbound, and leads to the PLT.
@@ -107,15 +108,10 @@ static bool count(struct zg_lookahead_machine *m, int64_t by) {
            zg_lookahead_store(&m->cpu, place, 8, zg_known_bits_word(counts.bits + (uint64_t)by * m->found.count_step));
 }
 
-static bool begins(const char *text, const char *start) {
-    while (*start && *text == *start) text++, start++;
-    return !*start;
-}
-
 // Skips a function. A function of the program may write to any memory but this stack, throw, or not return, so that
 // later uses are doubtful. Functions of the Swift runtime do none of this.
 static enum end pass_over(struct zg_lookahead_machine *m, struct function function, uint64_t return_address) {
-    bool is_runtime = function.symbol ? begins(function.symbol, "swift_")
+    bool is_runtime = function.symbol ? zg_string_begins(function.symbol, "swift_")
                                       : zg_known_bits_is_whole(function.code) &&
                                             function.code.bits - m->found.runtime < m->found.runtime_bytes;
     forget_call(m);
@@ -138,14 +134,14 @@ static bool passes_counts(const struct zg_lookahead_machine *m) {
 // Enters a function that the loader has not bound yet: only its symbol is known.
 static enum end enter_symbol(struct zg_lookahead_machine *m, const char *symbol, int passed_in,
                              uint64_t return_address) {
-    bool is_swift = begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
+    bool is_swift = zg_string_begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
     // zguard tells by the symbol whether the function is a method of the class.
     if (is_swift && self_of(m).bits == m->found.object)
         zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .symbol = symbol});
     if (is_swift && passed_in != NOWHERE && passed_in != numbers->self) return ends;
     if (!is_swift && is_first) {
-        if (!begins(symbol, "swift_retain") && !begins(symbol, "swift_release")) return ends;
-        if (!count(m, begins(symbol, "swift_retain") ? 1 : -1)) return ends;
+        if (!zg_string_begins(symbol, "swift_retain") && !zg_string_begins(symbol, "swift_release")) return ends;
+        if (!count(m, zg_string_begins(symbol, "swift_retain") ? 1 : -1)) return ends;
         pass_over(m, (struct function){zg_known_bits_none(), symbol}, return_address);
         m->cpu.registers[numbers->result] = zg_known_bits_word(m->found.object);
         return goes_on;
@@ -230,7 +226,7 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
 // the first argument, with the async context in its register (SWIFT_CC(swiftasync)).
 static bool is_task_switch(const struct zg_lookahead_machine *m, uint64_t place) {
     const char *symbol = place ? m->found.called_through(m->cpu.pc, place) : NULL;
-    return symbol && begins(symbol, "swift_task_switch");
+    return symbol && zg_string_begins(symbol, "swift_task_switch");
 }
 
 static enum end switch_task(struct zg_lookahead_machine *m) {

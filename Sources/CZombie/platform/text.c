@@ -94,6 +94,11 @@ bool zg_string_equal(const char *a, const char *b) {
     return *a == *b;
 }
 
+bool zg_string_begins(const char *string, const char *start) {
+    while (*start && *string == *start) string++, start++;
+    return !*start;
+}
+
 void zg_string_copy(char *to, const char *from, uint64_t capacity) {
     uint64_t count = 0;
     for (; count + 1 < capacity && from[count]; count++) to[count] = from[count];

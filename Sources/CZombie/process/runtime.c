@@ -264,7 +264,7 @@ static void warn_of_tags(void) {
     static const char line[] =
         "zguard: warning: no memory tagging on this processor or kernel: profile mte works as profile guard\n";
     bool is_told = zg_coverage_run_page && __atomic_load_n(&zg_coverage_run_page->programs, __ATOMIC_RELAXED) > 1;
-    if (zg_stats->degradations >> zg_degradation_no_memory_tags & 1 && !is_told) zg_os_write(2, line, sizeof line - 1);
+    if (zg_stats_is_degraded(zg_degradation_no_memory_tags) && !is_told) zg_os_write(2, line, sizeof line - 1);
 }
 
 static void describe_process(void) {

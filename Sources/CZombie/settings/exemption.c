@@ -23,12 +23,6 @@ static const char *last_part(const char *path) {
     return last;
 }
 
-static bool begins_with(const char *text, const char *with) {
-    while (*with)
-        if (*text++ != *with++) return false;
-    return true;
-}
-
 static bool ends_with(const char *text, const char *with) {
     uint64_t length = zg_string_length(text), own = zg_string_length(with);
     return length >= own && zg_string_equal(text + length - own, with);
@@ -103,7 +97,7 @@ static bool is_package_manager(const char *name) {
 static void look_for_toolchain(const char *file, const char *executed) {
     char compiler[PATH_BYTES];
     struct zg_text path;
-    if (!begins_with(last_part(file), "swift") || !is_package_manager(last_part(executed))) return;
+    if (!zg_string_begins(last_part(file), "swift") || !is_package_manager(last_part(executed))) return;
     zg_text_init(&path, compiler, sizeof compiler);
     zg_text_string(&path, file);
     uint64_t directory = (uint64_t)(last_part(file) - file);
@@ -118,7 +112,7 @@ void zg_exemption_init(void) {
     char file[PATH_BYTES];
     const char *executed = (const char *)getauxval(AT_EXECFN);
     // Only these programs cost a system call at their start.
-    if (!executed || (!zg_config.only[0] && !begins_with(last_part(executed), "swift"))) return;
+    if (!executed || (!zg_config.only[0] && !zg_string_begins(last_part(executed), "swift"))) return;
     int count = zg_os_readlink("/proc/self/exe", file, sizeof file);
     if (count <= 0 || count >= PATH_BYTES - 1) return;
     look_for_toolchain(file, executed);
@@ -153,8 +147,8 @@ bool zg_exemption_covers(int directory, const char *path) {
     if (!resolve(directory, path, file) || is_named(file, path)) return false;
     // `swift` executes swift-test, which decides for itself; it starts the tests.
     if (is_among(last_part(path), managers, ZG_ARRAY_COUNT(managers))) return false;
-    if (begins_with(file, toolchain) || ends_with(file, "-manifest")) return true;
+    if (zg_string_begins(file, toolchain) || ends_with(file, "-manifest")) return true;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(system); i++)
-        if (begins_with(file, system[i])) return true;
+        if (zg_string_begins(file, system[i])) return true;
     return false;
 }

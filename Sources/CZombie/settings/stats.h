@@ -19,6 +19,9 @@ void zg_stats_raise_peak(enum zg_counter peak, uint64_t value);
 // parent's page, because the child's page disappears at exec. Signal-safe.
 void zg_stats_note_unguarded_child(void);
 void zg_stats_degrade(enum zg_degradation degradation);
+ZG_INLINE bool zg_stats_is_degraded(enum zg_degradation degradation) {
+    return zg_load(&zg_stats->degradations) >> degradation & 1;
+}
 // Notes as degradations which system calls were refused so far. Slow path.
 void zg_stats_note_refusals(void);
 
