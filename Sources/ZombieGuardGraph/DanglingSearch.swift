@@ -53,24 +53,14 @@ package struct DanglingSearch {
         _ process: GuardedProcess, isStrict: Bool, waiting: HeapSnapshot.Waiting?,
         choose: (HeapReader, BlockTable) -> BlockTable
     ) throws -> DanglingSearch {
-        let memory = try ProcessMemory(processID: process.processID)
-        var result: Result<DanglingSearch, any Error>?
-        do throws(StoppedThreads.Refusal) {
-            _ = try StoppedThreads(of: process.processID, memory: memory) { stopped in
-                result = Result {
-                    let start = monotonicNanoseconds()
-                    var search = DanglingSearch(
-                        try HeapReader(process: process),
-                        threads: HolderPlaces.threads(of: stopped, waiting: waiting), isStrict: isStrict, choose)
-                    search.stoppedNanoseconds = monotonicNanoseconds() - start
-                    return search
-                }
-            }
-        } catch {
-            throw GraphError(process.processID, error)
+        try StoppedThreads.search(process) { stopped in
+            let start = monotonicNanoseconds()
+            var search = DanglingSearch(
+                try HeapReader(process: process),
+                threads: HolderPlaces.threads(of: stopped, waiting: waiting), isStrict: isStrict, choose)
+            search.stoppedNanoseconds = monotonicNanoseconds() - start
+            return search
         }
-        guard let result else { throw GraphError(process.processID, .refused(SystemError(number: ESRCH))) }
-        return try result.get()
     }
 
     /// Searches a core file.

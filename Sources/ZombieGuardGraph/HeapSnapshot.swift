@@ -289,6 +289,7 @@ package final class HeapSnapshot {
 
     /// Throws ``GraphError`` if a core file lacks the contents of live blocks.
     static func requireContents(of core: CoreFile, _ source: HeapReader) throws {
+        if !core.isOfDebugger { return }
         let snapshot = HeapSnapshot(source)
         snapshot.readBlocks()
         try snapshot.requireContents(of: core)
@@ -454,11 +455,11 @@ package final class HeapSnapshot {
     }
 
     private func readSpans() {
+        let areas = [layout.large, layout.isolated]
         var spans: [(start: UInt64, size: UInt64, stack: UInt32, family: UInt32)] = []
         forEachPart(of: zg_span.self, at: layout.spans, count: layout.spanCount) { _, records in
             for index in 0..<records.count where isWanted(records[index].block.header) {
                 let span = records[index]
-                let areas = [layout.large, layout.isolated]
                 guard let area = areas.first(where: { $0.contains(span.start) }),
                     span.size <= area.size - (span.start &- area.start)
                 else { continue }
@@ -714,5 +715,26 @@ package struct GraphError: Error, CustomStringConvertible {
             description = "the threads of process \(processID) cannot be stopped: \(error)"
             hint = "the user of the process, or root, may; or read a core file"
         }
+    }
+}
+
+extension StoppedThreads {
+    /// Runs `body` while all threads of a process are stopped.
+    ///
+    /// - Throws: ``GraphError`` if the threads cannot be stopped; what `body` throws.
+    static func search<Found>(
+        _ process: GuardedProcess, copiesStacks: Bool = true, _ body: (inout StoppedThreads) throws -> Found
+    ) throws -> Found {
+        let memory = try ProcessMemory(processID: process.processID)
+        var result: Result<Found, any Error>?
+        do throws(StoppedThreads.Refusal) {
+            _ = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: copiesStacks) { stopped in
+                result = Result { try body(&stopped) }
+            }
+        } catch {
+            throw GraphError(process.processID, error)
+        }
+        guard let result else { throw GraphError(process.processID, .refused(SystemError(number: ESRCH))) }
+        return try result.get()
     }
 }

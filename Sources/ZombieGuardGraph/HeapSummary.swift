@@ -19,6 +19,11 @@ package struct HeapSummary {
             blocks += 1
             bytes &+= size
         }
+
+        mutating func add(_ other: Amount) {
+            blocks += other.blocks
+            bytes &+= other.bytes
+        }
     }
 
     /// Blocks of one class, or of no known class and one allocation function.
@@ -126,10 +131,8 @@ package struct HeapSummary {
                     name: label.name ?? label.symbol.flatMap { CxxName.className(typeinfo: $0) },
                     language: label.language, family: label.language == .swift ? "Swift object" : "C++ object",
                     amount: Amount())
-            sum.amount.blocks += byClass[row].all.blocks
-            sum.amount.bytes &+= byClass[row].all.bytes
-            sum.survivors.blocks += byClass[row].old.blocks
-            sum.survivors.bytes &+= byClass[row].old.bytes
+            sum.amount.add(byClass[row].all)
+            sum.survivors.add(byClass[row].old)
             merged[label] = sum
         }
         var rows = Array(merged.values)

@@ -192,3 +192,15 @@ final class HolderPlaces {
     /// Size of glibc 2.36's struct pthread (`_thread_db_sizeof_pthread`), which begins with the thread control block.
     private static let mostControlBytes: UInt64 = 2368
 }
+
+extension HolderPlaces {
+    /// The threads of a stopped process.
+    static func threads(of stopped: StoppedThreads, waiting: HeapSnapshot.Waiting? = nil) -> [Thread] {
+        stopped.threads.map { thread in
+            let isWaiting = thread.id == waiting?.id
+            return Thread(
+                id: thread.id, number: 0, name: thread.name, registers: thread.registers, known: thread.known,
+                isOwn: isWaiting, bound: isWaiting ? waiting?.stackPointer ?? 0 : 0)
+        }
+    }
+}

@@ -36,8 +36,6 @@ struct LiveObjectSearch {
     private static let mostHolders = 16
     private static let longestPath = 64
     private static let mostPlaces = 100_000
-    /// Words of an object that are read for the kind of a reference, as in ``HolderPlaces``: 1 MiB.
-    private static let mostWords: UInt64 = 1 << 17
     private static let pieceBytes: UInt64 = 1 << 20
 
     /// - Parameters:
@@ -48,27 +46,16 @@ struct LiveObjectSearch {
     static func of(
         _ process: GuardedProcess, metadata: UInt64?, places: [UInt64], waiting: HeapSnapshot.Waiting
     ) throws -> LiveObjectSearch {
-        let memory = try ProcessMemory(processID: process.processID)
-        var result: Result<LiveObjectSearch, any Error>?
-        do throws(StoppedThreads.Refusal) {
-            _ = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: false) { stopped in
-                result = Result {
-                    let start = monotonicNanoseconds()
-                    let snapshot = try HeapSnapshot.of(process, &stopped, waiting: waiting)
-                    var search = LiveObjectSearch(
-                        snapshot, try HeapReader(process: process),
-                        HolderPlaces.threads(of: stopped, waiting: waiting))
-                    search.find(metadata: metadata, places)
-                    search.describe()
-                    search.stoppedNanoseconds = monotonicNanoseconds() - start
-                    return search
-                }
-            }
-        } catch {
-            throw GraphError(process.processID, error)
+        try StoppedThreads.search(process, copiesStacks: false) { stopped in
+            let start = monotonicNanoseconds()
+            let snapshot = try HeapSnapshot.of(process, &stopped, waiting: waiting)
+            var search = LiveObjectSearch(
+                snapshot, try HeapReader(process: process), HolderPlaces.threads(of: stopped, waiting: waiting))
+            search.find(metadata: metadata, places)
+            search.describe()
+            search.stoppedNanoseconds = monotonicNanoseconds() - start
+            return search
         }
-        guard let result else { throw GraphError(process.processID, .refused(SystemError(number: ESRCH))) }
-        return try result.get()
     }
 
     private init(_ snapshot: HeapSnapshot, _ source: HeapReader, _ threads: [HolderPlaces.Thread]) {
@@ -194,9 +181,7 @@ struct LiveObjectSearch {
     private func holder(in block: UInt32, at offset: UInt64) -> Finding.Holder? {
         let start = snapshot.blocks.starts[Int(block)]
         if let number = classes.number(of: block), classes.isSwift(block) {
-            // Storage of dictionaries has its layout in its first words, an existential behind its value.
-            let count = min(max(8, offset / 8 + 4), snapshot.blocks.size(of: block) / 8, Self.mostWords)
-            let words = memory.records(UInt64.self, at: start, count: Int(count))
+            let words = RemoteWords(memory: memory, start: start, size: snapshot.blocks.size(of: block))
             switch classes.layout(number).kind(at: offset, of: start, words) {
             case .strong, .pointer, .unknown, .erased: break
             case .weak, .unowned, .unmanaged, .number: return nil
@@ -367,17 +352,5 @@ struct LiveObjectSearch {
             return found == nil
         }
         return found
-    }
-}
-
-extension HolderPlaces {
-    /// The threads of a stopped process.
-    static func threads(of stopped: StoppedThreads, waiting: HeapSnapshot.Waiting? = nil) -> [Thread] {
-        stopped.threads.map { thread in
-            let isWaiting = thread.id == waiting?.id
-            return Thread(
-                id: thread.id, number: 0, name: thread.name, registers: thread.registers, known: thread.known,
-                isOwn: isWaiting, bound: isWaiting ? waiting?.stackPointer ?? 0 : 0)
-        }
     }
 }

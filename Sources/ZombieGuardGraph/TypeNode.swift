@@ -147,18 +147,12 @@ struct TypeParser {
 
     // Each letter is an index, lower case if another one follows. A number in front repeats it.
     private mutating func substitution() -> Bool {
-        while var letter = next() {
-            var count = 0
-            while (0x30...0x39).contains(letter), count < 100 {
-                count = count * 10 + Int(letter - 0x30)
-                guard let following = next() else { return false }
-                letter = following
-            }
+        while let (letter, count) = nextRepeated() {
             let isLast = (0x41...0x5a).contains(letter)
             guard isLast || (0x61...0x7a).contains(letter) else { return false }
             let index = Int(letter) - (isLast ? 0x41 : 0x61)
             guard index < substitutions.count else { return false }
-            for _ in 0..<max(1, count) { items.append(substitutions[index]) }
+            for _ in 0..<count { items.append(substitutions[index]) }
             if isLast { return true }
         }
         return false
@@ -192,14 +186,18 @@ struct TypeParser {
         return true
     }
 
-    private mutating func standard() -> Bool {
-        guard var letter = next() else { return false }
+    // A letter behind the number of times that it counts, if that is not 1.
+    private mutating func nextRepeated() -> (letter: UInt8, count: Int)? {
         var count = 0
-        while (0x30...0x39).contains(letter), count < 100 {
-            count = count * 10 + Int(letter - 0x30)
-            guard let following = next() else { return false }
-            letter = following
+        while let byte = next() {
+            guard (0x30...0x39).contains(byte), count < 100 else { return (byte, max(1, count)) }
+            count = count * 10 + Int(byte - 0x30)
         }
+        return nil
+    }
+
+    private mutating func standard() -> Bool {
+        guard let (letter, count) = nextRepeated() else { return false }
         switch UnicodeScalar(letter) {
         case "g":
             knowsSubstitutions = false
@@ -210,7 +208,7 @@ struct TypeParser {
             "Z", "z":
             items.append(.protocolType(isClassBound: false, isError: false, hasTable: true))
         case "a"..."z", "A"..."Z":
-            for _ in 0..<max(1, count) { items.append(.type(.standard(letter, []))) }
+            for _ in 0..<count { items.append(.type(.standard(letter, []))) }
         default: return false
         }
         return true

@@ -17,7 +17,6 @@ struct Arguments: Equatable {
     /// The value of `--format`; nil if not given.
     var format: ReportFormat? { value("--format").flatMap { ReportFormat(rawValue: $0) } }
 
-    /// Parses the first operand as a process id.
     /// The value of --limit, 20 if not given.
     func limit() throws(Failure) -> Int {
         let text = value("--limit") ?? "20"
@@ -27,6 +26,7 @@ struct Arguments: Equatable {
         return number
     }
 
+    /// Parses the first operand as a process id.
     func processID() throws(Failure) -> Int {
         guard let word = operands.first, let processID = Int(digits: word), processID > 0 else {
             throw .usage("'\(visible(operands.first ?? ""))' is not a process id")

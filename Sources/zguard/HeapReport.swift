@@ -52,10 +52,7 @@ struct HeapReport {
             (stack, survivors) = (row, row.survivors)
         }
 
-        var className: String {
-            guard let classRow else { return "" }
-            return classRow.language == .swift ? classRow.name ?? classRow.label : classRow.label
-        }
+        var className: String { classRow?.label ?? "" }
     }
 
     /// Whether it is known which blocks earlier looks have seen.

@@ -49,9 +49,9 @@ enum CrashMessage {
 
     /// The expression of a failed `assert` of glibc or libstdc++, which is code, so its numbers and names stay.
     static func assertion(_ line: String) -> String? {
-        for (begin, end) in [("Assertion `", "' failed"), ("Assertion '", "' failed")] {
+        for begin in ["Assertion `", "Assertion '"] {
             guard let range = line.firstRange(of: begin),
-                let close = line[range.upperBound...].firstRange(of: end)
+                let close = line[range.upperBound...].firstRange(of: "' failed")
             else { continue }
             return String(line[range.upperBound..<close.lowerBound].prefix(longest).filter { $0 != " " })
         }

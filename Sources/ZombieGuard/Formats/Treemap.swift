@@ -93,7 +93,7 @@ package struct Treemap {
     package static let mostItems = 60
     private static let leastShare = 0.001
 
-    /// What is drawn: the largest first.
+    /// Rectangles to draw, the largest first.
     package let items: [Item]
 
     /// - Parameters:

@@ -173,9 +173,10 @@ struct SymbolFiles {
             : directories(besides: elf).map { "\($0)/\(name)" }
         let file = Self.path(of: buildID)
         let byID =
-            (sources.directories + sources.debugDirectories).flatMap { root in
+            sources.directories.flatMap { Self.paths(of: buildID, in: $0).map { $0 + ".debug" } }
+            + sources.debugDirectories.flatMap { root in
                 file.map { ["\(root)/\($0).debug", "\(root)/usr/lib/debug/\($0).debug"] } ?? []
-            } + sources.directories.flatMap { Self.paths(of: buildID, in: $0).map { $0 + ".debug" } }
+            }
         let byName = sources.directories.map { "\($0)/\(name.split(separator: "/").last ?? "")" }
         for path in places + byID + byName {
             if let file = try? open(path), file.buildID == buildID { return file }
