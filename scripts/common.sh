@@ -84,13 +84,14 @@ cross_flags() {
     printf '%s\n' "--target=$1-linux-gnu"
 }
 
-# build_static_library OUTPUT: compiles the runtime for static executables into an archive of one object, so that its
-# malloc is linked with all that belongs to it.
+# build_static_library OUTPUT [FLAG...]: compiles the runtime for static executables into an archive of one object, so
+# that its malloc is linked with all that belongs to it.
 build_static_library() {
     local output=$1 objects compile source
+    shift
     compile=$(library_compile_flags | grep -v -e -flto)
     mapfile -t compile <<<"$compile"
-    compile+=(-DZG_STATIC -DZG_IN_BUNDLE -ISources/CZombieStatic -ISources/CZombie -ISources/CZombiePublish -ISources/CZombiePublish/include)
+    compile+=(-DZG_STATIC -DZG_IN_BUNDLE -ISources/CZombieStatic -ISources/CZombie -ISources/CZombiePublish -ISources/CZombiePublish/include "$@")
     objects=$(mktemp -d "$output.XXXXXX")
     for source in Sources/CZombie/*/*.c Sources/CZombiePublish/*.c Sources/CZombieStatic/*.c; do echo "$source"; done |
         xargs -P 2 -I {} sh -c 'source=$1; shift; exec "$@" -c "$source" -o "$0/$(echo "$source" | tr / _).o"' \
