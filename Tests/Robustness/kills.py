@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -142,6 +143,14 @@ class Trial:
     def left(self):
         return [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
 
+    def printed(self):
+        """Returns the findings that processes printed themselves because they outlived the program, such as a child that it forked when
+        its group had just been read: zguard waits for nobody but the program. The size of the block identifies the finding."""
+        if self.victim != "program":
+            return set()
+        sizes = re.findall(r"^==zguard== double-free .* block of (\d+) bytes", (self.work / "errors").read_text(errors="replace"), re.MULTILINE)
+        return {f"find_{int(size) - 6}" for size in sizes}
+
     def problems(self):
         acknowledged = self.acknowledged
         found, problems = collections.Counter(), []
@@ -162,7 +171,7 @@ class Trial:
                 continue
             found[names[0]] += finding["count"]
         wanted = {line.split()[1] for line in acknowledged}
-        lost = wanted - set(found)
+        lost = wanted - set(found) - self.printed()
         twice = {name: count for name, count in found.items() if count > 1}
         if lost:
             problems.append(f"{len(lost)} of {len(wanted)} lost: {sorted(lost)[:5]}")
