@@ -30,6 +30,16 @@ package struct ObjectLayout {
     private let places: [ValueLayout.Place]
     private let tail: Tail
     private let reader: LayoutReader?
+    private let bindings: CaptureBindings?
+
+    /// Captured values whose types depend on generic arguments, which each object has for itself.
+    struct CaptureBindings {
+        /// Metadata of the closure context.
+        var metadata: UInt64
+        /// Offset of the bindings in the object, in bytes.
+        var start: UInt64
+        var count: Int
+    }
 
     /// What follows the stored properties.
     enum Tail {
@@ -40,8 +50,12 @@ package struct ObjectLayout {
         case hashed(keys: ValueLayout, values: ValueLayout?)
     }
 
-    init(fixedSize: UInt64, places: [ValueLayout.Place], tail: Tail, reader: LayoutReader? = nil) {
+    init(
+        fixedSize: UInt64, places: [ValueLayout.Place], tail: Tail, reader: LayoutReader? = nil,
+        bindings: CaptureBindings? = nil
+    ) {
         self.reader = reader
+        self.bindings = bindings
         self.fixedSize = fixedSize
         self.places = places
         self.tail = tail
@@ -56,6 +70,12 @@ package struct ObjectLayout {
     ///   - start: address of the object.
     ///   - words: the words of the object.
     package func kind(at offset: UInt64, of start: UInt64, _ words: some ObjectWords) -> ReferenceKind {
+        if let bindings, let reader {
+            let first = Int(bindings.start / 8)
+            let metadata = (first..<first + bindings.count).compactMap { words.word($0) }
+            guard metadata.count == bindings.count else { return .unknown }
+            return reader.contexts(of: bindings.metadata, bound: metadata).kind(at: offset, of: start, words)
+        }
         if offset < fixedSize { return kind(at: offset, of: places, from: 0, words) }
         switch tail {
         case .unknown: return .unknown
@@ -128,17 +148,68 @@ extension LayoutReader {
 
     // MARK: Captured values
 
-    // Descriptor of captures: numbers of captured values, metadata sources and bindings; then the mangled types. The
-    // bindings, which give the types of generic values, come first in the object.
+    // Descriptor of captures: numbers of captured values, metadata sources and bindings; then the mangled types, and
+    // the sources as pairs of a generic parameter and where its metadata is. The bindings come first in the object.
     private func contexts(of metadata: UInt64) -> ObjectLayout {
+        guard let captures = captures(of: metadata) else { return .unknown }
+        let bindings = Array(repeating: ValueLayout.number(8), count: captures.bindings)
+        if captures.parameters.isEmpty || !captures.types.contains(where: \.isGeneric) {
+            return object(bindings + captures.types.map { layout(of: $0) }, from: captures.start)
+        }
+        return ObjectLayout(
+            fixedSize: .max, places: [], tail: .unknown, reader: self,
+            bindings: ObjectLayout.CaptureBindings(
+                metadata: metadata, start: captures.start, count: captures.bindings))
+    }
+
+    /// The layout of closure contexts with the same values of the bindings.
+    fileprivate func contexts(of metadata: UInt64, bound values: [UInt64]) -> ObjectLayout {
+        let key = [metadata] + values
+        if let known = contexts[key] { return known }
+        beginClass()
+        var layout = ObjectLayout.unknown
+        if let captures = captures(of: metadata) {
+            var arguments = Array(repeating: TypeNode.unknown, count: (captures.parameters.keys.max() ?? -1) + 1)
+            for (parameter, binding) in captures.parameters where binding < values.count {
+                arguments[parameter] = .metadata(values[binding])
+            }
+            let types = captures.types.map { self.layout(of: substituted($0, arguments)) }
+            layout = object(Array(repeating: .number(8), count: captures.bindings) + types, from: captures.start)
+        }
+        contexts[key] = layout
+        return layout
+    }
+
+    private struct Captures {
+        /// Offset of the first binding or captured value, in bytes.
+        var start: UInt64
+        var types: [TypeNode]
+        var bindings: Int
+        /// Indexes of bindings that are the metadata of a generic parameter, by the parameter's index.
+        var parameters: [Int: Int]
+    }
+
+    private static let mostCaptures: UInt32 = 256
+
+    private func captures(of metadata: UInt64) -> Captures? {
         let descriptor = word(metadata &+ 16)
         let counts = descriptor == 0 ? [] : memory.records(UInt32.self, at: descriptor, count: 3)
-        let first = UInt64(half(metadata &+ 8))
-        guard counts.count == 3, counts[0] <= 256, counts[2] <= 256 else { return .unknown }
-        let captures = (0..<UInt64(counts[0])).map {
-            layout(of: type(at: relative(descriptor &+ 12 &+ 4 &* $0)))
+        guard counts.count == 3, counts.allSatisfy({ $0 <= Self.mostCaptures }) else { return nil }
+        let types = descriptor &+ 12
+        let sources = types &+ 4 &* UInt64(counts[0])
+        var parameters: [Int: Int] = [:]
+        for source in (0..<UInt64(counts[1])).map({ sources &+ 8 &* $0 }) {
+            // "B" and an index: a binding. Others are found in what is captured, and stay unknown.
+            guard case .parameter(let index) = type(at: relative(source)), index < counts[2] else { continue }
+            let place = text(relative(source &+ 4))
+            if place.first == "B", let binding = Int(place.dropFirst()), binding >= 0, binding < counts[2] {
+                parameters[index] = binding
+            }
         }
-        return object(Array(repeating: .number(8), count: Int(counts[2])) + captures, from: first)
+        return Captures(
+            start: UInt64(half(metadata &+ 8)),
+            types: (0..<UInt64(counts[0])).map { type(at: relative(types &+ 4 &* $0)) },
+            bindings: Int(counts[2]), parameters: parameters)
     }
 
     // Values behind each other. Without a size, the last one reaches to the end of the object.

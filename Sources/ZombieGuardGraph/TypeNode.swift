@@ -26,6 +26,16 @@ indirect enum TypeNode {
     case pointer
     /// A weak, unowned or unmanaged reference of this type.
     case storage(ReferenceKind, TypeNode)
+
+    /// Whether the type has a generic parameter.
+    var isGeneric: Bool {
+        switch self {
+        case .parameter: true
+        case .standard(_, let types), .nominal(_, let types), .tuple(let types): types.contains(where: \.isGeneric)
+        case .storage(_, let inner): inner.isGeneric
+        default: false
+        }
+    }
 }
 
 /// What a word of an object refers to, and whether it keeps its target alive.
@@ -84,14 +94,28 @@ struct TypeParser {
 
     // Returns nil for what is not understood.
     private mutating func parse() -> TypeNode? {
+        var start = 0
         while let byte = next() {
             if byte == 0 {
                 guard items.count == 1, case .type(let type) = items[0] else { return nil }
                 return type
             }
-            guard byte < 0x20 ? symbol(byte) : step(byte) else { return nil }
+            guard byte < 0x20 ? symbol(byte) : step(byte) else { return isBox(from: start) ? .object : nil }
+            start = position
         }
         return nil
+    }
+
+    // Whether the type ends in the operator for a box: its fields and generic signature are in front of it.
+    private func isBox(from start: Int) -> Bool {
+        var place = start
+        var last: [UInt8] = []
+        while place < bytes.count, bytes[place] != 0 {
+            let isSymbol = bytes[place] < 0x20
+            last = isSymbol ? [] : last.suffix(1) + [bytes[place]]
+            place += isSymbol ? 5 : 1
+        }
+        return place < bytes.count && (last == Array("XX".utf8) || last == Array("Xx".utf8))
     }
 
     // MARK: Operators
@@ -216,9 +240,16 @@ struct TypeParser {
 
     private mutating func concurrency() -> Bool {
         switch next().map(UnicodeScalar.init) {
-        case "T": items.append(.type(.object))
-        case "A": items.append(.protocolType(isClassBound: true, isError: false, hasTable: true))
-        case "p": items.append(.type(.number(bytes: 1)))
+        // Task, UnsafeCurrentTask, MainActor, and structs of one object: streams and continuations. A task that waits
+        // for its continuation has no other owner.
+        case "T", "t", "M", "S", "s", "C", "c": items.append(.type(.object))
+        // Task groups, UnownedJob.
+        case "G", "g", "J": items.append(.type(.pointer))
+        case "P": items.append(.type(.number(bytes: 1))) // TaskPriority
+        case "E": items.append(.type(.tuple([]))) // CancellationError
+        // Actor and executors, then asynchronous sequences.
+        case "A", "F", "f", "h": items.append(.protocolType(isClassBound: true, isError: false, hasTable: true))
+        case "I", "i": items.append(.protocolType(isClassBound: false, isError: false, hasTable: true))
         case nil: return false
         default: items.append(.type(.unknown))
         }
@@ -247,10 +278,6 @@ struct TypeParser {
         case "o": return replaceType { .storage(.unowned, $0) }
         case "u": return replaceType { .storage(.unmanaged, $0) }
         case "b": return replaceType { _ in .object } // a box
-        case "x", "X": // a box, whose fields are in front
-            guard position < bytes.count, bytes[position] == 0 else { return false }
-            items = [.type(.object)]
-            return true
         case "p":
             guard case .type(.existential(_, let tables)) = items.popLast() else { return false }
             let words = Array(repeating: TypeNode.number(bytes: 8), count: Int(min(tables, 16)) + 1)
@@ -261,6 +288,7 @@ struct TypeParser {
             guard case .type = items.popLast() else { return false } // the superclass
             return existential(isClassBound: true)
         case "E": return function(.function)
+        case "B": return function(.object) // a block
         case "f", "C": return function(.number(bytes: 8))
         default: return false
         }
@@ -368,6 +396,7 @@ struct TypeParser {
         case .type(.nominal(let descriptor, _)): items.append(.type(.nominal(descriptor, own)))
         case .type(.standard(let letter, _)): items.append(.type(.standard(letter, own)))
         case .type(.object): items.append(.type(.object))
+        case .type(.pointer): items.append(.type(.pointer))
         case .type: items.append(.type(.unknown))
         default: return false
         }

@@ -113,6 +113,8 @@ final class LayoutReader {
     private var fields: [UInt64: [Field]] = [:]
     /// Layouts in existentials by metadata.
     private var values: [UInt64: ValueLayout] = [:]
+    /// Layouts of closure contexts by their metadata and bindings.
+    var contexts: [[UInt64]: ObjectLayout] = [:]
     /// Types that may still be visited for the current class: metadata may be damaged.
     private var remaining = 0
 
@@ -320,6 +322,7 @@ final class LayoutReader {
     private static func string(at offset: UInt64) -> ValueLayout {
         ValueLayout(
             size: offset + 8, alignment: 8, extraInhabitants: 4096,
+            spareBits: Array(repeating: 0, count: Int(offset) + 8),
             places: [ValueLayout.Place(range: offset..<offset + 8, kind: .strong)])
     }
 
@@ -362,15 +365,19 @@ final class LayoutReader {
         guard !cases.isEmpty, isSwift(descriptor) else { return .unknown }
         // A generic enum's layout does not depend on the arguments' spare bits.
         let isGeneric = half(descriptor) & 0x80 != 0
-        let payloads = cases.filter { $0.type != 0 }.map {
-            $0.isIndirect ? .reference(.strong) : layout(substituted(type(at: $0.type), arguments), depth + 1)
-        }
+        let payloads = cases.filter { $0.type != 0 }
+            .map {
+                $0.isIndirect ? .reference(.strong) : layout(substituted(type(at: $0.type), arguments), depth + 1)
+            }
+            .filter { isGeneric || $0.size != 0 } // an empty payload is none
         let others = UInt64(cases.count - payloads.count)
         switch payloads.count {
         case 0:
             if others == 1 { return ValueLayout(size: 0, spareBits: []) }
             if others > 256 { return .number(2, extraInhabitants: 65536 - others) }
-            var layout = ValueLayout.number(1, extraInhabitants: 256 - others)
+            // With empty payloads, the enum formally has the extra inhabitants of one of them.
+            let isPlain = cases.allSatisfy { $0.type == 0 }
+            var layout = ValueLayout.number(1, extraInhabitants: isPlain ? 256 - others : 0)
             layout.spareBits = [UInt8(truncatingIfNeeded: 0xff << Self.bits(others))]
             return layout
         case 1: return Self.singlePayload(payloads[0], otherCases: others)
@@ -383,20 +390,26 @@ final class LayoutReader {
         count <= 1 ? 0 : UInt64.bitWidth - (count - 1).leadingZeroBitCount
     }
 
+    // As SinglePayloadEnumImplStrategy of the Swift compiler (GenEnum.cpp).
     static func singlePayload(_ payload: ValueLayout, otherCases: UInt64) -> ValueLayout {
-        guard let size = payload.size else { return payload }
+        guard otherCases > 0, let size = payload.size else { return payload }
         var layout = payload
-        layout.spareBits = nil
+        layout.spareBits = Array(repeating: 0, count: Int(size))
         if payload.extraInhabitants >= otherCases {
             layout.extraInhabitants -= otherCases
         } else {
             // A tag byte. Patterns of the payload tell the other cases apart.
+            let remaining = otherCases - payload.extraInhabitants
+            let perTag: UInt64 = size >= 4 ? .max : 1 << (8 * size)
+            let tags = 1 + remaining / perTag + (remaining % perTag > 0 ? 1 : 0)
             layout.size = size + 1
             layout.extraInhabitants = 0
+            layout.spareBits?.append(UInt8(truncatingIfNeeded: 0xff << bits(tags)))
         }
         return layout
     }
 
+    // As MultiPayloadEnumImplStrategy of the Swift compiler (GenEnum.cpp).
     private static func severalPayloads(
         _ payloads: [ValueLayout], otherCases: UInt64, isGeneric: Bool
     ) -> ValueLayout {
@@ -409,24 +422,35 @@ final class LayoutReader {
             layout.places.append(ValueLayout.Place(range: 0..<UInt64.max, kind: .unknown))
             return layout
         }
-        let tags = UInt64(payloads.count) + (otherCases > 0 ? 1 : 0)
-        layout.size = largest + 1
-        layout.extraInhabitants = tags < 256 ? 256 - tags : 0
-        if isGeneric { return layout }
         let spare = payloads.compactMap(\.spareBits)
-        guard spare.count == payloads.count else {
+        guard isGeneric || spare.count == payloads.count else {
             layout.size = nil
             layout.places.append(ValueLayout.Place(range: largest..<UInt64.max, kind: .unknown))
             return layout
         }
         // Bits behind a shorter payload are spare, too.
-        let common = (0..<Int(largest)).reduce(0) { count, byte in
-            count + spare.reduce(UInt8.max) { $0 & (byte < $1.count ? $1[byte] : 0xff) }.nonzeroBitCount
+        var common = (0..<Int(largest)).map { byte in
+            isGeneric ? 0 : spare.reduce(UInt8.max) { $0 & (byte < $1.count ? $1[byte] : 0xff) }
         }
-        if common >= bits(tags) {
-            layout.size = largest
-            layout.extraInhabitants = min(1 << UInt64(min(common, 31)), 1 << 31) - tags
+        let count = common.reduce(0) { $0 + $1.nonzeroBitCount }
+        let used = 8 * largest - UInt64(count)
+        // The other cases share tags: the bits of payloads tell them apart.
+        let perTag: UInt64 = used >= 32 ? .max : 1 << used
+        let tags = UInt64(payloads.count) + otherCases / perTag + (otherCases % perTag > 0 ? 1 : 0)
+        let extra = max(0, bits(tags) - count)
+        layout.size = largest + (extra > 0 ? 1 : 0)
+        let values: UInt64 = 1 << UInt64(min(count + (extra > 0 ? 8 : 0), 32))
+        layout.extraInhabitants = min(values, 1 << 31) - min(tags, values)
+        if isGeneric { return layout }
+        // Tags take the most significant of the spare bits.
+        var taken = min(bits(tags), count)
+        for byte in common.indices.reversed() where taken > 0 {
+            while taken > 0, common[byte] != 0 {
+                common[byte] &= ~(1 << UInt8(7 - common[byte].leadingZeroBitCount))
+                taken -= 1
+            }
         }
+        layout.spareBits = extra > 0 ? common + [UInt8(truncatingIfNeeded: 0xff << extra)] : common
         return layout
     }
 

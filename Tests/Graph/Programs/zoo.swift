@@ -202,6 +202,47 @@ final class Holder {
 }
 
 func generic<T>(_ value: T) -> () -> Any { { (value, 1) } }
+func genericPair<A, B>(_ a: A, _ b: B?, _ thing: Thing) -> () -> Any {
+    { [weak thing] in (b as Any, a, [a], thing as Any) }
+}
+func genericOwner<T: AnyObject, U: Plain>(_ object: T, _ other: U, _ list: [U]) -> () -> Any {
+    { [unowned object] in (other.plain, object, list, Pair(a: other, b: object)) }
+}
+extension Base {
+    func inGeneric(_ value: Value) -> () -> Any { { [weak self] in (self as Any, value, Single.none) } }
+    func withSelf(_ text: String) -> () -> Any { { (self.value, text) } }
+}
+final class Concurrent: Sendable {
+    let stream = AsyncStream<Int>.makeStream(), throwing = AsyncThrowingStream<Thing, any Error> { _ in }
+    let priority = TaskPriority.high, actor: (any Actor)? = Agent(), after = Thing()
+    let optional: TaskPriority? = nil, cancellation: CancellationError? = nil, last: Thing? = Thing()
+}
+enum Empties {
+    case void(Void)
+    case thing(Thing)
+    case small(Small)
+    case none
+}
+enum FewBits {
+    case flag(Bool)
+    case choice(Plainest)
+    case many(UInt8)
+}
+enum Outer {
+    case several(Several?)
+    case empties(Empties)
+    case number(WithNumber?)
+    case few(FewBits, FewBits?)
+    case optional(Thing??)
+}
+final class NestedEnums {
+    var a = Outer.optional(nil), b: Outer?, c = Empties.none, d: Empties?, e = FewBits.flag(true), f: FewBits?
+    var g: (Outer, Thing), h: Single??, i: (Bool?, Several??, Thing?), j = [Outer.number(nil)]
+    init(_ thing: Thing) {
+        g = (.several(.thing(thing)), thing)
+        i = (true, .some(.empty), thing)
+    }
+}
 func closures(_ thing: Thing, _ number: Int, _ text: String) -> [Any] {
     var count = 1
     weak let seen = thing
@@ -218,7 +259,17 @@ func closures(_ thing: Thing, _ number: Int, _ text: String) -> [Any] {
     let held: () -> Void = { _ = (existential, number) }
     let enumeration = Deep.pair(thing, 3)
     let payload: () -> Void = { _ = (enumeration, text) }
-    return [plain, weak, unowned, bare, boxes, several, held, payload, generic(thing), generic((1, text))]
+    let base = Base(Outer.optional(thing))
+    kept.append(base)
+    let outer = Outer.several(.thing(thing))
+    let few = Outer.few(.flag(true), nil)
+    let optional: Outer? = .optional(thing)
+    let nested: () -> Void = { _ = (outer, thing, few, text, optional, number, thing) }
+    return [
+        plain, weak, unowned, bare, boxes, several, held, payload, nested, generic(thing), generic((1, text)),
+        genericPair(text, thing, thing), genericPair(1 as Int8, Deep.pair(thing, 1), thing),
+        genericOwner(thing, thing, [thing]), base.inGeneric(outer), Base((1 as Int8, thing)).withSelf(text),
+    ]
 }
 
 nonisolated(unsafe) var kept: [Any] = []
@@ -237,7 +288,7 @@ nonisolated(unsafe) var kept: [Any] = []
                 let lazy = Lazy()
                 lazy.handler()
                 return lazy
-            }, { Holder() }, { closures(thing, 3, "text") },
+            }, { Holder() }, { Concurrent() }, { NestedEnums(thing) }, { closures(thing, 3, "text") },
             { [Single.some(thing), .other] }, { ["text": Padded()] }, { Set(["a", "b"]) },
             { [Reference(thing: thing)] },
             { [1 as Int8: Reference(thing: thing)] }, { [thing: 1 as Int8].first as Any }, { [(thing, 1 as Int32)] },
