@@ -49,7 +49,8 @@ package struct LeakSearch {
     /// Lost blocks by local number, sorted.
     private var lost: [UInt32] = []
 
-    private enum Mark { static let reached: UInt8 = 1, counted: UInt8 = 2 }
+    /// `ofCycle`: counted with a cycle of the program's objects.
+    private enum Mark { static let reached: UInt8 = 1, counted: UInt8 = 2, ofCycle: UInt8 = 3 }
 
     /// Searches a process or core file. `read` takes a snapshot with references.
     ///
@@ -101,6 +102,11 @@ package struct LeakSearch {
         for block in 0..<snapshot.blocks.count
         where marks.base[block] == 0 && earlier?.contains(snapshot.blocks.starts.base[block]) ?? true {
             lost.append(UInt32(block))
+        }
+        let runs = lost.filter { isTestRun($0) }
+        if !runs.isEmpty {
+            graph.reach(from: runs, mark: Mark.reached, in: marks, isOpaque: tables.contains)
+            lost.removeAll { marks.base[Int($0)] != 0 }
         }
         if lost.isEmpty { return }
         if let choose {
@@ -218,13 +224,17 @@ package struct LeakSearch {
         }
         let marks = FlatArray<UInt8>(repeating: 0, count: lost.count)
         var groups: [LeakKey: Int] = [:]
-        // Cycles first: what hangs off a cycle is counted with it.
-        for (own, numbers) in members.sorted(by: { $0.value[0] < $1.value[0] }) {
+        // Cycles first: what hangs off a cycle, such as another cycle, is counted with it. Components that lead to
+        // others have higher numbers.
+        for (own, numbers) in members.sorted(by: { $0.key > $1.key }) {
+            if marks.base[Int(numbers[0])] == Mark.ofCycle { continue }
             if add(cycleThrough: numbers, strong, component, marks) || isLedTo.base[Int(own)] != 0 { continue }
             // A ring of C blocks: its first block stands for it.
             add(leakOf: numbers[0], strong, marks, &groups)
         }
-        for number in selfReferring where sizes.base[Int(component.base[Int(number)])] == 1 {
+        let alone = selfReferring.sorted { component.base[Int($0)] > component.base[Int($1)] }
+        for number in alone
+        where marks.base[Int(number)] != Mark.ofCycle && sizes.base[Int(component.base[Int(number)])] == 1 {
             _ = add(cycleThrough: [number], strong, component, marks)
         }
         for number in 0..<UInt32(lost.count) where marks.base[Int(number)] == 0 {
@@ -281,7 +291,8 @@ package struct LeakSearch {
         guard let cycle = shortest(through: programs) ?? shortest(through: numbers.filter(isObject)),
             cycle.contains(where: isObject)
         else { return false }
-        let counted = newlyCounted(from: numbers, strong, marks)
+        let mark = cycle.contains { classes.isOfProgram(lost[Int($0)]) } ? Mark.ofCycle : Mark.counted
+        let counted = newlyCounted(from: numbers, strong, marks, mark)
         if isLibrarysOwn(cycle, counted) { return true }
         let named = rotated(cycle)
         var steps: [Cycle.Step] = []
@@ -304,6 +315,14 @@ package struct LeakSearch {
     /// __NSCFType is the only class that is known. A program cannot make objects of Core Foundation by itself.
     private static let neverFreed: Set<String> = ["Foundation.Timer", "Foundation.__NSCFType"]
 
+    /// XCTest keeps all test cases and suites until the process ends: XCTest.testRun and XCTestRun.test refer to each
+    /// other (swift-corelibs-xctest of Swift 6.3).
+    private static let testRuns: Set<String> = ["XCTest.XCTestCaseRun", "XCTest.XCTestSuiteRun"]
+
+    private func isTestRun(_ block: UInt32) -> Bool {
+        classes.number(of: block).flatMap { classes.label($0).name }.map(Self.testRuns.contains) ?? false
+    }
+
     // Whether a library, not the program, has lost the blocks. A timer may have kept objects of the program, too: the
     // program can avoid that.
     private func isLibrarysOwn(_ numbers: [UInt32], _ counted: [UInt32]) -> Bool {
@@ -314,9 +333,11 @@ package struct LeakSearch {
     }
 
     // Counts everything that some lost blocks lead to, unless it has been counted with others.
-    private func newlyCounted(from numbers: [UInt32], _ strong: References, _ marks: FlatArray<UInt8>) -> [UInt32] {
+    private func newlyCounted(
+        from numbers: [UInt32], _ strong: References, _ marks: FlatArray<UInt8>, _ mark: UInt8 = Mark.counted
+    ) -> [UInt32] {
         var all: [UInt32] = []
-        strong.reach(from: numbers, mark: Mark.counted, in: marks, visit: { all.append($0) })
+        strong.reach(from: numbers, mark: mark, in: marks, visit: { all.append($0) })
         return all
     }
 

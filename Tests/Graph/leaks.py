@@ -3,7 +3,7 @@
 
 lost.c loses blocks, or keeps them in each way; what LeakSanitizer finds in the same program is compared. containers.cpp does so in C++.
 cycles.swift, value_cycles.swift and service_cycles.swift have one retain cycle of each kind and a corrected twin of each, which must be
-silent; the path of the cycle stands in the comment above each case. correct.swift, and real programs that LeakSanitizer or Valgrind finds
+silent; the path of the cycle stands in the comment above each case. xctests.swift has tests of XCTest. correct.swift, and real programs that LeakSanitizer or Valgrind finds
 clean, must be silent.
 """
 
@@ -192,6 +192,25 @@ def swift_case(source, kind, name, paths):
     return test
 
 
+def build_xctests():
+    BUILD.mkdir(parents=True, exist_ok=True)
+    source = PROGRAMS / "xctests.swift"
+    return builds.compiled(BUILD / "xctests", ["swiftc", "-swift-version", "6", "-warnings-as-errors", "-g", "-o", BUILD / "xctests", source],
+                           [source], cwd=BUILD)
+
+
+def test_cases(directory):
+    """What XCTest keeps is not lost, and what a test loses is. Of two cycles one hangs off the other, and is not reported by itself."""
+    program = build_xctests()
+    assert not findings_at_end(directory, program)
+    for _ in range(TRIES):
+        found = findings_at_end(directory, "env", "LOST=1", program)
+        if found:
+            break
+    assert paths_said(directory) == ["Cart.other → Cart.other → Cart"], paths_said(directory)
+    assert found[0]["blocks"] == 5, found
+
+
 def plain(text):
     """A path without what is in parentheses: arguments and lines."""
     return re.sub(r" +", " ", re.sub(r"\([^()]*\)", "", text))
@@ -339,6 +358,7 @@ def tests():
     for source, what in SWIFT.items():
         for kind in BUILDS if what == "cycle" else ("-Onone", "-O"):
             yield from ((f"{what} {name} {kind}", swift_case(source, kind, name, paths)) for name, paths in swift_cases(source).items())
+    yield "test cases", test_cases
     yield "core file", core_file
     yield "kernel's core file", kernels_core_file
     yield "zguard dies", zguard_dies
