@@ -261,7 +261,7 @@ static bool find_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *
     return pointer & 4 && find_view(pointer & ~UINT64_C(7), view);
 }
 
-static bool is_new(const struct zg_finding *finding) { return finding; }
+static bool is_new(struct zg_finding *finding) { return finding; }
 
 static void diagnose_pure(struct input *input) {
     make_up_heap(input);

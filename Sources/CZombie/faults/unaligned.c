@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "faults/unaligned.h"
 
+#include <errno.h>
+
 #include "blocks/span_table.h"
 #include "pages/exact_ends.h"
 #include "pages/private_pages.h"
@@ -13,13 +15,14 @@
 
 enum { LONGEST = 16 };
 
-// Reads the instruction at `pc`. If a filter forbids the system call, reads only up to the end of the page, which is
-// certainly mapped.
+// Reads the instruction at `pc`, and returns its bytes; 0 if nothing is mapped there. If a filter forbids the system
+// call, reads only up to the end of the page: an instruction that faulted there was mapped.
 static int read_code(uint8_t code[LONGEST], uint64_t pc) {
-    uint64_t got = zg_os_read_memory(code, pc, LONGEST);
-    if (!got) {
-        got = zg_min(LONGEST, ZG_PAGE_BYTES - pc % ZG_PAGE_BYTES);
-        __builtin_memcpy(code, (const void *)pc, got);
+    int64_t got = zg_os_try_read_memory(code, pc, LONGEST);
+    if (got == -EFAULT) return 0;
+    if (got <= 0) {
+        got = (int64_t)zg_min(LONGEST, ZG_PAGE_BYTES - pc % ZG_PAGE_BYTES);
+        __builtin_memcpy(code, (const void *)pc, (uint64_t)got);
     }
     return (int)got;
 }
