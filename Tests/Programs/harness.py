@@ -48,10 +48,10 @@ class Guard:
         # The memory map of a guarded process must contain these: the library, and the page that the library maps when it runs.
         self.marks = (self.preload.name,) if preload else ("libzguard.so", "zguard-stats")
 
-    def prefix(self, report):
+    def prefix(self, report, flags=()):
         if self.preload:
             return []
-        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", *self.options, "--"]
+        return [str(self.zguard), "run", "--quiet", "--report", str(report), "--format", "json", *self.options, *flags, "--"]
 
     def environment(self):
         return {"LD_PRELOAD": str(self.preload)} if self.preload else {}
@@ -251,7 +251,7 @@ class Run:
         environment = {**self.environment, **{key: str(value) for key, value in (env or {}).items()}}
         command = argv
         if self.guard:
-            command = self.guard.prefix(report) + argv
+            command = self.guard.prefix(report, self.case.flags) + argv
             environment.update(self.guard.environment())
         label = f"{os.path.basename(argv[0])} #{number}"
         source = subprocess.DEVNULL
