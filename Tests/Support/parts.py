@@ -48,7 +48,7 @@ PARTS = [
     Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
 
     # Tests on a system with only Swift installed; skipped if no such root can be made.
-    Part("helper-root", driver("Detection/helper_root"), 160, needs=(), when="full"),
+    Part("helper-root", driver("Detection/helper_root"), 160, needs=("zguard",), when="full"),
 
     # The runtime by itself.
     Part("runtime", driver("Runtime/runtime"), 45, needs=("library",), slices=14),
