@@ -99,14 +99,11 @@ package struct LeakSearch {
         graph.reach(
             from: snapshot.roots.elements, mark: Mark.reached, in: marks,
             isOpaque: { !tables.isEmpty && tables.contains($0) })
+        let runs = (0..<UInt32(snapshot.blocks.count)).filter { marks.base[Int($0)] == 0 && isTestRun($0) }
+        graph.reach(from: runs, mark: Mark.reached, in: marks, isOpaque: tables.contains)
         for block in 0..<snapshot.blocks.count
         where marks.base[block] == 0 && earlier?.contains(snapshot.blocks.starts.base[block]) ?? true {
             lost.append(UInt32(block))
-        }
-        let runs = lost.filter { isTestRun($0) }
-        if !runs.isEmpty {
-            graph.reach(from: runs, mark: Mark.reached, in: marks, isOpaque: tables.contains)
-            lost.removeAll { marks.base[Int($0)] != 0 }
         }
         if lost.isEmpty { return }
         if let choose {
@@ -224,19 +221,19 @@ package struct LeakSearch {
         }
         let marks = FlatArray<UInt8>(repeating: 0, count: lost.count)
         var groups: [LeakKey: Int] = [:]
+        for number in selfReferring where sizes.base[Int(component.base[Int(number)])] == 1 {
+            members[component.base[Int(number)]] = [number]
+        }
         // Cycles first: what hangs off a cycle, such as another cycle, is counted with it. Components that lead to
         // others have higher numbers.
+        var rings: [UInt32] = []
         for (own, numbers) in members.sorted(by: { $0.key > $1.key }) {
             if marks.base[Int(numbers[0])] == Mark.ofCycle { continue }
             if add(cycleThrough: numbers, strong, component, marks) || isLedTo.base[Int(own)] != 0 { continue }
-            // A ring of C blocks: its first block stands for it.
-            add(leakOf: numbers[0], strong, marks, &groups)
+            rings.append(numbers[0])
         }
-        let alone = selfReferring.sorted { component.base[Int($0)] > component.base[Int($1)] }
-        for number in alone
-        where marks.base[Int(number)] != Mark.ofCycle && sizes.base[Int(component.base[Int(number)])] == 1 {
-            _ = add(cycleThrough: [number], strong, component, marks)
-        }
+        // Rings of C blocks: the first block of each stands for it.
+        for number in rings.sorted() where marks.base[Int(number)] == 0 { add(leakOf: number, strong, marks, &groups) }
         for number in 0..<UInt32(lost.count) where marks.base[Int(number)] == 0 {
             let own = Int(component.base[Int(number)])
             if sizes.base[own] == 1, isLedTo.base[own] == 0, !isSideTable.contains(lost[Int(number)]) {

@@ -363,13 +363,19 @@ final class LayoutReader {
     private func enumeration(_ descriptor: UInt64, _ arguments: [TypeNode], _ depth: Int) -> ValueLayout {
         let cases = fields(of: descriptor)
         guard !cases.isEmpty, isSwift(descriptor) else { return .unknown }
-        // A generic enum's layout does not depend on the arguments' spare bits.
-        let isGeneric = half(descriptor) & 0x80 != 0
-        let payloads = cases.filter { $0.type != 0 }
-            .map {
-                $0.isIndirect ? .reference(.strong) : layout(substituted(type(at: $0.type), arguments), depth + 1)
-            }
-            .filter { isGeneric || $0.size != 0 } // an empty payload is none
+        var payloads: [ValueLayout] = []
+        // Where the type of a payload depends on a generic parameter, the enum's layout does not depend on spare bits.
+        var isDependent = false
+        for one in cases where one.type != 0 {
+            let type = type(at: one.type)
+            let payload: ValueLayout =
+                one.isIndirect ? .reference(.strong) : layout(substituted(type, arguments), depth + 1)
+            let depends = !one.isIndirect && type.isGeneric
+            // A payload that is always empty is none.
+            if payload.size == 0, !depends { continue }
+            isDependent = isDependent || depends
+            payloads.append(payload)
+        }
         let others = UInt64(cases.count - payloads.count)
         switch payloads.count {
         case 0:
@@ -381,7 +387,7 @@ final class LayoutReader {
             layout.spareBits = [UInt8(truncatingIfNeeded: 0xff << Self.bits(others))]
             return layout
         case 1: return Self.singlePayload(payloads[0], otherCases: others)
-        default: return Self.severalPayloads(payloads, otherCases: others, isGeneric: isGeneric)
+        default: return Self.severalPayloads(payloads, otherCases: others, isDependent: isDependent)
         }
     }
 
@@ -411,7 +417,7 @@ final class LayoutReader {
 
     // As MultiPayloadEnumImplStrategy of the Swift compiler (GenEnum.cpp).
     private static func severalPayloads(
-        _ payloads: [ValueLayout], otherCases: UInt64, isGeneric: Bool
+        _ payloads: [ValueLayout], otherCases: UInt64, isDependent: Bool
     ) -> ValueLayout {
         var layout = ValueLayout(size: 0)
         layout.places = payloads.flatMap(\.places)
@@ -423,14 +429,14 @@ final class LayoutReader {
             return layout
         }
         let spare = payloads.compactMap(\.spareBits)
-        guard isGeneric || spare.count == payloads.count else {
+        guard isDependent || spare.count == payloads.count else {
             layout.size = nil
             layout.places.append(ValueLayout.Place(range: largest..<UInt64.max, kind: .unknown))
             return layout
         }
         // Bits behind a shorter payload are spare, too.
         var common = (0..<Int(largest)).map { byte in
-            isGeneric ? 0 : spare.reduce(UInt8.max) { $0 & (byte < $1.count ? $1[byte] : 0xff) }
+            isDependent ? 0 : spare.reduce(UInt8.max) { $0 & (byte < $1.count ? $1[byte] : 0xff) }
         }
         let count = common.reduce(0) { $0 + $1.nonzeroBitCount }
         let used = 8 * largest - UInt64(count)
@@ -441,7 +447,7 @@ final class LayoutReader {
         layout.size = largest + (extra > 0 ? 1 : 0)
         let values: UInt64 = 1 << UInt64(min(count + (extra > 0 ? 8 : 0), 32))
         layout.extraInhabitants = min(values, 1 << 31) - min(tags, values)
-        if isGeneric { return layout }
+        if isDependent { return layout }
         // Tags take the most significant of the spare bits.
         var taken = min(bits(tags), count)
         for byte in common.indices.reversed() where taken > 0 {

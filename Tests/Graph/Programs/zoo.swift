@@ -201,6 +201,25 @@ final class Holder {
     var after: Thing?
 }
 
+enum Loading<T> {
+    case loading(Thing)
+    case loaded([T])
+}
+enum Maybe<T> {
+    case none(Void)
+    case some(T)
+}
+enum Either<T> {
+    case value(T)
+    case thing(Thing)
+}
+enum Within<T> {
+    enum Inner {
+        case thing(Thing)
+        case numbers([Int])
+    }
+    case inner(Inner)
+}
 func generic<T>(_ value: T) -> () -> Any { { (value, 1) } }
 func genericPair<A, B>(_ a: A, _ b: B?, _ thing: Thing) -> () -> Any {
     { [weak thing] in (b as Any, a, [a], thing as Any) }
@@ -265,8 +284,14 @@ func closures(_ thing: Thing, _ number: Int, _ text: String) -> [Any] {
     let few = Outer.few(.flag(true), nil)
     let optional: Outer? = .optional(thing)
     let nested: () -> Void = { _ = (outer, thing, few, text, optional, number, thing) }
+    let loading = Loading<Int>.loading(thing)
+    let maybe = Maybe.some(thing)
+    let either = Either.value(thing)
+    let within = Within<Int>.Inner.thing(thing)
+    let unit = Either<Void>.thing(thing)
+    let generics: () -> Void = { _ = (loading, thing, maybe, thing, either, thing, within, thing, unit, thing) }
     return [
-        plain, weak, unowned, bare, boxes, several, held, payload, nested, generic(thing), generic((1, text)),
+        generics, plain, weak, unowned, bare, boxes, several, held, payload, nested, generic(thing), generic((1, text)),
         genericPair(text, thing, thing), genericPair(1 as Int8, Deep.pair(thing, 1), thing),
         genericOwner(thing, thing, [thing]), base.inGeneric(outer), Base((1 as Int8, thing)).withSelf(text),
     ]
