@@ -6,7 +6,7 @@ import ZombieGuard
 enum HeapPageStyle {
     /// Tests/Graph/pictures.py prints the required digests.
     static let part = HTMLPage.Part(text, digest: "XrNd9w7b2AxypD7mTFVy9YOCWIhOnK8JrWRTUQxQJ8Q=")
-    static let script = HTMLPage.Part(scriptText, digest: "DXSMgpIDjf0HoKI96n2I/KV+sENo4IzQTrL5las4IyM=")
+    static let script = HTMLPage.Part(scriptText, digest: "FrDJDKi4zU2ebX44C+COb01p/O/qw9O875La57+TYaY=")
 
     private static let text = """
         :root{--c0:#f6dcae;--c1:#f3cfa3;--c2:#f0d8c6;--tb:#dfe6ee;--tg:#f6d3a5}
@@ -50,9 +50,9 @@ enum HeapPageStyle {
             return [p[2 * measure], p[2 * measure + 1]];
           }
           function draw() {
-            var above = [];
+            var above = [], rows = 0;
             for (var b = top; b !== flame; b = b.parentNode) above.push(b);
-            (function each(b, room) {
+            (function each(b, room, row) {
               var p = place(b), isAbove = above.indexOf(b) >= 0, isBeside = !isAbove && above.indexOf(b.parentNode) > 0;
               var w = isAbove ? 100 : +p[1];
               b.setAttribute("x", (isAbove ? 0 : p[0]) + "%");
@@ -60,10 +60,12 @@ enum HeapPageStyle {
               room = room * w / 100;
               b.toggleAttribute("hidden", isBeside || room < 0.2);
               if (b.hasAttribute("hidden")) return;
+              rows = Math.max(rows, row);
               b.classList.toggle("thin", room < 5);
               b.children[2].setAttribute("visibility", room < 28 ? "hidden" : "inherit");
-              inner(b).forEach(function (c) { each(c, room); });
-            })(whole, flame.clientWidth || 1000);
+              inner(b).forEach(function (c) { each(c, room, row + 1); });
+            })(whole, flame.clientWidth || 1000, 1);
+            flame.setAttribute("height", rows * whole.children[1].getAttribute("height") + rows);
             out.disabled = top === whole;
           }
           function zoom(b) { top = b; draw(); }
