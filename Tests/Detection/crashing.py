@@ -508,7 +508,7 @@ def dies_while_zguard_is_stopped(place):
     case.communicate(timeout=TIMEOUT_SECONDS)
     assert case.returncode == 128 + signal.SIGABRT, case.returncode
     [finding] = findings_of(place / "report.jsonl")
-    assert "no answer" in finding["detail"]["threads"], finding["detail"]
+    assert "did not answer" in finding["detail"]["threads"], finding["detail"]
 
 
 PR_SET_CHILD_SUBREAPER = 36
