@@ -198,14 +198,27 @@ package final class StallWatch {
                 ? tracks[index]!.loop.isOne(heartbeat.pointee, in: tracks[index]!.process, busyFor: age)
                 : hasWaited(tracks[index]!, index)
         }
-        if tracks[index]!.isLoop == false { return }
+        // A deadlock is one whatever the thread was to do.
+        if tracks[index]!.isLoop == false, busy < limit || !isClosed(tracks[index]!, index) { return }
         zg_system_store(&heartbeat.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
         if now >= tracks[index]!.samples.next { sample(index, heartbeat, since, now) }
-        if busy >= max(limit * Self.freezeFactor, 2000), !tracks[index]!.isSaid {
+        let isDeadlock = busy >= limit && tracks[index]!.event(lasting: busy).closedSample != nil
+        if isDeadlock || busy >= max(limit * Self.freezeFactor, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
             findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
         }
+    }
+
+    private func isClosed(_ track: ThreadWatch, _ index: Int) -> Bool {
+        guard let memory = memory(index) else { return false }
+        return chain(from: Int32(truncatingIfNeeded: track.thread), of: track.process, memory)?.isClosed ?? false
+    }
+
+    /// The threads that a thread waits for in turn; nil if it waits for none.
+    private func chain(from thread: Int32, of process: Int, _ memory: ProcessMemory) -> WaitChain? {
+        let chain = WaitChain(from: thread, of: process) { memory.record(UInt32.self, at: $0) }
+        return chain.words.isEmpty ? nil : chain
     }
 
     private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
@@ -249,7 +262,7 @@ package final class StallWatch {
         }
         let over = pools[index]!.look(
             now: now, limit: limit,
-            sample: { thread, call in sample(thread, of: process, in: call, holder: nil, memory) },
+            sample: { thread, call in sample(thread, of: process, in: call, memory) },
             name: { (frame: Finding.Frame) -> String? in symbolicator.symbolicate([frame]).last?.function })
         for one in over { findings += say(one, in: process, isFreeze: false) }
     }
@@ -289,10 +302,7 @@ package final class StallWatch {
                 state, .init(now: now, unseen: unseen, limit: limit, times: times, tick: tick),
                 sample: { thread in
                     let call = SystemCall(of: process, thread: UInt32(bitPattern: thread))
-                    let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
-                        memory.record(UInt32.self, at: $0)
-                    }
-                    return sample(thread, of: process, in: call, holder: holder, memory)
+                    return sample(thread, of: process, in: call, memory)
                 })
             if let report { findings += say(report, index) }
         }
@@ -342,14 +352,32 @@ package final class StallWatch {
 
     /// Samples a thread; nil if the thread cannot be stopped.
     private func sample(
-        _ thread: Int32, of process: Int, in call: SystemCall?, holder: Int32?, _ memory: ProcessMemory
+        _ thread: Int32, of process: Int, in call: SystemCall?, _ memory: ProcessMemory
     ) -> StallSample? {
-        let wanted = [thread] + (holder.map { [$0] } ?? [])
+        let waited = waited(by: thread, of: process, in: call, memory)
+        let wanted = [thread] + waited.threads
         let stopped = try? StoppedThreads(
             only: wanted, computing: computing(wanted, of: process), of: process, memory: memory,
             microseconds: Self.stopMicroseconds)
-        let seen = stopped.map { sample(thread, of: process, in: call, $0, memory) }
+        let seen = stopped.map { sample(thread, of: process, in: call, waited, $0, memory) }
         return seen.flatMap { $0.stack.isEmpty ? nil : $0 }
+    }
+
+    /// The threads that a thread waits for: those of a deadlock, or the holder of its lock.
+    private struct Waited {
+        var threads: [Int32]
+        /// If none of the threads can go on.
+        var chain: WaitChain?
+    }
+
+    private func waited(by thread: Int32, of process: Int, in call: SystemCall?, _ memory: ProcessMemory) -> Waited {
+        if let chain = chain(from: thread, of: process, memory), chain.isClosed {
+            return Waited(threads: Array(chain.threads.dropFirst()), chain: chain)
+        }
+        let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {
+            memory.record(UInt32.self, at: $0)
+        }
+        return Waited(threads: holder.map { [$0] } ?? [])
     }
 
     private func computing(_ threads: [Int32], of process: Int) -> Set<Int32> {
@@ -370,10 +398,9 @@ package final class StallWatch {
             return
         }
         let call = SystemCall(of: track.process, thread: track.thread)
-        let holder = call?.holder(for: track.thread, of: track.process) {
-            memory.record(UInt32.self, at: $0)
-        }
-        let wanted = [Int32(truncatingIfNeeded: track.thread)] + (holder.map { [$0] } ?? [])
+        let thread = Int32(truncatingIfNeeded: track.thread)
+        let waited = waited(by: thread, of: track.process, in: call, memory)
+        let wanted = [thread] + waited.threads
         let computing = computing(wanted, of: track.process)
         // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the
         // wait early.
@@ -389,7 +416,7 @@ package final class StallWatch {
                 microseconds: Self.stopMicroseconds)
             zg_system_store(&heartbeat.pointee.is_sampled, 0)
             _ = zg_system_futex_wake(&heartbeat.pointee.is_sampled)
-            keep(stopped, index, call, holder, memory)
+            keep(stopped, index, call, waited, memory)
         } catch {
             tracks[index]!.obstacle =
                 switch error {
@@ -400,31 +427,35 @@ package final class StallWatch {
     }
 
     private func keep(
-        _ stopped: StoppedThreads, _ index: Int, _ call: SystemCall?, _ holder: Int32?, _ memory: ProcessMemory
+        _ stopped: StoppedThreads, _ index: Int, _ call: SystemCall?, _ waited: Waited, _ memory: ProcessMemory
     ) {
         let track = tracks[index]!
         if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
-        let sample = sample(Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, stopped, memory)
+        let sample = sample(
+            Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, waited, stopped, memory)
         if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
     }
 
     private func sample(
-        _ thread: Int32, of process: Int, in call: SystemCall?, _ stopped: StoppedThreads, _ memory: ProcessMemory
+        _ thread: Int32, of process: Int, in call: SystemCall?, _ waited: Waited, _ stopped: StoppedThreads,
+        _ memory: ProcessMemory
     ) -> StallSample {
         left.add(stopped, except: child())
         let unwinder = StackUnwinder(
             mappings: (try? Mapping.all(of: process)) ?? [],
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))
         var sample = StallSample(call: call?.name)
-        for one in stopped.threads {
-            let stack = unwinder.stack(from: one.registers, known: one.known)
-            if one.id == thread {
-                sample.stack = stack
-            } else {
-                sample.holder = Finding.ThreadStack(
-                    id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name, stack: stack)
-            }
+        sample.chain = waited.chain
+        for one in stopped.threads where one.id == thread {
+            sample.stack = unwinder.stack(from: one.registers, known: one.known)
         }
+        let others = waited.threads.compactMap { id in stopped.threads.first { $0.id == id } }.map { one in
+            Finding.ThreadStack(
+                id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name,
+                stack: unwinder.stack(from: one.registers, known: one.known))
+        }
+        sample.holder = others.first
+        sample.waits = Array(others.dropFirst())
         // If the process has ended meanwhile, memory beyond the copies is unreadable and the stacks are incomplete.
         if let place = stopped.threads.first?.registers[Int(ZG_THREAD_PC)], memory.read(at: place, upTo: 1).isEmpty {
             return StallSample(call: nil)

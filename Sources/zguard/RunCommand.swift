@@ -219,7 +219,8 @@ struct RunCommand {
         let isOfCrash = end.cause == .program && end.status != 0
         if isInHandler, isOfCrash { end.cause = .handler }
         end.isExplained = intake.groups.findings.contains { finding in
-            finding.processID == Int(child.processID) && ![.stall, .leak, .retainCycle].contains(finding.kind)
+            finding.processID == Int(child.processID)
+                && ![.stall, .deadlock, .leak, .retainCycle].contains(finding.kind)
                 && (isOfCrash || finding.crash != nil || finding.detail["ended_by"] != nil)
         }
     }

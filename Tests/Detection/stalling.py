@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks reports of stalled event loops (collect=stalls): thread, stack, whether it computed or waited, and the holder of the lock.
 
-Programs that do not hold up an event loop must have no finding. The programs are the functions of Tests/Stalls/ways.c and ways.swift; a
-line in front of each states the expected finding.
+Programs that do not hold up an event loop must have no finding. The programs are the functions of Tests/Stalls/ways.c, deadlocks.c and
+ways.swift; a line in front of each states the expected finding.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -46,7 +46,7 @@ class Case:
     @property
     def kinds(self):
         """Every slice contains a case of each of these kinds."""
-        return ((self.program.name, self.top is None, re.match("pool|dispatchMain|", self.name)[0]),)
+        return ((self.program.name, self.top is None, "deadlock" in self.flags, re.match("pool|dispatchMain|", self.name)[0]),)
 
 
 def cases_of(source, program):
@@ -65,6 +65,9 @@ def built():
     """Builds and yields (source, program) for each language."""
     c, swift = SOURCES / "ways.c", SOURCES / "ways.swift"
     yield c, builds.compiled(FOLDER / "c", ["gcc", "-g", "-O1", "-pthread", "-Wall", "-Wextra", str(c), "-o", str(FOLDER / "c")], [c])
+    locks = SOURCES / "deadlocks.c"
+    yield locks, builds.compiled(FOLDER / "locks", ["gcc", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror", str(locks), "-o", str(FOLDER / "locks")],
+                                 [locks])
     yield swift, builds.compiled(FOLDER / "swift", [SWIFTC, "-swift-version", "5", "-suppress-warnings", "-g", "-O", str(swift), "-o", str(FOLDER / "swift")], [swift])
 
 
@@ -81,7 +84,7 @@ def stalls_as(case):
             assert not findings and status == plain, (status, plain, errors[-2000:])
             return
         assert status == (128 - plain if plain else 0 if "profile" in case.flags else 99), (status, plain, errors[-1000:])
-        assert [finding["kind"] for finding in findings] == ["stall"], errors[-2000:]
+        assert [finding["kind"] for finding in findings] == ["deadlock" if "deadlock" in case.flags else "stall"], errors[-2000:]
         [finding] = findings
         own = [frame for frame in finding["stacks"]["access"]
                if frame.get("module") == str(case.program) and not OF_LIBRARIES.match(frame.get("function", ""))]
@@ -94,6 +97,8 @@ def stalls_as(case):
         assert case.values.get("thread", case.program.name) in ("*", finding["thread"]["name"]), finding["thread"]
         holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]
         assert case.values.get("held") in (holders or [None]), holders
+        others = [[frame.get("function") for frame in one["stack"]] for one in finding.get("waits", [])]
+        assert len(others) == ("waits" in case.values) and all(case.values["waits"] in stack for stack in others), others
 
     return test
 

@@ -116,11 +116,11 @@ def completions_are_complete():
 
 def kinds_stand_everywhere():
     kinds = set(texts("CZombie/include/zg_finding_kinds.h", "ZG_FINDING_KINDS"))
-    # zguard, not the library, detects stalls and leaks; their programs are in Tests/Stalls and Tests/Graph.
-    folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()} | {"stall", "leak", "retain-cycle"}
+    # zguard, not the library, detects stalls, deadlocks and leaks; their programs are in Tests/Stalls and Tests/Graph.
+    folders = {path.name for path in (ROOT / "Tests/Bugs").iterdir() if path.is_dir()} | {"stall", "deadlock", "leak", "retain-cycle"}
     assert folders == kinds, f"Tests/Bugs and the table of kinds: {folders ^ kinds}"
     for path, text in sources("Fuzz/dictionaries/*.dict"):
-        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall|leak)"$', text, re.M))
+        named = set(re.findall(r'^"([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall|deadlock|leak)"$', text, re.M))
         assert not named or named == kinds, f"{path}: {named ^ kinds}"
 
 

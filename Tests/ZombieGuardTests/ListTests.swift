@@ -121,7 +121,8 @@ struct ProjectFiles {
 
     @Test func readmeNamesTheKinds() throws {
         let table = try project.table("finding", of: "README.md").map { $0[0] }.joined(separator: " ")
-        let named = Set(table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall|leak)`/).map { String($0.1) })
+        let named = Set(
+            table.matches(of: /`([a-z]+(?:-[a-z]+)+|exclusivity|crash|stall|deadlock|leak)`/).map { String($0.1) })
         #expect(named == Set(kinds))
     }
 

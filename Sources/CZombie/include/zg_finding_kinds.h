@@ -79,6 +79,11 @@
       "The stack shows what took longest. Move it to another thread, or do it in smaller pieces. If the "              \
       "thread waited for "                                                                                             \
       "a lock, the stack of the lock's holder is shown, too.")                                                         \
+    X(deadlock, "deadlock", false, "error", 833, "Threads wait for each other's locks, and none can go on.",           \
+      "Each thread on the circle waits for a lock that the next one holds, or for its end, and the last one waits "    \
+      "for the first. A thread may also wait for a lock that it holds itself. None of these waits has a limit.",       \
+      "Take locks in the same order everywhere, or let go of one before another is taken. Never wait for a thread "    \
+      "while holding what it needs.")                                                                                  \
     X(leak, "leak", false, "warning", 401, "Nothing in the program refers to a block that it has not freed.",          \
       "No global, stack, register, thread-local variable or reachable block holds an address in the block, so the "    \
       "program can neither use nor free it. Blocks that only lost blocks refer to are counted with them.",             \

@@ -95,6 +95,7 @@ extension Finding {
                 .value("occurrences", \.stall.occurrences), .value("samples", \.stall.samples),
                 .value("freeze", \.stall.isFreeze), .value("computing", \.stall.isComputing),
                 .optional("call", \.stall.call), .optional("holder", \.stall.holder),
+                .list("waits", \.stall.waits),
                 .list("sampled", \.stall.sampled),
             ].map { field in field.written { $0.finding.stall != nil } }
 

@@ -39,6 +39,8 @@ extension Finding {
         public static let crash = Kind(zg_finding_crash)
         /// The thread of an event loop was busy for too long between two waits for events.
         public static let stall = Kind(zg_finding_stall)
+        /// Threads wait for each other's locks.
+        public static let deadlock = Kind(zg_finding_deadlock)
         /// Nothing leads to live blocks.
         public static let leak = Kind(zg_finding_leak)
         /// Objects keep only each other alive.

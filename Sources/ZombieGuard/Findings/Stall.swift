@@ -1,4 +1,4 @@
-// Defines a stall: a thread that runs an event loop was busy for too long.
+// Defines a stall: a thread that runs an event loop was busy for too long. A deadlock is one without end.
 
 extension Finding {
     /// A stall, without its kind and stacks. In JSON the keys of a stall are members of the finding's own object.
@@ -17,6 +17,9 @@ extension Finding {
         public var call: String?
         /// Holder of the lock for which the thread waited; nil if it waited for no lock or the holder is unknown.
         public var holder: ThreadStack?
+        /// Of a deadlock the threads beyond the holder: each waits for the one after it, and the last one for a thread
+        /// before it.
+        public var waits: [ThreadStack] = []
         /// The sampled stacks, the most frequent first.
         public var sampled: [Sampled]
 

@@ -44,6 +44,9 @@ extension Finding {
         if let holder = stall.holder {
             all.append(Event(role: .thread, title: "holds the lock", thread: holder.id, frames: holder.stack))
         }
+        for one in stall.waits {
+            all.append(Event(role: .thread, title: "waits, too", thread: one.id, frames: one.stack))
+        }
         for sample in stall.sampled.dropFirst() {
             let title = "also, in \(sample.count) of \(stall.samples) samples"
             all.append(Event(role: .thread, title: title, frames: sample.stack))
@@ -68,12 +71,13 @@ extension Finding {
             case .stackOverflow: "ran out of stack"
             case .crash: "died"
             case .stall: "did not wait for events here"
+            case .deadlock: "waits here"
             default: access.done
             }
         if let next = nextUse {
             return (access == .cast ? "class read" : "retained") + "\(name), before this \(next.noun)"
         }
-        let hasNoAgent = [.stackOverflow, .crash, .stall].contains(kind)
+        let hasNoAgent = [.stackOverflow, .crash, .stall, .deadlock].contains(kind)
         return verb + (hasNoAgent ? name.replacingPrefix(" by", with: ":") : name)
     }
 

@@ -39,7 +39,9 @@ public final class Symbolicator {
         prepare(stacks.access + stacks.free + stacks.alloc + stacks.previous + stacks.thrown)
         prepare(finding.history.flatMap(\.stack))
         prepare(finding.crash?.threads.flatMap(\.stack) ?? [])
-        prepare(finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) } ?? [])
+        prepare(
+            finding.stall.map { $0.sampled.flatMap(\.stack) + ($0.holder?.stack ?? []) + $0.waits.flatMap(\.stack) }
+                ?? [])
         prepare(finding.leak?.cycle.flatMap { $0.alloc + ($0.code.map { [$0] } ?? []) } ?? [])
         prepare(finding.holders?.flatMap(\.code) ?? [])
         if let block = finding.block {
@@ -71,6 +73,7 @@ public final class Symbolicator {
                 holder.stack = symbolicate(holder.stack)
                 stall.holder = holder
             }
+            for index in stall.waits.indices { stall.waits[index].stack = symbolicate(stall.waits[index].stack) }
             finding.stall = stall
         }
         if var leak = finding.leak {

@@ -7,6 +7,7 @@ extension Finding {
     public var sentence: String {
         if kind == .crash { return crashSentence }
         if kind == .stall { return stallSentence }
+        if kind == .deadlock { return deadlockSentence }
         if kind == .leak || kind == .retainCycle { return leakSentence }
         var text = statement
         if let origin = stacks.accessOrigin {

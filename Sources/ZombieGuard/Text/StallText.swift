@@ -8,9 +8,7 @@ extension Finding.Stall {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
         guard let holder else { return place }
-        let number = holder.id.map { "thread \($0)" } ?? "the thread with tid \(holder.threadID)"
-        let thread = number + (holder.name.map { " (\(visible($0)))" } ?? "")
-        return place + (joins ? " for the end of \(thread)" : " for a lock that \(thread) holds")
+        return place + (joins ? " for the end of \(holder.label)" : " for a lock that \(holder.label) holds")
     }
 
     // Limit on the indentation: otherwise the lines of a stack that forks at very many calls would consist mostly of
@@ -57,13 +55,43 @@ extension Finding.Stall {
     }
 }
 
+extension Finding.ThreadStack {
+    /// "thread 2 (worker)", safe to print.
+    var label: String {
+        (id.map { "thread \($0)" } ?? "the thread with tid \(threadID)") + (name.map { " (\(visible($0)))" } ?? "")
+    }
+
+    /// Whether the thread waits for another one's end.
+    var joins: Bool { stack.joins }
+}
+
+extension [Finding.Frame] {
+    fileprivate var joins: Bool {
+        prefix(6).contains {
+            $0.function?.hasSuffix("join_ex") == true || $0.function?.contains("pthread_join") == true
+        }
+    }
+}
+
 extension Finding {
     /// Whether the thread waits in pthread_join or a variant. The futex word of a join holds the other thread's id, as
     /// that of some locks holds the owner's.
-    var joinsThread: Bool {
-        stacks.access.prefix(6).contains {
-            $0.function?.hasSuffix("join_ex") == true || $0.function?.contains("pthread_join") == true
+    var joinsThread: Bool { stacks.access.joins }
+
+    /// "thread 1 (main) waits in lock_both() (a.c:12) for a lock that thread 2 (worker) holds, which waits for a lock
+    /// of thread 1 (main)".
+    var deadlockSentence: String {
+        guard let stall else { return "threads wait for each other" }
+        let place = stacks.accessOrigin.map { " in \($0.shortPlace)" } ?? ""
+        var text = "\(threadName) waits\(place) for "
+        guard let holder = stall.holder else { return text + "a lock that it holds itself" }
+        text += joinsThread ? "the end of \(holder.label)" : "a lock that \(holder.label) holds"
+        let others = [holder] + stall.waits
+        for (index, one) in others.enumerated() {
+            let next = index + 1 < others.count ? others[index + 1].label : threadName
+            text += one.joins ? ", which waits for the end of \(next)" : ", which waits for a lock of \(next)"
         }
+        return text
     }
 
     /// "thread 1 (main) was busy for 812 ms in Cart.total() (Cart.swift:12): computing; 5 times"

@@ -92,6 +92,9 @@ public struct TextRenderer {
                 title: "meanwhile the \(joins ? "other thread" : "holder of the lock")\(name):",
                 linesAround: nil)
         }
+        for one in stall.waits {
+            text += render(one.stack, title: "\(one.label) waits, too:", linesAround: nil)
+        }
         if stall.sampled.count > 1 {
             text += heading("stacks in \(stall.samples) samples:") + stall.tree.map { "    \($0)\n" }.joined()
         }

@@ -5,6 +5,10 @@ package struct StallSample {
     package var stack: [Finding.Frame] = []
     package var call: String?
     package var holder: Finding.ThreadStack?
+    /// The threads that wait for each other, if none of them can go on.
+    package var chain: WaitChain?
+    /// The threads of the chain behind the holder.
+    package var waits: [Finding.ThreadStack] = []
 
     package init(call: String?) { self.call = call }
 }
@@ -111,6 +115,13 @@ package struct StallEvent {
         self.isComputing = isComputing
         self.samples = samples
     }
+
+    /// The last sample, if it and the one before show the same deadlock. One alone may be a moment between two locks.
+    package var closedSample: StallSample? {
+        let last = samples.suffix(2)
+        guard last.count == 2, let chain = last.last?.chain, last.first?.chain == chain else { return nil }
+        return last.last
+    }
 }
 
 extension Finding {
@@ -129,17 +140,19 @@ extension Finding {
         }
         counts.sort { $0.count > $1.count }
         let held = longest.samples.last { $0.holder != nil }
-        let shown = held?.stack ?? counts.first?.stack ?? []
+        let closed = longest.closedSample
+        let shown = (closed ?? held)?.stack ?? counts.first?.stack ?? []
         let inCalls = longest.samples.filter { $0.call != nil }
         let call = inCalls.last { $0.stack == shown }?.call ?? inCalls.last?.call
         self.init(
-            kind: .stall, thread: thread, stacks: Stacks(access: shown),
+            kind: closed == nil ? .stall : .deadlock, thread: thread, stacks: Stacks(access: shown),
             processID: processID, program: program, time: Timestamp.now.description)
         stall = Stall(
             durationMs: Int(longest.busy), occurrences: events.count,
             samples: events.reduce(0) { $0 + $1.samples.count }, isFreeze: isFreeze,
             isComputing: longest.isComputing,
-            call: longest.isComputing ? nil : call, holder: held?.holder,
+            call: longest.isComputing ? nil : call, holder: closed == nil ? held?.holder : closed?.holder,
             sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
+        stall?.waits = closed?.waits ?? []
     }
 }

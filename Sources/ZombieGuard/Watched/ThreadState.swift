@@ -101,6 +101,83 @@ package struct SystemCall: Equatable {
     }
 }
 
+extension SystemCall {
+    private enum Futex {
+        static let wait: UInt64 = 0, lock: UInt64 = 6, waitBits: UInt64 = 9, lockWithClock: UInt64 = 13
+        /// FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
+        static let flags: UInt64 = 128 | 256
+        static let waiters: UInt32 = 0x8000_0000, owner: UInt32 = 0x3fff_ffff
+    }
+
+    /// The thread without which this call never returns: the owner of the mutex for which it waits without a limit, or
+    /// the thread whose end it awaits. Stricter than ``holder(for:of:read:)``, which takes what looks like an owner.
+    /// Locks for readers and writers are left out: they do not say which readers they have.
+    ///
+    /// - Parameters:
+    ///   - process: the process of the threads.
+    ///   - read: reads four bytes at an address.
+    /// - Returns: nil if there is none, or if it is not certain. May be the waiting thread itself.
+    package func awaited(of process: Int, read: (UInt64) -> UInt32?) -> Int32? {
+        guard zg_call_is_futex(number), arguments[3] == 0, let word = read(arguments[0]) else { return nil }
+        func thread(_ number: UInt32?) -> Int32? {
+            guard let number, number > 2, number <= Futex.owner else { return nil }
+            return access("/proc/\(process)/task/\(number)", F_OK) == 0 ? Int32(number) : nil
+        }
+        switch arguments[1] & ~Futex.flags {
+        // Mutexes with priority inheritance, and Swift's: the kernel itself follows the owner in the word.
+        case Futex.lock, Futex.lockWithClock: return thread(word & Futex.owner)
+        case Futex.wait, Futex.waitBits:
+            guard UInt32(truncatingIfNeeded: arguments[2]) == word else { return nil }
+            // struct __pthread_mutex_s of glibc: lock, count, owner, users, kind.
+            let kind = read(arguments[0] &+ 16).map { $0 & 0x7f }
+            if word == 2 {
+                guard let kind, kind <= 3, read(arguments[0] &+ 12) ?? 0 >= 1 else { return nil }
+                return thread(read(arguments[0] &+ 8))
+            }
+            let robust: UInt32 = 16
+            if word & Futex.waiters != 0 {
+                return kind.map { $0 & robust != 0 } == true ? thread(word & Futex.owner) : nil
+            }
+            // pthread_join waits for the thread's id to become 0.
+            return thread(word)
+        default: return nil
+        }
+    }
+}
+
+/// Threads of which each waits for the next one.
+package struct WaitChain: Equatable {
+    /// The threads, and the address of the word on which each waits. The last thread waits for one of them if
+    /// ``isClosed``.
+    package private(set) var threads: [Int32]
+    package private(set) var words: [UInt64] = []
+    /// Whether none of the threads can go on.
+    package private(set) var isClosed = false
+
+    private static let most = 64
+
+    /// Follows the waits from a thread on.
+    ///
+    /// - Parameters:
+    ///   - thread: the first thread.
+    ///   - process: its process.
+    ///   - read: reads four bytes at an address.
+    package init(from thread: Int32, of process: Int, read: (UInt64) -> UInt32?) {
+        threads = [thread]
+        while threads.count <= Self.most {
+            let last = UInt32(bitPattern: threads[threads.count - 1])
+            guard let call = SystemCall(of: process, thread: last), let next = call.awaited(of: process, read: read)
+            else { return }
+            words.append(call.arguments[0])
+            if threads.contains(next) {
+                isClosed = true
+                return
+            }
+            threads.append(next)
+        }
+    }
+}
+
 extension UInt64 {
     package func subtractingClamped(_ other: UInt64) -> UInt64 { self > other ? self - other : 0 }
 }

@@ -1,0 +1,267 @@
+// C programs whose threads wait for each other, or only seem to, one per function. Tests/Detection/stalling.py reads
+// the lines in front of the functions, as in ways.c. deadlock: the finding is one; waits=FUNCTION: so does a third
+// thread.
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CASE __attribute__((noinline, noclone)) static void
+#define STEP __attribute__((noinline, noclone)) static void
+static pthread_mutex_t locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static atomic_int ready;
+
+// The main thread has waited for events, and the kernel ends the process in two seconds.
+STEP begin(void) {
+    for (int i = 0; i < 3; i++) poll(NULL, 0, 20);
+    alarm(2);
+}
+
+STEP settle(int threads) {
+    while (ready < threads) usleep(1000);
+    usleep(20000);
+}
+
+STEP take_again(pthread_mutex_t *lock) {
+    pthread_mutex_lock(lock);
+    ready = -1;
+}
+
+// stalls: take_again, call=futex, freeze, deadlock
+CASE own_lock(void) {
+    begin();
+    pthread_mutex_lock(&locks[0]);
+    take_again(&locks[0]);
+}
+
+static pthread_mutex_t of_kind(int kind, int protocol, int robust) {
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t lock;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, kind);
+    pthread_mutexattr_setprotocol(&attributes, protocol);
+    pthread_mutexattr_setrobust(&attributes, robust);
+    pthread_mutex_init(&lock, &attributes);
+    return lock;
+}
+
+STEP take_second(int number) {
+    pthread_mutex_lock(&locks[number]);
+    pthread_mutex_unlock(&locks[number]);
+}
+
+static int count = 2;
+
+STEP hold_and_take(int number) {
+    pthread_mutex_lock(&locks[number]);
+    ready++;
+    settle(count);
+    take_second((number + 1) % count);
+}
+
+static void *other(void *number) {
+    hold_and_take((int)(long)number);
+    return NULL;
+}
+
+STEP threads_wait(void) {
+    pthread_t thread;
+    begin();
+    for (long i = 1; i < count; i++) pthread_create(&thread, NULL, other, (void *)i);
+    hold_and_take(0);
+}
+
+// stalls: take_second, call=futex, held=hold_and_take, freeze, deadlock
+CASE two_locks(void) { threads_wait(); }
+
+// stalls: take_second, call=futex, held=hold_and_take, waits=hold_and_take, freeze, deadlock
+CASE three_locks(void) {
+    count = 3;
+    threads_wait();
+}
+
+// stalls: take_second, call=futex, held=hold_and_take, freeze, deadlock
+CASE robust_locks(void) {
+    for (int i = 0; i < 2; i++) locks[i] = of_kind(PTHREAD_MUTEX_DEFAULT, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_ROBUST);
+    threads_wait();
+}
+
+// stalls: take_second, call=futex, held=hold_and_take, freeze, deadlock
+CASE recursive_locks(void) {
+    for (int i = 0; i < 2; i++) locks[i] = of_kind(PTHREAD_MUTEX_RECURSIVE, PTHREAD_PRIO_NONE, PTHREAD_MUTEX_STALLED);
+    threads_wait();
+}
+
+static void *take_first(void *unused) {
+    ready++;
+    take_second(0);
+    return unused;
+}
+
+STEP join(pthread_t thread) { pthread_join(thread, NULL); }
+
+// stalls: join, call=futex, held=take_first, freeze, deadlock
+CASE joins_while_holding(void) {
+    pthread_t thread;
+    begin();
+    pthread_mutex_lock(&locks[0]);
+    pthread_create(&thread, NULL, take_first, NULL);
+    settle(1);
+    join(thread);
+}
+
+// The main thread is not on the circle, but waits for it.
+// stalls: take_second, call=futex, held=hold_and_take, waits=hold_and_take, freeze, deadlock
+CASE beside_a_circle(void) {
+    pthread_t thread;
+    begin();
+    for (long i = 0; i < 2; i++) pthread_create(&thread, NULL, other, (void *)i);
+    settle(2);
+    take_second(0);
+}
+
+// A thread that has waited once, and is no loop of events, is in a deadlock all the same.
+// stalls: take_again, call=futex, freeze, deadlock
+CASE is_no_loop(void) {
+    poll(NULL, 0, 20);
+    alarm(2);
+    pthread_mutex_lock(&locks[0]);
+    take_again(&locks[0]);
+}
+
+// stalls: take_again, call=futex, freeze, deadlock, profile
+CASE in_profile_sample(void) {
+    begin();
+    pthread_mutex_lock(&locks[0]);
+    take_again(&locks[0]);
+}
+
+// --- no deadlocks ------------------------------------------------------------------------------------------------
+
+STEP take_in_time(int number, int milliseconds) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += milliseconds / 1000;
+    end.tv_nsec += milliseconds % 1000 * 1000000L;
+    if (end.tv_nsec >= 1000000000L) end.tv_sec++, end.tv_nsec -= 1000000000L;
+    pthread_mutex_timedlock(&locks[number], &end);
+}
+
+static void *hold_and_take_in_time(void *unused) {
+    pthread_mutex_lock(&locks[1]);
+    ready++;
+    settle(2);
+    take_in_time(0, 900);
+    pthread_mutex_unlock(&locks[1]);
+    return unused;
+}
+
+// One of the two gives up.
+// stalls: take_second, call=futex, held=hold_and_take_in_time
+CASE with_a_limit(void) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    pthread_mutex_lock(&locks[0]);
+    pthread_create(&thread, NULL, hold_and_take_in_time, NULL);
+    ready++;
+    settle(2);
+    take_second(1);
+    pthread_mutex_unlock(&locks[0]);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+static void *hold_for_long(void *unused) {
+    pthread_mutex_lock(&locks[0]);
+    ready++;
+    usleep(900000);
+    pthread_mutex_unlock(&locks[0]);
+    return unused;
+}
+
+// stalls: take_second, call=futex, held=hold_for_long
+CASE is_held_for_long(void) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    pthread_create(&thread, NULL, hold_for_long, NULL);
+    settle(1);
+    take_second(0);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+// What stands behind a condition looks like the owner of a lock.
+static struct {
+    pthread_cond_t condition;
+    int behind[4];
+} looks_owned = {.condition = PTHREAD_COND_INITIALIZER};
+
+static void *signal_late(void *unused) {
+    usleep(900000);
+    pthread_mutex_lock(&locks[0]);
+    ready = 1;
+    pthread_cond_broadcast(&looks_owned.condition);
+    pthread_cond_broadcast(&condition);
+    pthread_mutex_unlock(&locks[0]);
+    return unused;
+}
+
+STEP wait_for_condition(pthread_cond_t *which) {
+    pthread_mutex_lock(&locks[0]);
+    while (!ready) pthread_cond_wait(which, &locks[0]);
+    pthread_mutex_unlock(&locks[0]);
+}
+
+STEP condition_comes(pthread_cond_t *which) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    for (int i = 0; i < 4; i++) looks_owned.behind[i] = (int)syscall(SYS_gettid);
+    pthread_create(&thread, NULL, signal_late, NULL);
+    wait_for_condition(which);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+// stalls: wait_for_condition, call=futex
+CASE waits_for_condition(void) { condition_comes(&condition); }
+
+// stalls: wait_for_condition, call=futex
+CASE looks_like_a_lock(void) { condition_comes(&looks_owned.condition); }
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+#define CASES(X)                                                                                                       \
+    X(own_lock)                                                                                                        \
+    X(two_locks)                                                                                                       \
+    X(three_locks)                                                                                                     \
+    X(robust_locks)                                                                                                    \
+    X(recursive_locks)                                                                                                 \
+    X(joins_while_holding)                                                                                             \
+    X(beside_a_circle)                                                                                                 \
+    X(is_no_loop)                                                                                                      \
+    X(in_profile_sample)                                                                                               \
+    X(with_a_limit)                                                                                                    \
+    X(is_held_for_long)                                                                                                \
+    X(waits_for_condition)                                                                                             \
+    X(looks_like_a_lock)
+#define X(name) {#name, name},
+    CASES(X)
+#undef X
+};
+
+int main(int number, char **words) {
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (number > 1 && !strcmp(cases[i].name, words[1])) return cases[i].run(), 0;
+    return 3;
+}
