@@ -32,6 +32,7 @@ struct ReportCommand {
         filter.signature = arguments.value("--signature")
         filter.newSince = arguments.value("--new-since")
         filter.tenant = arguments.value("--tenant")
+        filter.states = try arguments.states()
         self.filter = filter
         program = filter.program
     }
@@ -86,6 +87,8 @@ struct ReportCommand {
         intake.keep { [filter] finding in
             if let signature = filter.signature, !finding.isSigned(signature) { return false }
             guard filter.isNew(finding) else { return false }
+            let state = finding.triage.flatMap { Triage.State(rawValue: $0.state) } ?? .open
+            if !filter.states.isEmpty, !filter.states.contains(state) { return false }
             return filter.newSince.map { !groups.wasStored(finding, before: $0) } ?? true
         }
         return intake
@@ -97,6 +100,8 @@ struct ReportCommand {
     private struct Contents {
         var intake: FindingIntake
         var timeline: [TimelineSample] = []
+        /// States of the groups of the store that is being read.
+        var triage: [String: Triage] = [:]
         /// Ends of runs that no finding explains, in the order of the files.
         var runs: [RunLine] = []
         var isComplete = true
@@ -106,6 +111,17 @@ struct ReportCommand {
         private static let mostSamples = 20_000
 
         init(_ options: ReportOptions) { intake = FindingIntake(options) }
+
+        /// Adds a finding of a store, with the state that it has there.
+        mutating func add(_ finding: Finding) {
+            var finding = finding
+            if !triage.isEmpty {
+                var signed = finding
+                if signed.signature == nil { signed.addSignature() }
+                finding.triage = triage[signed.signature ?? ""]?.note
+            }
+            intake.add(finding)
+        }
 
         mutating func add(_ sample: TimelineSample) {
             if timeline.count < Self.mostSamples { timeline.append(sample) }
@@ -178,6 +194,8 @@ struct ReportCommand {
     private func read(_ address: FleetAddress, into contents: inout Contents) throws(Failure) {
         do throws(FleetError) {
             let reader = try FleetReader(address)
+            contents.triage = try reader.triage(filter.tenant)
+            defer { contents.triage = [:] }
             var groups = try reader.groups(filter, limit: Self.mostGroups + 1)
             if groups.isEmpty, filter.signature != nil {
                 // The signature may be one that findings have only once their symbols are known.
@@ -195,7 +213,7 @@ struct ReportCommand {
                     contents.isComplete = false
                     continue
                 }
-                contents.intake.add(finding)
+                contents.add(finding)
             }
         } catch {
             throw Failure("\(error)", hint: error.hint)
@@ -203,6 +221,8 @@ struct ReportCommand {
     }
 
     private func readStore(_ path: String, into contents: inout Contents) throws(Failure) {
+        contents.triage = try triage(in: path)
+        defer { contents.triage = [:] }
         do throws(StoreError) {
             let store = ReportStore(directory: path)
             for file in try store.files(since: filter.since) {
@@ -218,6 +238,23 @@ struct ReportCommand {
         }
     }
 
+    // The states of the groups in a directory. Their number and times are needed, which takes a reading of its own.
+    private func triage(in path: String) throws(Failure) -> [String: Triage] {
+        if !TriageStore.exists(in: path) { return [:] }
+        do throws(FleetError) {
+            return try FleetSource(.directory(path)).ask { (reader) throws(FleetError) in
+                try reader.triage(filter.tenant)
+            }
+        } catch {
+            let failure = Failure(
+                "what was decided about the findings in '\(visible(path))' cannot be read: \(error)", hint: error.hint)
+            // Without the states, the wrong findings would be shown.
+            if !filter.states.isEmpty { throw failure }
+            Output.warn(failure.message, hint: failure.hint)
+            return [:]
+        }
+    }
+
     /// Reads raw findings that are missing in the report because zguard was killed.
     private func readRemains(
         _ remains: [UnfinishedFindings], beside report: FindingReader?, _ path: String, into contents: inout Contents
@@ -227,7 +264,7 @@ struct ReportCommand {
             do {
                 try one.forEachFinding(missingIn: report) { finding, _, _ in
                     missing += 1
-                    if filter.accepts(finding) { contents.intake.add(finding) }
+                    if filter.accepts(finding) { contents.add(finding) }
                 }
             } catch {
                 contents.isComplete = false
@@ -267,7 +304,7 @@ struct ReportCommand {
             switch entry {
             case .finding(let finding, _):
                 found += 1
-                if filter.accepts(finding) { contents.intake.add(finding) }
+                if filter.accepts(finding) { contents.add(finding) }
             case .timeline(let sample, _): contents.add(sample)
             case .run(let run, _): contents.runs.append(run)
             case .skipped(let line, let reason):
@@ -306,6 +343,7 @@ extension ReportCommand {
             ),
             Flag(name: "--host", value: .required("TEXT"), text: "only findings of this machine"),
             Flag(name: "--signature", value: .required("TEXT"), text: "only the findings with this signature"),
+            .state,
             Flag(
                 name: "--new-since", value: .required("TEXT"),
                 text: "only bugs that no version of the program before this one had"),

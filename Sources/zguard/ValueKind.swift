@@ -21,7 +21,8 @@ enum ValueKind: Hashable, Sendable {
         "PATH": .file, "FILE": .file, "CORE": .file, "DIR": .directory, "PROGRAM": .program, "PID": .process,
         "COMMAND": .command, "KEY=VALUE": .setting, "ARG": .file, "N": .text, "SECONDS": .text, "AGE": .text,
         "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file, "FINDING": .file,
-        "SIGNATURE": .text,
+        "SIGNATURE": .text, "STATE": .text, "VERSION": .text, "TIME": .text, "NAME": .text,
+        "ACTION": .choice(TriageCommand.actions),
         "ADDRESS": .text, "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
     ]
 

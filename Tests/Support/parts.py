@@ -129,6 +129,8 @@ PARTS = [
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 20, waits=True),
+    Part("triage", driver("Fleet/triage"), 15, waits=True),
+    Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.

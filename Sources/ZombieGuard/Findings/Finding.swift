@@ -51,6 +51,8 @@ public struct Finding: Hashable, Sendable {
     public var detail: [String: String]
     /// The machine and program version that shipped the finding; nil if it was not shipped.
     public var origin: Origin?
+    /// What people have decided about the finding's group; nil if nothing, or if the store was not asked.
+    public var triage: TriageNote?
     // Present in raw findings only: the number of the search for other pointers to the block; nil if there is none.
     package var search: Address?
     /// The user who may have written the finding, set by the code that reads the finding. Comparison ignores the

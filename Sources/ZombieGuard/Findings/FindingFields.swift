@@ -51,6 +51,11 @@ extension Finding {
                         }
                     }, write: { $0.finding.detail.isEmpty ? nil : $0.finding.detail.json }),
                 .optional("origin", \.finding.origin),
+                // Not read: only who reads a store knows it.
+                JSONField(
+                    "triage",
+                    read: { (scanner, _) throws(JSONScanner.Problem) in try scanner.skipValue() },
+                    write: { $0.finding.triage.map { TriageNote.fields.json($0) } }),
                 JSONField(
                     "author",
                     read: { (scanner, draft) throws(JSONScanner.Problem) in
@@ -289,6 +294,13 @@ extension Finding.RefCountChange: JSONObject {
     package static let fields = JSONFields<Finding.RefCountChange>([
         .needed("event", \.event), .optional("strong", \.strong), .needed("thread", \.thread),
         .needed("stack", \.stack),
+    ])
+}
+
+extension Finding.TriageNote: JSONObject {
+    package static let blank = Finding.TriageNote(state: "", text: "")
+    package static let fields = JSONFields<Finding.TriageNote>([
+        .needed("state", \.state), .needed("text", \.text), .optional("assigned", \.assigned),
     ])
 }
 

@@ -130,6 +130,7 @@ package struct HTMLFinding {
             parts.append(
                 ("thread", "\(thread.id)" + (thread.name.map { $0.isEmpty ? "" : " (\(htmlText($0)))" } ?? "")))
         }
+        if let triage = finding.triage { parts.append(("triage", htmlText(triage.text))) }
         if let time = finding.time { parts.append(("time", htmlText(time))) }
         parts.append(("signature", "<code>\(htmlText(finding.signature ?? finding.computeSignature()))</code>"))
         parts.append(("access", htmlText("\(finding.access.rawValue), \(finding.confidence.rawValue)")))

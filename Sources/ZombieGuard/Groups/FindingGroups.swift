@@ -189,6 +189,8 @@ extension Finding {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
         if let more = other.leak { leak?.add(more) }
+        // Of several groups of a store, the one that waits most for somebody.
+        if Self.urgency(other.triage) > Self.urgency(triage) { triage = other.triage }
         for one in other.formerSignatures where formerSignatures.count < Self.mostFormer && !isSigned(one) {
             formerSignatures.append(one)
         }
@@ -200,6 +202,10 @@ extension Finding {
         if origin != nil, versionKey(other.origin?.version) < versionKey(origin?.version) {
             origin?.version = other.origin?.version
         }
+    }
+
+    private static func urgency(_ triage: TriageNote?) -> Int {
+        triage.flatMap { ["resolved", "muted", "open", "regression"].firstIndex(of: $0.state) } ?? 2
     }
 
     /// Number of earlier signatures that a group keeps: builds without symbols have one each.

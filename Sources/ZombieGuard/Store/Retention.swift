@@ -83,7 +83,7 @@ public struct Retention: Hashable, Sendable {
     }
 
     /// Parses an age of at most 100 years, in seconds; nil for any other text.
-    static func parseAge(_ text: String) -> Int64? {
+    package static func parseAge(_ text: String) -> Int64? {
         let units: [Character: UInt64] = ["s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400]
         guard let unit = text.last.flatMap({ units[$0] }), let number = UInt64(digits: text.dropLast()),
             number <= 100 * 366 * 86400 / unit

@@ -84,6 +84,16 @@ package struct StoreDirectory: Sendable {
         try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
     }
 
+    /// Gives a new file to those who may read and write the directory: root may have made it for another user's store.
+    package func share(_ file: Descriptor) {
+        guard let own = descriptor.status else { return }
+        if geteuid() == 0 { _ = fchown(file.number, own.st_uid, own.st_gid) }
+        _ = fchmod(file.number, own.st_mode & 0o666)
+    }
+
+    /// Makes sure that new names are on the disk.
+    package func save() throws(SystemError) { if fsync(descriptor.number) != 0 { throw .last } }
+
     /// Creates a file, open for reading and appending, and locks it. The lock marks the file as being written.
     package func create(_ name: String) throws(SystemError) -> Descriptor {
         for _ in 0..<100 {

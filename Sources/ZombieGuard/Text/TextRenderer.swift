@@ -61,6 +61,7 @@ public struct TextRenderer {
         }
         if let stall = finding.stall { text += render(stall, joins: finding.joinsThread) }
         for (title, stack) in finding.leak?.otherObjects ?? [] { text += render(stack, title: title + ":") }
+        if let triage = finding.triage { text += mark + visible(triage.text) + "\n" }
         return text + mark + style.paint(closing(finding), .mark) + "\n"
     }
 

@@ -20,6 +20,10 @@ public struct FleetFilter: Hashable, Sendable {
     public var tenant: String?
     /// Words, all of which a finding must contain. Only databases search for words.
     public var words: [String] = []
+    /// Only groups in these states; empty: in any.
+    public var states: Set<Triage.State> = []
+    /// The states of groups, if they are known already (``FleetReader/triage(_:now:)``).
+    package var triage: [String: Triage]?
 
     /// Makes a filter that accepts every finding.
     public init() {}

@@ -183,6 +183,24 @@ public final class FleetReader {
             question.conditions.append(
                 "d.signature IN (SELECT signature FROM zguard_hosts WHERE tenant = \(tenant) AND host = \(value))")
         }
+        if !filter.states.isEmpty {
+            // A group without a decision is open.
+            var triage = filter.triage ?? [:]
+            if filter.triage == nil { triage = try self.triage(filter.tenant) }
+            let isOpen = filter.states.contains(.open)
+            let list = triage.filter { filter.states.contains($0.value.state) != isOpen && Self.isSignature($0.key) }
+                .keys
+            if list.count > Self.mostListed {
+                throw FleetError("more than \(Self.mostListed) groups are muted or resolved")
+            }
+            // Literals: databases limit the number of parameters.
+            if !list.isEmpty {
+                let literals = list.sorted().map { "'\($0)'" }.joined(separator: ", ")
+                question.conditions.append("\(question.group) \(isOpen ? "NOT " : "")IN (\(literals))")
+            } else if !isOpen {
+                question.conditions.append("1 = 0")
+            }
+        }
         if let version = filter.newSince {
             let value = question.parameter(.text(versionKey(version)))
             question.conditions.append(
@@ -203,6 +221,198 @@ public final class FleetReader {
     private static func escaped(_ word: String) -> String {
         ["!", "%", "_"].reduce(word) { $0.replacing($1, with: "!" + $1) }
     }
+
+    // MARK: Triage
+
+    private static let mostListed = 40_000
+
+    private static func isSignature(_ text: String) -> Bool {
+        text.utf8.count == 16 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
+    /// The states of the groups about which something was decided or said.
+    ///
+    /// - Parameters:
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - now: the current time.
+    /// - Returns: states by signature. A group that had other signatures earlier is there under each of them.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func triage(_ tenant: String? = nil, now: Timestamp = .now) throws(FleetError) -> [String: Triage] {
+        guard try database.mayRead("zguard_triage") else { return [:] }
+        let owner = tenant ?? ShippedFinding.Sender.standardTenant
+        let rows = try database.query(
+            """
+            SELECT tenant, signature, at, id, author, action, value, comment FROM zguard_triage
+            WHERE tenant = $1 ORDER BY at, id
+            """, [.text(owner)])
+        let events = rows.compactMap { TriageEvent(columns: $0) }
+        if events.isEmpty { return [:] }
+        let current = try current(owner)
+        let groups = Dictionary(grouping: events) { current[$0.signature] ?? $0.signature }
+        var former: [String: [String]] = [:]
+        for (old, new) in current where groups[new] != nil { former[new, default: []].append(old) }
+        var occurrences = try occurrences(
+            of: groups.keys.flatMap { [$0] + (former[$0] ?? []) }.sorted(), current, owner)
+        var states: [String: Triage] = [:]
+        for (signature, some) in groups {
+            let stored = [signature] + (former[signature] ?? [])
+            if let day = Triage.countedDay(some) {
+                occurrences[signature, default: .init()].count = try count(of: stored, from: day, owner)
+            }
+            let triage = Triage(some, occurrences[signature] ?? Triage.Occurrences(), now: now)
+            for one in stored { states[one] = triage }
+        }
+        return states
+    }
+
+    /// Occurrences of a group from a day on.
+    private func count(of stored: [String], from day: String, _ tenant: String) throws(FleetError) -> Int64 {
+        var question = Query()
+        let owner = question.parameter(.text(tenant))
+        let first = question.parameter(.text(day))
+        let list = stored.prefix(Self.mostParameters).map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let rows = try database.query(
+            """
+            SELECT sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first) AND signature IN (\(list))
+            """, question.parameters)
+        return rows.first?.first?.integer ?? 0
+    }
+
+    /// Occurrences of a group on this day and later, for ``TriageEvent/Limit/occurrences(_:before:)``.
+    ///
+    /// - Parameters:
+    ///   - signature: signature of the group.
+    ///   - day: the first day, such as "2026-11-20".
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: the number.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func count(of signature: String, from day: String, tenant: String? = nil) throws(FleetError) -> Int64 {
+        let stored = try stored([signature], tenant).keys.sorted()
+        return try count(of: stored, from: day, tenant ?? ShippedFinding.Sender.standardTenant)
+    }
+
+    /// The groups that have a signature, or had it earlier: if one has it now, that one alone.
+    ///
+    /// - Parameters:
+    ///   - signature: signature of the group.
+    ///   - tenant: name of the tenant; nil: the default one.
+    /// - Returns: the groups, most occurrences first.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func groups(signed signature: String, tenant: String? = nil) throws(FleetError) -> [Group] {
+        var filter = FleetFilter()
+        (filter.signature, filter.tenant) = (signature, tenant)
+        let all = try groups(filter, limit: Self.mostRelated)
+        let exact = all.filter { $0.signature == signature }
+        return exact.isEmpty ? all : exact
+    }
+
+    /// The signatures that groups have now, by those that they had earlier. The findings with the earlier one may be
+    /// gone. Left out if several groups had it.
+    private func current(_ tenant: String) throws(FleetError) -> [String: String] {
+        guard try knowsFormer() else { return [:] }
+        var current: [String: String] = [:]
+        for row in try database.query(
+            "WITH j AS (\(Self.joined("$1"))) SELECT former, signature FROM j", [.text(tenant)])
+        {
+            current[row[0].text ?? ""] = row[1].text ?? ""
+        }
+        let gone = try database.query(
+            """
+            SELECT f.former, min(f.signature) FROM zguard_former f
+                JOIN zguard_totals n ON n.tenant = f.tenant AND n.signature = f.signature
+            WHERE f.tenant = $1 AND NOT EXISTS (SELECT 1 FROM zguard_totals o WHERE o.tenant = f.tenant AND o.signature = f.former)
+            GROUP BY f.former HAVING count(*) = 1
+            """, [.text(tenant)])
+        for row in gone { current[row[0].text ?? ""] = row[1].text ?? "" }
+        return current
+    }
+
+    private static let mostParameters = 900
+
+    private func occurrences(
+        of stored: [String], _ current: [String: String], _ tenant: String
+    ) throws(FleetError) -> [String: Triage.Occurrences] {
+        var found: [String: Triage.Occurrences] = [:]
+        for start in stride(from: 0, to: stored.count, by: Self.mostParameters) {
+            var question = Query()
+            let owner = question.parameter(.text(tenant))
+            let list = stored[start..<min(start + Self.mostParameters, stored.count)]
+                .map { question.parameter(.text($0)) }.joined(separator: ", ")
+            let rows = try database.query(
+                """
+                SELECT signature, version, max(last_at) FROM zguard_days
+                WHERE tenant = \(owner) AND signature IN (\(list)) GROUP BY signature, version
+                """, question.parameters)
+            for row in rows {
+                let signature = row[0].text ?? ""
+                found[current[signature] ?? signature, default: .init()].sightings.append(
+                    Triage.Sighting(version: row[1].text ?? "", last: Timestamp(milliseconds: row[2].integer)))
+            }
+        }
+        return found
+    }
+
+    /// The number of groups in each state.
+    ///
+    /// - Parameters:
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - now: the current time.
+    /// - Returns: numbers by state; states without groups may lack.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func states(_ tenant: String? = nil, now: Timestamp = .now) throws(FleetError) -> [Triage.State: Int64] {
+        var filter = FleetFilter()
+        filter.tenant = tenant
+        let all = try totals(filter).groups
+        let known = Set(try groups(of: tenant))
+        var numbers: [Triage.State: Int64] = [:]
+        for (signature, triage) in try triage(tenant, now: now) where triage.state != .open && known.contains(signature)
+        {
+            numbers[triage.state, default: 0] += 1
+        }
+        numbers[.open] = all - numbers.values.reduce(0, +)
+        return numbers
+    }
+
+    // Signatures of the groups about which something was decided, and which have findings.
+    private func groups(of tenant: String?) throws(FleetError) -> [String] {
+        guard try database.mayRead("zguard_triage") else { return [] }
+        let rows = try database.query(
+            """
+            SELECT DISTINCT t.signature FROM zguard_triage t JOIN zguard_totals o ON o.tenant = t.tenant AND o.signature = t.signature
+            WHERE t.tenant = $1
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant)])
+        let current = try current(tenant ?? ShippedFinding.Sender.standardTenant)
+        return rows.compactMap { $0.first?.text }.map { current[$0] ?? $0 }
+    }
+
+    /// Findings and occurrences of one kind, program and version.
+    public struct Count: Hashable, Sendable {
+        public var kind: String, program: String, version: String
+        public var findings: Int64, occurrences: Int64
+    }
+
+    /// Counts findings by kind, program and version, the most frequent first.
+    ///
+    /// - Parameters:
+    ///   - tenant: name of the tenant; nil: the default one.
+    ///   - most: maximum number of counts.
+    /// - Returns: the counts.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func counts(_ tenant: String? = nil, most: Int) throws(FleetError) -> [Count] {
+        try database.query(
+            """
+            SELECT g.kind, d.program, d.version, sum(d.findings), sum(d.occurrences) AS times FROM zguard_days d
+                JOIN zguard_groups g ON g.tenant = d.tenant AND g.signature = d.signature
+            WHERE d.tenant = $1 GROUP BY g.kind, d.program, d.version ORDER BY times DESC, 1, 2, 3 LIMIT \(most)
+            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant)]
+        ).map { row in
+            Count(
+                kind: row[0].text ?? "", program: row[1].text ?? "", version: row[2].text ?? "",
+                findings: row[3].integer, occurrences: row[4].integer)
+        }
+    }
+
+    // MARK: Groups
 
     /// Lists groups of equal findings.
     ///
@@ -374,12 +584,15 @@ public final class FleetReader {
     ///   - signature: signature of the group.
     ///   - tenant: name of the tenant; nil: the default one.
     ///   - limit: maximum number of findings.
+    ///   - offset: number of findings to skip.
     /// - Returns: the lines.
     /// - Throws: ``FleetError`` if the query fails.
-    public func lines(of signature: String, tenant: String? = nil, limit: Int = 1) throws(FleetError) -> [String] {
+    public func lines(
+        of signature: String, tenant: String? = nil, limit: Int = 1, offset: Int = 0
+    ) throws(FleetError) -> [String] {
         let (rest, key) = try condition(signature, tenant)
         let rows = try database.query(
-            "SELECT body FROM zguard_findings WHERE \(rest) ORDER BY day DESC, id LIMIT \(limit)", key)
+            "SELECT body FROM zguard_findings WHERE \(rest) ORDER BY day DESC, id LIMIT \(limit) OFFSET \(offset)", key)
         return rows.compactMap { $0.first?.text }
     }
 }

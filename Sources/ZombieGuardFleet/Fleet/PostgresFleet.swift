@@ -57,6 +57,12 @@ final class PostgresFleet: PostgresConnection, Database {
         hasFormer = true
     }
 
+    /// Adds decisions about groups.
+    func add(_ events: [TriageEvent]) throws(FleetError) {
+        if try !hasTable("zguard_triage") { try locked { FleetTables.triage() } }
+        try transaction { () throws(FleetError) in try insert(events) }
+    }
+
     func mayRead(_ table: String) throws(FleetError) -> Bool { try has("SELECT", on: table) }
 
     private func has(_ privilege: String, on table: String) throws(FleetError) -> Bool {

@@ -1,5 +1,6 @@
 // Keeps findings in a SQLite file.
 
+import Glibc
 import ZombieGuard
 
 final class SQLiteFleet: SQLiteConnection, Database {
@@ -14,10 +15,34 @@ final class SQLiteFleet: SQLiteConnection, Database {
     /// Opens a file read-only.
     init(reading path: String) throws(FleetError) { try super.init(path: path, isWritable: false) }
 
+    /// Opens a file that exists, for writing.
+    init(existing path: String) throws(FleetError) {
+        if access(path, F_OK) != 0 { throw FleetError("cannot open '\(visible(path))': \(SystemError.last)") }
+        try super.init(path: path, isWritable: true)
+        try execute("PRAGMA synchronous = FULL")
+    }
+
     /// Makes a store in memory.
     init() throws(FleetError) {
         try super.init(path: ":memory:", isWritable: true)
         try prepare()
+        try execute(Self.triage)
+    }
+
+    private static let triage = FleetTables.triage(form: " WITHOUT ROWID")
+
+    /// Adds decisions about groups.
+    func add(_ events: [TriageEvent]) throws(FleetError) {
+        try execute(Self.triage)
+        try transaction { () throws(FleetError) in try insert(events) }
+    }
+
+    /// Replaces all decisions about groups.
+    func replaceTriage(with events: [TriageEvent]) throws(FleetError) {
+        try transaction { () throws(FleetError) in
+            try query("DELETE FROM zguard_triage", [])
+            try insert(events)
+        }
     }
 
     /// Gives each day its own tables, like PostgreSQL's partitions, so that a day's findings are dropped at once. Views

@@ -16,6 +16,8 @@ enum FleetPageStyle {
         .g:not(:first-child){border-top:1px solid var(--line)}.g:hover,.g:focus-within{background:var(--soft)}
         .g>a{color:var(--ink);text-decoration:none}.g>a:hover{color:var(--link)}
         .kind{color:var(--red);font-weight:600}
+        .state{border:1px solid var(--line);border-radius:6px;padding:0 .4rem;font-size:.82rem;color:var(--mute)}
+        .state.regression{color:var(--red);border-color:var(--red);font-weight:600}.triage{margin:.6rem 0}.triage p{margin:.2rem 0}
         .facts{color:var(--mute);font-size:.86rem;font-variant-numeric:tabular-nums;text-align:right}.facts b{color:var(--ink)}
         .spark{display:block;max-width:100%}.spark rect{fill:var(--blue)}.spark path{stroke:var(--line);fill:none}
         .chart{margin:.6rem 0 0}.chart svg{width:100%;height:auto}.chart figcaption{color:var(--mute);font-size:.84rem}

@@ -40,10 +40,14 @@ public struct FleetPages {
             case "/": return try overview(request.query)
             case "/style.css":
                 return HTTPResponse(type: "text/css; charset=utf-8", body: HTMLStyle.text + FleetPageStyle.text)
+            case "/metrics": return try metrics(request.query)
             case "/keys.js": return HTTPResponse(type: "text/javascript; charset=utf-8", body: FleetPageStyle.keys)
             default:
                 let parts = request.path.split(separator: "/", omittingEmptySubsequences: false)
                 if parts.count == 3, parts[1] == "group" { return try group(String(parts[2]), request.query) }
+                if parts.count >= 3, parts[1] == "api" {
+                    return try FleetAPI(self).response(parts.dropFirst(2), request)
+                }
                 return page(
                     "Not found", status: 404,
                     "<main><p class=\"none\">There is no such page. <a href=\"/\">All groups</a></p></main>")
@@ -86,7 +90,12 @@ public struct FleetPages {
         ("new", "new since version"),
     ]
 
-    private func filter(_ query: [String: String]) -> (filter: FleetFilter, problem: String?) {
+    /// States of the groups in the overview by the value of `state`; without one, those that wait for a decision.
+    private static let states: [(value: String, label: String, states: Set<Triage.State>)] =
+        [("", "open and regressions", [.open, .regression]), ("all", "all", [])]
+        + Triage.State.allCases.map { ($0.rawValue, $0.rawValue, [$0]) }
+
+    func filter(_ query: [String: String]) -> (filter: FleetFilter, problem: String?) {
         func value(_ name: String) -> String? { query[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
         var filter = FleetFilter()
         var problem: String?
@@ -95,6 +104,12 @@ public struct FleetPages {
         filter.host = value("host")
         filter.newSince = value("new")
         filter.tenant = value("tenant")
+        let state = value("state") ?? ""
+        if let choice = Self.states.first(where: { $0.value == state }) {
+            filter.states = choice.states
+        } else {
+            problem = "state: expected one of \(Self.states.map(\.value).dropFirst().joined(separator: ", "))"
+        }
         filter.words = (value("q") ?? "").split(separator: " ").prefix(8).map(String.init)
         if let since = value("since") {
             do throws(ValueError) { filter.since = try Timestamp(since: since, now: today()) } catch {
@@ -110,14 +125,17 @@ public struct FleetPages {
         let number = max(1, min(Int(digits: query["page"] ?? "") ?? 1, 10_000))
         let first = today().earlier(bySeconds: (Self.sparkDays - 1) * 86400)
         let answer = try source.ask { (reader) throws(FleetError) in
+            var filter = filter
+            let triage = try reader.triage(filter.tenant, now: today())
+            filter.triage = triage
             let groups = try reader.groups(
                 filter, order: order, limit: Self.groupsOfPage + 1, offset: (number - 1) * Self.groupsOfPage)
             return (
                 groups, try reader.totals(filter),
-                try reader.days(of: groups.map(\.signature), since: first.day, tenant: filter.tenant)
+                try reader.days(of: groups.map(\.signature), since: first.day, tenant: filter.tenant), triage
             )
         }
-        let (groups, totals, days) = answer
+        let (groups, totals, days, triage) = answer
         var body = """
             <header><div class="bar"><h1><a href="/">Findings</a></h1><p class="sum"><b>\(totals.groups)</b> \
             group\(totals.groups == 1 ? "" : "s"), seen <b>\(totals.occurrences)</b> times</p></div>
@@ -129,7 +147,12 @@ public struct FleetPages {
                 <input name="\(name)" placeholder="\(label)" aria-label="\(label)" value="\(htmlText(query[name] ?? "", cutAt: 500))">
                 """
         }
-        body += "<select name=\"order\" aria-label=\"order\">"
+        body += "<select name=\"state\" aria-label=\"state\">"
+        for (value, label, _) in Self.states {
+            let isChosen = value == query["state"] ?? ""
+            body += "<option value=\"\(value)\"\(isChosen ? " selected" : "")>\(label)</option>"
+        }
+        body += "</select><select name=\"order\" aria-label=\"order\">"
         for (choice, label) in [(FleetReader.Order.often, "most often"), (.last, "last seen"), (.new, "newest")] {
             body += "<option value=\"\(choice.rawValue)\"\(choice == order ? " selected" : "")>\(label)</option>"
         }
@@ -140,23 +163,31 @@ public struct FleetPages {
             body += "</select><button>Find</button></form></header><main>\n"
         }
         if let problem { body += "<p class=\"notes\">\(htmlText(problem))</p>\n" }
-        if groups.isEmpty { body += "<p class=\"none\">No findings.</p>\n" }
+        if groups.isEmpty {
+            let isPart = !filter.states.isEmpty
+            body +=
+                "<p class=\"none\">No findings\(isPart ? " in this state. <a href=\"/?state=all\">All states</a>" : ".")</p>\n"
+        }
         body += "<ol class=\"groups\" start=\"\((number - 1) * Self.groupsOfPage + 1)\">\n"
         for group in groups.prefix(Self.groupsOfPage) {
-            body += row(group, days[group.signature] ?? [:], since: first, query)
+            body += row(group, triage[group.signature], days[group.signature] ?? [:], since: first, query)
         }
         body += "</ol>\n" + pager(query, number: number, hasMore: groups.count > Self.groupsOfPage) + "</main>"
         return page("Findings", body)
     }
 
-    private func row(_ group: FleetReader.Group, _ days: [String: Int64], since: Timestamp, _ query: [String: String])
-        -> String
-    {
+    private func row(
+        _ group: FleetReader.Group, _ triage: Triage?, _ days: [String: Int64], since: Timestamp,
+        _ query: [String: String]
+    ) -> String {
         let link = "/group/\(urlText(group.signature))" + tenantQuery(query)
         let version = group.version.map { " · since <b>\(htmlText($0, cutAt: 60))</b>" } ?? ""
+        let state =
+            triage.map { $0.state == .open ? "" : "<span class=\"state \($0.state)\">\($0.state)</span> " } ?? ""
+        let assigned = triage?.assigned.map { " · \(htmlText($0, cutAt: 60))" } ?? ""
         return """
-            <li class="g"><a href="\(link)"><span class="kind">\(htmlText(group.kind, cutAt: 60))</span> \(htmlText(withoutAddresses(group.headline), cutAt: 300))</a>\
-            <span class="facts"><b>×\(group.occurrences)</b> · last \(dayText(group.last))\(version)</span>\(DayChart(days, since: since, count: Int(Self.sparkDays)).svg(width: 150, height: 26))</li>
+            <li class="g"><a href="\(link)">\(state)<span class="kind">\(htmlText(group.kind, cutAt: 60))</span> \(htmlText(withoutAddresses(group.headline), cutAt: 300))</a>\
+            <span class="facts"><b>×\(group.occurrences)</b> · last \(dayText(group.last))\(version)\(assigned)</span>\(DayChart(days, since: since, count: Int(Self.sparkDays)).svg(width: 150, height: 26))</li>
 
             """
     }
@@ -184,23 +215,21 @@ public struct FleetPages {
 
     // `wanted` may be a signature that the group had earlier.
     private func group(_ wanted: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
-        var filter = FleetFilter()
-        filter.signature = wanted
-        filter.tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
-        let tenant = filter.tenant
+        let tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
         let days = 60
         let first = today().earlier(bySeconds: Int64(days - 1) * 86400)
         let answer = try source.ask { (reader) throws(FleetError) in
-            let groups = try reader.groups(filter, limit: 1)
+            let groups = try reader.groups(signed: wanted, tenant: tenant)
             let signature = groups.first?.signature ?? wanted
             return (
                 groups, try reader.hosts(of: signature, tenant: tenant),
                 try reader.versions(of: signature, tenant: tenant),
                 try reader.lines(of: signature, tenant: tenant, limit: 10),
-                try reader.days(of: [signature], since: first.day, tenant: tenant)
+                try reader.days(of: [signature], since: first.day, tenant: tenant),
+                try reader.triage(tenant, now: today())[signature]
             )
         }
-        let (groups, hosts, versions, lines, counts) = answer
+        let (groups, hosts, versions, lines, counts, triage) = answer
         guard let group = groups.first else {
             return page(
                 "Not found", status: 404,
@@ -211,6 +240,7 @@ public struct FleetPages {
             <p class="sum">seen <b>\(group.occurrences)</b> times on <b>\(hosts.count)</b> machine\(hosts.count == 1 ? "" : "s"), first \
             \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
             <main><h2>\(htmlText(withoutAddresses(group.headline), cutAt: 500))</h2>
+            \(triage.map(history) ?? "")\
             <figure class="chart">\(DayChart(counts[group.signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
             <figcaption>occurrences per day, last \(days) days</figcaption></figure>
             <div class="tables">
@@ -243,6 +273,75 @@ public struct FleetPages {
         }
         return page("\(group.kind)", body + "</main>")
     }
+}
+
+extension FleetPages {
+    // MARK: Triage
+
+    /// What was decided about a group, the latest first.
+    private func history(_ triage: Triage) -> String {
+        var text = "<section class=\"triage\"><p><span class=\"state \(triage.state)\">\(triage.state)</span> "
+        text += "\(htmlText(triage.text ?? "", cutAt: 500))</p><table>"
+        for event in triage.events.reversed().prefix(Self.mostEvents) {
+            let comment = event.comment.isEmpty ? "" : ": " + htmlText(event.comment, cutAt: 1000)
+            text +=
+                "<tr><td>\(dayText(event.time))<td>\(htmlText("\(event.author) \(event.action)", cutAt: 600))\(comment)"
+        }
+        return text + "</table></section>\n"
+    }
+
+    private static let mostEvents = 50
+
+    // MARK: Metrics
+
+    /// Numbers of the store for Prometheus.
+    private func metrics(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
+        let tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
+        let (counts, states) = try source.ask { (reader) throws(FleetError) in
+            (try reader.counts(tenant, most: Self.mostSeries), try reader.states(tenant, now: today()))
+        }
+        var text = """
+            # HELP zguard_store_findings Findings in the store by kind, program and version.
+            # TYPE zguard_store_findings gauge
+
+            """
+        func series(_ name: String, _ value: (FleetReader.Count) -> Int64) {
+            for count in counts {
+                let labels = [("kind", count.kind), ("program", count.program), ("version", count.version)]
+                    .map { "\($0)=\"\(Self.label($1))\"" }.joined(separator: ",")
+                text += "\(name){\(labels)} \(value(count))\n"
+            }
+        }
+        series("zguard_store_findings", \.findings)
+        text += """
+            # HELP zguard_store_occurrences How often the bugs occurred, by kind, program and version.
+            # TYPE zguard_store_occurrences gauge
+
+            """
+        series("zguard_store_occurrences", \.occurrences)
+        text += """
+            # HELP zguard_store_groups Groups of equal findings by state.
+            # TYPE zguard_store_groups gauge
+
+            """
+        for state in Triage.State.allCases {
+            text += "zguard_store_groups{state=\"\(state.rawValue)\"} \(states[state] ?? 0)\n"
+        }
+        return HTTPResponse(type: "text/plain; version=0.0.4; charset=utf-8", body: text)
+    }
+
+    private static let mostSeries = 1000
+
+    private static func label(_ text: String) -> String {
+        visible(text).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+    }
+
+    /// Queries the store.
+    func ask<Answer>(_ question: (FleetReader) throws(FleetError) -> Answer) throws(FleetError) -> Answer {
+        try source.ask(question)
+    }
+
+    var now: Timestamp { today() }
 }
 
 /// Percent-encodes a text for a URL.

@@ -11,6 +11,8 @@ public final class FleetSource: @unchecked Sendable {
     /// In-memory database with the findings of a directory. `seen` lists the reports that were read into it.
     private var copy: SQLiteFleet?
     private var seen: [String: ReportFile] = [:]
+    /// Version of the file of decisions that was read.
+    private var triage: [Int]?
 
     /// Names a store. Opens nothing.
     ///
@@ -65,7 +67,7 @@ public final class FleetSource: @unchecked Sendable {
             if copy == nil || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()
                 reader = nil
-                seen = [:]
+                (seen, triage) = ([:], nil)
             }
             var batch: [ShippedFinding] = []
             for file in files where seen[file.name] == nil {
@@ -91,6 +93,11 @@ public final class FleetSource: @unchecked Sendable {
                 }
             }
             _ = try copy?.insert(batch)
+            let version = TriageStore.version(in: path)
+            if version != triage {
+                try copy?.replaceTriage(with: TriageStore.events(in: path))
+                triage = version
+            }
         } catch let error as FleetError {
             throw error
         } catch {
