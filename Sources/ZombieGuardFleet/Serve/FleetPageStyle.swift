@@ -7,7 +7,7 @@ enum FleetPageStyle {
 
         h1 a{color:inherit;text-decoration:none}h1 a:hover{color:var(--link)}
         .find{display:flex;flex-wrap:wrap;gap:.4rem;max-width:calc(1180px - 2.5rem);margin:.4rem auto 0}
-        .find input{width:9rem;flex:1 1 7rem;min-width:0}.find #q{flex:3 1 12rem}
+        .find input{width:9rem;flex:1 1 5rem;min-width:0}.find #q{flex:3 1 12rem}
         select{font:inherit;font-size:.9rem;color:inherit;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.2rem .4rem}
         select:focus-visible{outline:2px solid var(--link);outline-offset:1px}
         .groups{list-style:none;margin:.6rem 0;padding:0;background:var(--card);border:1px solid var(--line);border-radius:8px;overflow:clip}

@@ -281,7 +281,9 @@ extension FleetPages {
     /// What was decided about a group, the latest first.
     private func history(_ triage: Triage) -> String {
         var text = "<section class=\"triage\"><p><span class=\"state \(triage.state)\">\(triage.state)</span> "
-        text += "\(htmlText(triage.text ?? "", cutAt: 500))</p><table>"
+        let words = triage.text ?? ""
+        let rest = words.hasPrefix("\(triage.state): ") ? words.dropFirst("\(triage.state): ".count) : words[...]
+        text += "\(htmlText(String(rest), cutAt: 500))</p><table>"
         for event in triage.events.reversed().prefix(Self.mostEvents) {
             let comment = event.comment.isEmpty ? "" : ": " + htmlText(event.comment, cutAt: 1000)
             text +=
