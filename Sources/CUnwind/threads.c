@@ -66,7 +66,7 @@ int zg_thread_release_next(void) {
 }
 
 int zg_thread_reap(int tid) {
-    int status;
-    pid_t result = waitpid(tid, &status, WNOHANG | __WALL);
-    return result == 0 ? 0 : 1;
+    // Not a stop that comes meanwhile: the thread would stay stopped.
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL) != 0 || info.si_pid != 0;
 }

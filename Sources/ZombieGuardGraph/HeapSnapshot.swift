@@ -87,6 +87,8 @@ package final class HeapSnapshot {
         package var id: Int32
         /// The end of the program's part of its stack: the frames below are the runtime's. 0: unknown.
         package var stackPointer: UInt64
+        /// Called after each stop, for threads that did not stop in time.
+        package var left: ((StoppedThreads) -> Void)?
 
         fileprivate func registers(_ thread: StoppedThreads.Thread) -> [UInt64] {
             var registers = thread.registers
@@ -163,7 +165,7 @@ package final class HeapSnapshot {
     ) throws -> Result<HeapSnapshot, any Error>? {
         var result: Result<HeapSnapshot, any Error>?
         do throws(StoppedThreads.Refusal) {
-            _ = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: false) { stopped in
+            let all = try StoppedThreads(of: process.processID, memory: memory, copiesStacks: false) { stopped in
                 if !isGood(stopped.threads) { return }
                 result = Result {
                     let snapshot = HeapSnapshot(try HeapReader(process: process))
@@ -172,6 +174,7 @@ package final class HeapSnapshot {
                     return snapshot
                 }
             }
+            waiting?.left?(all)
         } catch {
             throw GraphError(process.processID, error)
         }

@@ -12,13 +12,18 @@ package final class LeakRequests {
     /// Processes that could not be searched, and parts of others; one line each.
     package private(set) var notes: [String] = []
     private var isUnasked = true
+    private var left = LeftThreads()
+    private let child: () -> Int32?
 
     private static let mostNotes = 20
 
     /// From now on, processes ask before they end.
     ///
-    /// - Parameter page: the run's shared page.
-    package init(page: Descriptor) throws(SystemError) {
+    /// - Parameters:
+    ///   - page: the run's shared page.
+    ///   - child: process ID of the run's own child; nil before it has started.
+    package init(page: Descriptor, child: @escaping () -> Int32?) throws(SystemError) {
+        self.child = child
         self.page = try RunPage(page)
         self.page.contents.pointee.collector.wants_leaks = 1
     }
@@ -36,8 +41,12 @@ package final class LeakRequests {
         return search(
             message.sender.number,
             waiting: .init(
-                id: Int32(truncatingIfNeeded: ending.tid), stackPointer: ending.allRegisters[Int(ZG_THREAD_SP)]))
+                id: Int32(truncatingIfNeeded: ending.tid), stackPointer: ending.allRegisters[Int(ZG_THREAD_SP)],
+                left: { [unowned self] stopped in left.add(stopped, except: child()) }))
     }
+
+    /// Resumes threads that stopped late, and reaps those that ended while they were traced. Call periodically.
+    package func clean() { left.clean() }
 
     private func search(_ process: Int, waiting: HeapSnapshot.Waiting) -> [Finding] {
         do {

@@ -36,7 +36,7 @@ final class RunObservers {
         stalls =
             SystemCallFilters.forbidsTracing
             ? nil : try? StallWatch(page: page, isDefault: !options.userSetCollect) { child.processID }
-        leaks = searchesLeaks ? try? LeakRequests(page: page) : nil
+        leaks = searchesLeaks ? try? LeakRequests(page: page) { child.processID } : nil
         handlers = try? RunningHandlers(page: page)
     }
 
@@ -58,6 +58,7 @@ final class RunObservers {
     func look() -> [Finding] {
         crashes?.clean()
         holders?.clean()
+        leaks?.clean()
         return stalls?.look() ?? []
     }
 

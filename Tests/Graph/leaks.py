@@ -28,6 +28,7 @@ PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
 TIMEOUT_SECONDS = 120
 TRIES = 5
+UNSTOPPED_SECONDS = 60  # a process that is kept from ending never ends
 BUILDS = {"-Onone": ["-Onone"], "-O": ["-O"], "static": ["-O", "-static-stdlib"]}
 # Swift programs of many cases, and what a test of a case is called.
 SWIFT = {"cycles": "cycle", "value_cycles": "cycle", "service_cycles": "cycle", "correct": "correct"}
@@ -309,6 +310,17 @@ def zguard_dies_at_end(directory):
         process.wait()
 
 
+def thread_does_not_stop(directory):
+    """A thread that does not stop for the search, and ends while it is traced, does not keep its process from ending."""
+    source, program = PROGRAMS / "unstoppable.c", BUILD / "unstoppable"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    builds.compiled(program, ["gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program, source], [source], cwd=BUILD)
+    for words, status in (([], 0), (["main"], 0), (["abort"], 134)):
+        code, _, err = run_within(UNSTOPPED_SECONDS, [ZGUARD, "run", "--leaks", "--collect", "crashes", "--", program, *words], env=scrubbed())
+        assert code == status, (words, code, err)
+        assert words == ["abort"] or "did not stop in time" in err, (words, err)
+
+
 def every_process(directory):
     """Each process of a run that ends by itself is searched, and none that a fork has left without its threads."""
     program = build_c()
@@ -363,6 +375,7 @@ def tests():
     yield "kernel's core file", kernels_core_file
     yield "zguard dies", zguard_dies
     yield "zguard dies at the end", zguard_dies_at_end
+    yield "thread does not stop", thread_does_not_stop
     yield "every process", every_process
     yield "no search is said", no_search_is_said
     yield "heap grows", heap_grows

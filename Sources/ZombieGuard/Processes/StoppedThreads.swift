@@ -89,8 +89,12 @@ package struct StoppedThreads {
         copy(seized.filter { signals[$0] != nil }, processID, memory, copiesStacks: copiesStacks)
         self.signals = signals
         whileStopped(&self)
-        for thread in seized {
-            if zg_thread_detach(thread, self.signals[thread] ?? 0) < 0, !ended.contains(thread) { ended.append(thread) }
+        for thread in seized where !ended.contains(thread) {
+            guard let signal = self.signals[thread] else {
+                late.append(thread)
+                continue
+            }
+            if zg_thread_detach(thread, signal) < 0 { ended.append(thread) }
         }
     }
 
@@ -265,7 +269,8 @@ package final class CopiedMemory: MemoryReader {
 
 /// Threads of stopped processes that have to be resumed or reaped later.
 package struct LeftThreads {
-    private var late: [Int32] = []
+    /// `mayReap`: whether nobody else waits for the thread's end.
+    private var late: [(thread: Int32, mayReap: Bool)] = []
     private var ended: [Int32] = []
 
     package init() {}
@@ -274,16 +279,18 @@ package struct LeftThreads {
     ///   - stopped: a stop that has ended.
     ///   - child: ID of the child process that another part of zguard waits for.
     package mutating func add(_ stopped: StoppedThreads, except child: Int32?) {
-        late += stopped.late
+        late += stopped.late.map { ($0, $0 != child) }
         ended += stopped.ended.filter { $0 != child }
     }
 
     /// Resumes threads that stopped late, and reaps those that ended while they were traced. Call periodically.
     package mutating func clean() {
-        late.removeAll { thread in
+        late.removeAll { thread, mayReap in
             var signal: Int32 = 0
             let result = zg_thread_has_stopped(thread, &signal)
             if result > 0 { _ = zg_thread_detach(thread, signal) }
+            // A traced thread that has ended keeps its process from ending until the tracer has waited for it.
+            if result < 0, mayReap { return zg_thread_reap(thread) != 0 }
             return result != 0
         }
         ended.removeAll { zg_thread_reap($0) != 0 }
