@@ -74,7 +74,7 @@ class Case:
     # Patterns for names of executables: for each pattern, a guarded process must be seen while the case runs.
     sees = ()
     # Flags of `zguard run` for this case.
-    flags = ()
+    run_flags = ()
     # Executables that may run unguarded; a comment beside each gives the reason.
     unguarded = ()
     # Fraction of the largest inputs and of the full load.

@@ -40,7 +40,7 @@ class SwiftBuild(Case):
     version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = (r"swift-(build|package)", "swift-frontend")
-    flags = ("--only", "*")  # otherwise the toolchain's own programs are exempt
+    run_flags = ("--only", "*")  # otherwise the toolchain's own programs are exempt
 
     def setup(self, inputs):
         shutil.copytree(INPUTS / "package", inputs / "package")
@@ -70,7 +70,7 @@ class SwiftTest(Case):
     version = ["swiftc", "--version"]
     needs = (Need("swift", None),)
     sees = (r"swift-(test|package)", "swift-frontend", r"testedPackageTests\.xctest")
-    flags = ("--only", "*")
+    run_flags = ("--only", "*")
 
     def steps(self, run):
         shutil.copytree(INPUTS / "tested", run.dir / "tested")

@@ -251,7 +251,7 @@ class Run:
         environment = {**self.environment, **{key: str(value) for key, value in (env or {}).items()}}
         command = argv
         if self.guard:
-            command = self.guard.prefix(report, self.case.flags) + argv
+            command = self.guard.prefix(report, self.case.run_flags) + argv
             environment.update(self.guard.environment())
         label = f"{os.path.basename(argv[0])} #{number}"
         source = subprocess.DEVNULL
