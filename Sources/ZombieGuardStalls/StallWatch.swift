@@ -182,9 +182,10 @@ package final class StallWatch {
             release(index, heartbeat)
             return
         }
-        if tracks[index]!.busy * 2 >= limit,
-            SystemCall(of: tracks[index]!.process, thread: tracks[index]!.thread)?.waitsForStrangers ?? false
-        {
+        let call =
+            tracks[index]!.busy * 2 >= limit
+            ? SystemCall(of: tracks[index]!.process, thread: tracks[index]!.thread) : nil
+        if call?.waitsForStrangers ?? false {
             tracks[index]!.time.leaveOut(until: now)
             return
         }
@@ -199,19 +200,19 @@ package final class StallWatch {
                 : hasWaited(tracks[index]!, index)
         }
         // A deadlock is one whatever the thread was to do.
-        if tracks[index]!.isLoop == false, busy < limit || !isClosed(tracks[index]!, index) { return }
+        if tracks[index]!.isLoop == false, busy < limit || !isClosed(call, tracks[index]!, index) { return }
         zg_system_store(&heartbeat.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
         if now >= tracks[index]!.samples.next { sample(index, heartbeat, since, now) }
-        let isDeadlock = busy >= limit && tracks[index]!.event(lasting: busy).closedSample != nil
+        let isDeadlock = busy >= limit && tracks[index]!.samples.kept.closed != nil
         if isDeadlock || busy >= max(limit * Self.freezeFactor, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
             findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
         }
     }
 
-    private func isClosed(_ track: ThreadWatch, _ index: Int) -> Bool {
-        guard let memory = memory(index) else { return false }
+    private func isClosed(_ call: SystemCall?, _ track: ThreadWatch, _ index: Int) -> Bool {
+        guard call?.isFutex ?? false, let memory = memory(index) else { return false }
         return chain(from: Int32(truncatingIfNeeded: track.thread), of: track.process, memory)?.isClosed ?? false
     }
 
@@ -449,10 +450,14 @@ package final class StallWatch {
         for one in stopped.threads where one.id == thread {
             sample.stack = unwinder.stack(from: one.registers, known: one.known)
         }
-        let others = waited.threads.compactMap { id in stopped.threads.first { $0.id == id } }.map { one in
-            Finding.ThreadStack(
-                id: number(of: one.id, in: process), threadID: Int(one.id), name: one.name,
-                stack: unwinder.stack(from: one.registers, known: one.known))
+        let others = waited.threads.compactMap { id -> Finding.ThreadStack? in
+            let one = stopped.threads.first { $0.id == id }
+            // A thread of a deadlock is one also where it could not be stopped.
+            if one == nil, waited.chain == nil { return nil }
+            return Finding.ThreadStack(
+                id: number(of: id, in: process), threadID: Int(id),
+                name: one?.name ?? ThreadTimes.name(of: id, in: process),
+                stack: one.map { unwinder.stack(from: $0.registers, known: $0.known) } ?? [])
         }
         sample.holder = others.first
         sample.waits = Array(others.dropFirst())

@@ -97,6 +97,8 @@ def stalls_as(case):
         assert case.values.get("thread", case.program.name) in ("*", finding["thread"]["name"]), finding["thread"]
         holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]
         assert case.values.get("held") in (holders or [None]), holders
+        # The last thread waits for another one than this, where this one is not on the circle.
+        assert ("circle" in finding.get("detail", {})) == ("circle" in case.flags), finding.get("detail")
         others = [[frame.get("function") for frame in one["stack"]] for one in finding.get("waits", [])]
         assert len(others) == ("waits" in case.values) and all(case.values["waits"] in stack for stack in others), others
 

@@ -1,6 +1,6 @@
 // C programs whose threads wait for each other, or only seem to, one per function. Tests/Detection/stalling.py reads
 // the lines in front of the functions, as in ways.c. deadlock: the finding is one; waits=FUNCTION: so does a third
-// thread.
+// thread; circle: without the main thread.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -116,7 +116,7 @@ CASE joins_while_holding(void) {
 }
 
 // The main thread is not on the circle, but waits for it.
-// stalls: take_second, call=futex, held=hold_and_take, waits=hold_and_take, freeze, deadlock
+// stalls: take_second, call=futex, held=hold_and_take, waits=hold_and_take, freeze, deadlock, circle
 CASE beside_a_circle(void) {
     pthread_t thread;
     begin();

@@ -107,7 +107,7 @@ package struct StoppedThreads {
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
     ) throws(Refusal) {
         var seized: [Int32] = []
-        for thread in wanted where Self.isThread(thread, of: processID) {
+        for thread in wanted where ThreadTimes.isThread(thread, of: processID) {
             switch StopPlace(of: thread, in: processID) {
             case .disturbed(let call):
                 copy(thread, waitingIn: call, processID, memory)
@@ -118,7 +118,7 @@ package struct StoppedThreads {
             let result = Self.seize(thread, of: processID)
             if result == 0 {
                 // TOCTOU: before the seize, another thread may have taken over the ID. A seized thread keeps its ID.
-                if Self.isThread(thread, of: processID) {
+                if ThreadTimes.isThread(thread, of: processID) {
                     seized.append(thread)
                 } else {
                     late.append(thread)
@@ -145,7 +145,7 @@ package struct StoppedThreads {
     // pending. The kernel answers EPERM to a second seize.
     private static func seize(_ thread: Int32, of processID: Int) -> Int32 {
         let result = zg_thread_seize(thread)
-        guard result == -EPERM, isThread(thread, of: processID) else { return result }
+        guard result == -EPERM, ThreadTimes.isThread(thread, of: processID) else { return result }
         return GuardedProcess.status(of: Int(thread))["TracerPid"] == "\(zg_system_thread_id())" ? 0 : result
     }
 
@@ -228,10 +228,6 @@ package struct StoppedThreads {
                 id: thread, name: ThreadTimes.name(of: thread, in: processID), registers: registers,
                 known: 1 << UInt64(ZG_THREAD_PC) | 1 << UInt64(ZG_THREAD_SP)))
         stacks.append((start, bytes))
-    }
-
-    private static func isThread(_ thread: Int32, of processID: Int) -> Bool {
-        thread > 0 && access("/proc/\(processID)/task/\(thread)", F_OK) == 0
     }
 
     package static func threadIDs(of processID: Int) -> [Int32] {

@@ -88,7 +88,8 @@ extension Finding {
         text += joinsThread ? "the end of \(holder.label)" : "a lock that \(holder.label) holds"
         let others = [holder] + stall.waits
         for (index, one) in others.enumerated() {
-            let next = index + 1 < others.count ? others[index + 1].label : threadName
+            let last = detail["circle"].map { visible($0) } ?? threadName
+            let next = index + 1 < others.count ? others[index + 1].label : last
             text += one.joins ? ", which waits for the end of \(next)" : ", which waits for a lock of \(next)"
         }
         return text

@@ -115,10 +115,12 @@ package struct StallEvent {
         self.isComputing = isComputing
         self.samples = samples
     }
+}
 
+extension [StallSample] {
     /// The last sample, if it and the one before show the same deadlock. One alone may be a moment between two locks.
-    package var closedSample: StallSample? {
-        let last = samples.suffix(2)
+    package var closed: StallSample? {
+        let last = suffix(2)
         guard last.count == 2, let chain = last.last?.chain, last.first?.chain == chain else { return nil }
         return last.last
     }
@@ -140,7 +142,7 @@ extension Finding {
         }
         counts.sort { $0.count > $1.count }
         let held = longest.samples.last { $0.holder != nil }
-        let closed = longest.closedSample
+        let closed = longest.samples.closed
         let shown = (closed ?? held)?.stack ?? counts.first?.stack ?? []
         let inCalls = longest.samples.filter { $0.call != nil }
         let call = inCalls.last { $0.stack == shown }?.call ?? inCalls.last?.call
@@ -154,5 +156,10 @@ extension Finding {
             call: longest.isComputing ? nil : call, holder: closed == nil ? held?.holder : closed?.holder,
             sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
         stall?.waits = closed?.waits ?? []
+        // The thread itself is not on the circle.
+        if let closed, let closing = closed.chain?.closing, closing > 0 {
+            let others = [closed.holder].compactMap { $0 } + closed.waits
+            detail["circle"] = others[closing - 1].label
+        }
     }
 }

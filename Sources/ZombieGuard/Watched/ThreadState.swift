@@ -33,6 +33,11 @@ package struct ThreadTimes {
         }
     }
 
+    /// Whether the process has a thread with this ID.
+    package static func isThread(_ thread: Int32, of process: Int) -> Bool {
+        thread > 0 && access("/proc/\(process)/task/\(thread)", F_OK) == 0
+    }
+
     /// Name of the thread; nil if the thread has ended.
     package static func name(of thread: Int32, in process: Int) -> String? {
         guard let bytes = try? readFile("/proc/\(process)/task/\(thread)/comm") else { return nil }
@@ -61,6 +66,7 @@ package struct SystemCall: Equatable {
 
     /// Name such as "futex"; nil if unknown.
     package var name: String? { zg_call_name(number).map { String(cString: $0) } }
+    package var isFutex: Bool { zg_call_is_futex(number) }
     /// Whether the call waits for the next client to connect, as in servers that handle one request at a time.
     package var waitsForStrangers: Bool { zg_call_accepts_clients(number) }
 
@@ -85,7 +91,7 @@ package struct SystemCall: Equatable {
         func isThread(_ number: UInt32?) -> Int32? {
             guard let number, number > 1, number != thread else { return nil }
             let id = Int32(bitPattern: number)
-            return access("/proc/\(process)/task/\(id)", F_OK) == 0 ? id : nil
+            return ThreadTimes.isThread(id, of: process) ? id : nil
         }
         // Values 0 to 2 are lock states, not thread IDs.
         let ownerBits: UInt32 = 0x3fff_ffff
@@ -121,7 +127,7 @@ extension SystemCall {
         guard zg_call_is_futex(number), arguments[3] == 0, let word = read(arguments[0]) else { return nil }
         func thread(_ number: UInt32?) -> Int32? {
             guard let number, number > 2, number <= Futex.owner else { return nil }
-            return access("/proc/\(process)/task/\(number)", F_OK) == 0 ? Int32(number) : nil
+            return ThreadTimes.isThread(Int32(number), of: process) ? Int32(number) : nil
         }
         switch arguments[1] & ~Futex.flags {
         // Mutexes with priority inheritance, and Swift's: the kernel itself follows the owner in the word.
@@ -151,8 +157,10 @@ package struct WaitChain: Equatable {
     /// ``isClosed``.
     package private(set) var threads: [Int32]
     package private(set) var words: [UInt64] = []
+    /// Index of the thread for which the last one waits; nil if it waits for none of them. Then the threads may go on.
+    package private(set) var closing: Int?
     /// Whether none of the threads can go on.
-    package private(set) var isClosed = false
+    package var isClosed: Bool { closing != nil }
 
     private static let most = 64
 
@@ -169,10 +177,8 @@ package struct WaitChain: Equatable {
             guard let call = SystemCall(of: process, thread: last), let next = call.awaited(of: process, read: read)
             else { return }
             words.append(call.arguments[0])
-            if threads.contains(next) {
-                isClosed = true
-                return
-            }
+            closing = threads.firstIndex(of: next)
+            if isClosed { return }
             threads.append(next)
         }
     }
