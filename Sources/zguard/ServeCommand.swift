@@ -14,16 +14,7 @@ struct ServeCommand {
     private static let threads = 6
 
     init(_ arguments: Arguments) throws(Failure) {
-        let text = arguments.operands[0]
-        do throws(ValueError) {
-            address = try FleetAddress(text)
-        } catch {
-            throw .usage("cannot serve '\(visible(text))': expected a directory, sqlite:FILE or postgresql://…")
-        }
-        switch address {
-        case .directory, .sqlite, .postgres: break
-        case .web, .openTelemetry: throw .usage("'\(visible(text))' cannot be read from")
-        }
+        address = try arguments.store(to: "serve", otherwise: "cannot be read from")
         port =
             try arguments.value("--port").map { text throws(Failure) in
                 guard let port = UInt16(digits: text) else {

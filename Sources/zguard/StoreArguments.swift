@@ -2,6 +2,7 @@
 
 import Glibc
 import ZombieGuard
+import ZombieGuardFleet
 
 extension Arguments {
     static let keepFlags = ["--keep-age", "--keep-count", "--keep-bytes"]
@@ -13,6 +14,23 @@ extension Arguments {
         if value("--keep-count") != nil { retention.count = try parsed("--keep-count", Retention.count) }
         if value("--keep-bytes") != nil { retention.bytes = try parsed("--keep-bytes", Retention.bytes) }
         return retention
+    }
+
+    /// The store of findings that the first operand names.
+    ///
+    /// - Parameters:
+    ///   - use: what it is for, such as "serve".
+    ///   - refusal: what is wrong with an address to which findings are only sent.
+    func store(to use: String, otherwise refusal: String) throws(Failure) -> FleetAddress {
+        let text = operands[0]
+        let address: FleetAddress
+        do throws(ValueError) { address = try FleetAddress(text) } catch {
+            throw .usage("cannot \(use) '\(visible(text))': expected a directory, sqlite:FILE or postgresql://…")
+        }
+        switch address {
+        case .directory, .sqlite, .postgres: return address
+        case .web, .openTelemetry: throw .usage("'\(visible(text))' \(refusal)")
+        }
     }
 
     /// Selection of equal findings that are stored with stacks; nil if all are.

@@ -27,16 +27,7 @@ struct TriageCommand {
     ]
 
     init(_ arguments: Arguments) throws(Failure) {
-        let text = arguments.operands[0]
-        do throws(ValueError) {
-            address = try FleetAddress(text)
-        } catch {
-            throw .usage("cannot triage '\(visible(text))': expected a directory, sqlite:FILE or postgresql://…")
-        }
-        switch address {
-        case .directory, .sqlite, .postgres: break
-        case .web, .openTelemetry: throw .usage("'\(visible(text))' holds no findings that can be triaged")
-        }
+        address = try arguments.store(to: "triage", otherwise: "holds no findings that can be triaged")
         let word = arguments.operands.dropFirst().first ?? Verb.list.rawValue
         guard let verb = Verb(rawValue: word) else {
             let nearest = nearestName(to: word, among: Self.actions)

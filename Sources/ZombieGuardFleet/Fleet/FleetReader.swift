@@ -188,8 +188,9 @@ public final class FleetReader {
             var triage = filter.triage ?? [:]
             if filter.triage == nil { triage = try self.triage(filter.tenant) }
             let isOpen = filter.states.contains(.open)
-            let list = triage.filter { filter.states.contains($0.value.state) != isOpen && Self.isSignature($0.key) }
-                .keys
+            let list = triage.keys.filter {
+                filter.states.contains(triage[$0]!.state) != isOpen && ShippedFinding.isDigits($0, count: 16)
+            }
             if list.count > Self.mostListed {
                 throw FleetError("more than \(Self.mostListed) groups are muted or resolved")
             }
@@ -226,10 +227,6 @@ public final class FleetReader {
 
     private static let mostListed = 40_000
 
-    private static func isSignature(_ text: String) -> Bool {
-        text.utf8.count == 16 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
-    }
-
     /// The states of the groups about which something was decided or said.
     ///
     /// - Parameters:
@@ -238,7 +235,23 @@ public final class FleetReader {
     /// - Returns: states by signature. A group that had other signatures earlier is there under each of them.
     /// - Throws: ``FleetError`` if the query fails.
     public func triage(_ tenant: String? = nil, now: Timestamp = .now) throws(FleetError) -> [String: Triage] {
-        guard try database.mayRead("zguard_triage") else { return [:] }
+        var states: [String: Triage] = [:]
+        for group in try decided(tenant, now) {
+            for signature in group.stored { states[signature] = group.triage }
+        }
+        return states
+    }
+
+    /// A group about which something was decided or said.
+    private struct Decided {
+        /// The signature that it has now, and those that it had earlier.
+        var stored: [String]
+        var triage: Triage
+        var hasFindings: Bool
+    }
+
+    private func decided(_ tenant: String?, _ now: Timestamp) throws(FleetError) -> [Decided] {
+        guard try database.mayRead("zguard_triage") else { return [] }
         let owner = tenant ?? ShippedFinding.Sender.standardTenant
         let rows = try database.query(
             """
@@ -246,23 +259,24 @@ public final class FleetReader {
             WHERE tenant = $1 ORDER BY at, id
             """, [.text(owner)])
         let events = rows.compactMap { TriageEvent(columns: $0) }
-        if events.isEmpty { return [:] }
+        if events.isEmpty { return [] }
         let current = try current(owner)
         let groups = Dictionary(grouping: events) { current[$0.signature] ?? $0.signature }
         var former: [String: [String]] = [:]
         for (old, new) in current where groups[new] != nil { former[new, default: []].append(old) }
         var occurrences = try occurrences(
             of: groups.keys.flatMap { [$0] + (former[$0] ?? []) }.sorted(), current, owner)
-        var states: [String: Triage] = [:]
+        var decided: [Decided] = []
         for (signature, some) in groups {
             let stored = [signature] + (former[signature] ?? [])
             if let day = Triage.countedDay(some) {
                 occurrences[signature, default: .init()].count = try count(of: stored, from: day, owner)
             }
-            let triage = Triage(some, occurrences[signature] ?? Triage.Occurrences(), now: now)
-            for one in stored { states[one] = triage }
+            let seen = occurrences[signature] ?? Triage.Occurrences()
+            decided.append(
+                Decided(stored: stored, triage: Triage(some, seen, now: now), hasFindings: !seen.sightings.isEmpty))
         }
-        return states
+        return decided
     }
 
     /// Occurrences of a group from a day on.
@@ -363,26 +377,12 @@ public final class FleetReader {
         var filter = FleetFilter()
         filter.tenant = tenant
         let all = try totals(filter).groups
-        let known = Set(try groups(of: tenant))
         var numbers: [Triage.State: Int64] = [:]
-        for (signature, triage) in try triage(tenant, now: now) where triage.state != .open && known.contains(signature)
-        {
-            numbers[triage.state, default: 0] += 1
+        for group in try decided(tenant, now) where group.hasFindings && group.triage.state != .open {
+            numbers[group.triage.state, default: 0] += 1
         }
         numbers[.open] = all - numbers.values.reduce(0, +)
         return numbers
-    }
-
-    // Signatures of the groups about which something was decided, and which have findings.
-    private func groups(of tenant: String?) throws(FleetError) -> [String] {
-        guard try database.mayRead("zguard_triage") else { return [] }
-        let rows = try database.query(
-            """
-            SELECT DISTINCT t.signature FROM zguard_triage t JOIN zguard_totals o ON o.tenant = t.tenant AND o.signature = t.signature
-            WHERE t.tenant = $1
-            """, [.text(tenant ?? ShippedFinding.Sender.standardTenant)])
-        let current = try current(tenant ?? ShippedFinding.Sender.standardTenant)
-        return rows.compactMap { $0.first?.text }.map { current[$0] ?? $0 }
     }
 
     /// Findings and occurrences of one kind, program and version.

@@ -148,7 +148,8 @@ public struct ShippedFinding: Sendable {
     /// Position for sampling in 0..<1, derived from the id: a finding that is shipped again gets the same decision.
     var place: Double { Double(UInt32(digits: id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
 
-    private static func isDigits(_ text: String?, count: Int) -> Bool {
+    /// Whether a text is so many hexadecimal digits in lower case.
+    static func isDigits(_ text: String?, count: Int) -> Bool {
         guard let text, text.utf8.count == count else { return false }
         return text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
     }

@@ -35,8 +35,6 @@ struct FleetAPI {
         return (limit, (number - 1) * limit, number)
     }
 
-    private func tenant(_ query: [String: String]) -> String? { query["tenant"].flatMap { $0.isEmpty ? nil : $0 } }
-
     // All states, unless the request names one.
     private func filter(_ query: [String: String]) -> (filter: FleetFilter, problem: String?) {
         var query = query
@@ -66,7 +64,7 @@ struct FleetAPI {
     }
 
     private func group(_ wanted: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
-        let owner = tenant(query)
+        let owner = HTTPRequest.tenant(in: query)
         let answer = try pages.ask { (reader) throws(FleetError) in
             guard let group = try reader.groups(signed: wanted, tenant: owner).first else {
                 return nil as HTTPResponse?
@@ -107,7 +105,7 @@ struct FleetAPI {
     // The findings are lines of a report, as they were shipped.
     private func findings(_ wanted: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
         let (limit, offset, _) = page(query)
-        let owner = tenant(query)
+        let owner = HTTPRequest.tenant(in: query)
         let answer = try pages.ask { (reader) throws(FleetError) in
             guard let group = try reader.groups(signed: wanted, tenant: owner).first else { return nil as [String]? }
             return try reader.lines(of: group.signature, tenant: owner, limit: limit, offset: offset)

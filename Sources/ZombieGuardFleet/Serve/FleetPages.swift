@@ -156,7 +156,7 @@ public struct FleetPages {
         for (choice, label) in [(FleetReader.Order.often, "most often"), (.last, "last seen"), (.new, "newest")] {
             body += "<option value=\"\(choice.rawValue)\"\(choice == order ? " selected" : "")>\(label)</option>"
         }
-        if let tenant = query["tenant"], !tenant.isEmpty {
+        if let tenant = HTTPRequest.tenant(in: query) {
             body +=
                 "</select><input type=\"hidden\" name=\"tenant\" value=\"\(htmlText(tenant, cutAt: 500))\"><button>Find</button></form></header><main>\n"
         } else {
@@ -193,7 +193,7 @@ public struct FleetPages {
     }
 
     private func tenantQuery(_ query: [String: String]) -> String {
-        query["tenant"].map { $0.isEmpty ? "" : "?tenant=\(urlText($0))" } ?? ""
+        HTTPRequest.tenant(in: query).map { "?tenant=\(urlText($0))" } ?? ""
     }
 
     private func dayText(_ time: Timestamp) -> String { "<time>\(time.day)</time>" }
@@ -215,7 +215,7 @@ public struct FleetPages {
 
     // `wanted` may be a signature that the group had earlier.
     private func group(_ wanted: String, _ query: [String: String]) throws(FleetError) -> HTTPResponse {
-        let tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
+        let tenant = HTTPRequest.tenant(in: query)
         let days = 60
         let first = today().earlier(bySeconds: Int64(days - 1) * 86400)
         let answer = try source.ask { (reader) throws(FleetError) in
@@ -298,7 +298,7 @@ extension FleetPages {
 
     /// Numbers of the store for Prometheus.
     private func metrics(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
-        let tenant = query["tenant"].flatMap { $0.isEmpty ? nil : $0 }
+        let tenant = HTTPRequest.tenant(in: query)
         let (counts, states) = try source.ask { (reader) throws(FleetError) in
             (try reader.counts(tenant, most: Self.mostSeries), try reader.states(tenant, now: today()))
         }

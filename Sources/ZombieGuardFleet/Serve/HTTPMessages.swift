@@ -43,6 +43,9 @@ public struct HTTPRequest: Hashable, Sendable {
         return (HTTPRequest(path: path, query: query), 200)
     }
 
+    /// The owner of the findings that the query names; nil: the default one.
+    static func tenant(in query: [String: String]) -> String? { query["tenant"].flatMap { $0.isEmpty ? nil : $0 } }
+
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = Substring(text).utf8
