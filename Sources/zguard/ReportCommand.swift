@@ -194,7 +194,7 @@ struct ReportCommand {
     private func read(_ address: FleetAddress, into contents: inout Contents) throws(Failure) {
         do throws(FleetError) {
             let reader = try FleetReader(address)
-            contents.triage = try reader.triage(filter.tenant)
+            contents.triage = try states(reader)
             defer { contents.triage = [:] }
             var groups = try reader.groups(filter, limit: Self.mostGroups + 1)
             if groups.isEmpty, filter.signature != nil {
@@ -238,17 +238,20 @@ struct ReportCommand {
         }
     }
 
+    private func states(_ reader: FleetReader) throws(FleetError) -> [String: Triage] {
+        // Without the states, the wrong findings would be shown.
+        if !filter.states.isEmpty { try reader.requireTriage() }
+        return try reader.triage(filter.tenant)
+    }
+
     // The states of the groups in a directory. Their number and times are needed, which takes a reading of its own.
     private func triage(in path: String) throws(Failure) -> [String: Triage] {
         if !TriageStore.exists(in: path) { return [:] }
         do throws(FleetError) {
-            return try FleetSource(.directory(path)).ask { (reader) throws(FleetError) in
-                try reader.triage(filter.tenant)
-            }
+            return try FleetSource(.directory(path)).ask { (reader) throws(FleetError) in try states(reader) }
         } catch {
             let failure = Failure(
                 "what was decided about the findings in '\(visible(path))' cannot be read: \(error)", hint: error.hint)
-            // Without the states, the wrong findings would be shown.
             if !filter.states.isEmpty { throw failure }
             Output.warn(failure.message, hint: failure.hint)
             return [:]

@@ -78,6 +78,9 @@ struct TriageCommand {
     func run() throws -> Int32 {
         do {
             let source = FleetSource(address)
+            if try source.ask({ (reader) throws(FleetError) in try reader.hidesTriage }) {
+                Output.warn("what was decided may not be read: all groups are shown as open")
+            }
             switch verb {
             case .list: try list(source)
             case .show: for signature in signatures { try show(try group(signature, source), source) }

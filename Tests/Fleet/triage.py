@@ -254,7 +254,10 @@ def another_user(work):
     # A file that may not be read, a link, a pipe, and one that is not ours to parse.
     kept = place / ".zguard-triage"
     kept.chmod(0)
-    assert theirs().returncode == 0 and "open" in theirs().stdout, theirs()
+    assert theirs().returncode == 0 and "open" in theirs().stdout and "may not be read" in theirs().stderr, theirs()
+    result = subprocess.run([str(ZGUARD), "report", str(place), "--state", "regression"], capture_output=True, text=True, env=work.environment,
+                            stdin=subprocess.DEVNULL, cwd="/", **as_user)
+    assert result.returncode == 1 and "may not be read" in result.stderr and "no findings" not in result.stdout, result
     kept.unlink()
     kept.symlink_to("/etc/passwd")
     assert work.state(place, 1) == "open"
@@ -392,8 +395,9 @@ def a_role_that_only_reads(work):
     said = work.triage(reading, "mute", signature(1), status=1)
     assert "permission denied" in said.stderr, said.stderr
     work.triage(place, "mute", signature(1))
-    # The new table is not readable yet: groups are shown as open, not refused.
-    assert work.state(reading, 1) == "open"
+    # The new table is not readable yet: groups are shown as open, and it is said; no state is claimed.
+    assert work.state(reading, 1) == "open" and "may not be read" in work.triage(reading).stderr
+    assert "may not be read" in work.run("report", reading, "--state", "open", status=1).stderr
     fleet.server.query("GRANT SELECT ON zguard_triage TO viewer")
     assert work.state(reading, 1) == "muted"
     fleet.server.query("DROP OWNED BY viewer; DROP ROLE viewer")

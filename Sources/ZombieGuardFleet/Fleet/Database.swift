@@ -47,6 +47,8 @@ protocol Database: AnyObject {
     func prepare() throws(FleetError)
     /// Whether there is a table with this name that this connection may read.
     func mayRead(_ table: String) throws(FleetError) -> Bool
+    /// Whether there are decisions about groups that may not be read.
+    var hidesTriage: Bool { get throws(FleetError) }
     /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
     /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int

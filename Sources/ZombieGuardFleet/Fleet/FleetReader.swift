@@ -242,6 +242,16 @@ public final class FleetReader {
         return states
     }
 
+    /// Whether there are decisions that may not be read: all groups are open then.
+    public var hidesTriage: Bool {
+        get throws(FleetError) { try database.hidesTriage }
+    }
+
+    /// Throws ``FleetError`` if there are decisions that may not be read: without them, the states are unknown.
+    public func requireTriage() throws(FleetError) {
+        if try hidesTriage { throw FleetError("what was decided about the findings may not be read") }
+    }
+
     /// A group about which something was decided or said.
     private struct Decided {
         /// The signature that it has now, and those that it had earlier.
@@ -371,7 +381,7 @@ public final class FleetReader {
     /// - Parameters:
     ///   - tenant: name of the tenant; nil: the default one.
     ///   - now: the current time.
-    /// - Returns: numbers by state; states without groups may lack.
+    /// - Returns: numbers by state; a state without groups may be missing.
     /// - Throws: ``FleetError`` if the query fails.
     public func states(_ tenant: String? = nil, now: Timestamp = .now) throws(FleetError) -> [Triage.State: Int64] {
         var filter = FleetFilter()

@@ -63,6 +63,14 @@ final class PostgresFleet: PostgresConnection, Database {
         try transaction { () throws(FleetError) in try insert(events) }
     }
 
+    var hidesTriage: Bool {
+        get throws(FleetError) {
+            let isThere = try hasTable("zguard_triage")
+            let isReadable = try mayRead("zguard_triage")
+            return isThere && !isReadable
+        }
+    }
+
     func mayRead(_ table: String) throws(FleetError) -> Bool { try has("SELECT", on: table) }
 
     private func has(_ privilege: String, on table: String) throws(FleetError) -> Bool {

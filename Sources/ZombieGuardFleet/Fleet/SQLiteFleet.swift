@@ -37,8 +37,13 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try transaction { () throws(FleetError) in try insert(events) }
     }
 
-    /// Replaces all decisions about groups.
-    func replaceTriage(with events: [TriageEvent]) throws(FleetError) {
+    /// Of a copy of a directory: whether its decisions may not be read.
+    private(set) var hidesTriage = false
+
+    /// Replaces all decisions about groups; nil: they may not be read.
+    func replaceTriage(with events: [TriageEvent]?) throws(FleetError) {
+        hidesTriage = events == nil
+        let events = events ?? []
         try transaction { () throws(FleetError) in
             try query("DELETE FROM zguard_triage", [])
             try insert(events)

@@ -46,15 +46,15 @@ public struct TriageStore: Sendable {
         (try? StoreDirectory(opening: path))?.regularFile(name).map { [Int($0.st_ino), Int($0.st_size)] }
     }
 
-    /// The events in a directory; none if the file may not be read. Lines that are cut off are left out.
-    static func events(in path: String) throws(FleetError) -> [TriageEvent] {
+    /// The events in a directory; nil if the file may not be read. Lines that are cut off are left out.
+    static func events(in path: String) throws(FleetError) -> [TriageEvent]? {
         do {
             let directory = try StoreDirectory(opening: path)
             guard let status = directory.regularFile(name) else { return [] }
             if status.st_size > mostBytes { throw FleetError("it is larger than \(mostBytes >> 20) MiB") }
             let file: Descriptor
             do throws(SystemError) { file = try directory.open(name) } catch {
-                if error.number == EACCES { return [] }
+                if error.number == EACCES { return nil }
                 throw error
             }
             return try file.read(at: 0, upTo: Int(status.st_size)).split(separator: UInt8(ascii: "\n")).compactMap {
