@@ -23,6 +23,19 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 #include "images/loader.h"
 #include "platform/arch.h"
 
+#ifdef __GLIBC__
+// glibc declares addresses of sockets as transparent unions.
+#define ADDRESS __SOCKADDR_ARG
+#define CONST_ADDRESS __CONST_SOCKADDR_ARG
+#define SOCKADDR(address) (address).__sockaddr__
+#define ZG_FOR_LARGE_FILES(...) __VA_ARGS__
+#else
+#define ADDRESS struct sockaddr *restrict
+#define CONST_ADDRESS const struct sockaddr *
+#define SOCKADDR(address) (address)
+#define ZG_FOR_LARGE_FILES(...) // musl's headers define pread64 and its like as pread
+#endif
+
 #define ZG_KERNEL_READS false
 #define ZG_KERNEL_WRITES true
 
@@ -123,11 +136,11 @@ __attribute__((constructor(102))) static void note_writes(void) {
                    (file, buffer, bytes, at), ZG_RAW_SYSCALL(SYS_pwrite64, file, buffer, bytes, at, 0, 0), buffer,     \
                    bytes, false)
 ZG_PREAD(pread, off_t)
-ZG_PREAD(pread64, off64_t)
+ZG_FOR_LARGE_FILES(ZG_PREAD(pread64, off64_t))
 ZG_PREAD_CHK(__pread_chk, off_t)
-ZG_PREAD_CHK(__pread64_chk, off64_t)
+ZG_FOR_LARGE_FILES(ZG_PREAD_CHK(__pread64_chk, off64_t))
 ZG_PWRITE(pwrite, off_t)
-ZG_PWRITE(pwrite64, off64_t)
+ZG_FOR_LARGE_FILES(ZG_PWRITE(pwrite64, off64_t))
 
 #define ZG_VECTOR_CALL(symbol, shown, kernel, number)                                                                  \
     ZG_CALL(symbol, shown, kernel, (int file, const struct iovec *vectors, int count), (file, vectors, count),         \
@@ -140,9 +153,9 @@ ZG_PWRITE(pwrite64, off64_t)
 ZG_VECTOR_CALL(readv, "readv", ZG_KERNEL_WRITES, SYS_readv)
 ZG_VECTOR_CALL(writev, "writev", ZG_KERNEL_READS, SYS_writev)
 ZG_VECTOR_CALL_AT(preadv, "preadv", ZG_KERNEL_WRITES, SYS_preadv, off_t)
-ZG_VECTOR_CALL_AT(preadv64, "preadv", ZG_KERNEL_WRITES, SYS_preadv, off64_t)
+ZG_FOR_LARGE_FILES(ZG_VECTOR_CALL_AT(preadv64, "preadv", ZG_KERNEL_WRITES, SYS_preadv, off64_t))
 ZG_VECTOR_CALL_AT(pwritev, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off_t)
-ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t)
+ZG_FOR_LARGE_FILES(ZG_VECTOR_CALL_AT(pwritev64, "pwritev", ZG_KERNEL_READS, SYS_pwritev, off64_t))
 
 // --- sockets ---------------------------------------------------------------------------------------------------------
 // Receives with MSG_TRUNC are not checked: the result is the packet's length instead of the bytes stored, and a stream
@@ -160,23 +173,22 @@ ZG_BUFFER_CALL(__recv_chk, "recv", ZG_KERNEL_WRITES, (int file, void *buffer, si
                flags &MSG_TRUNC)
 
 ZG_CALL(sendto, "sendto", ZG_KERNEL_READS,
-        (int file, const void *buffer, size_t bytes, int flags, __CONST_SOCKADDR_ARG to, socklen_t to_bytes),
+        (int file, const void *buffer, size_t bytes, int flags, CONST_ADDRESS to, socklen_t to_bytes),
         (file, buffer, bytes, flags, to, to_bytes),
-        ZG_RAW_SYSCALL(SYS_sendto, file, buffer, bytes, flags, to.__sockaddr__, to_bytes),
-        !zg_lookup_is_in_heap((uint64_t)buffer) && !zg_lookup_is_in_heap((uint64_t)to.__sockaddr__),
-        zg_call_also_reads(call, to.__sockaddr__, to_bytes, frame);
+        ZG_RAW_SYSCALL(SYS_sendto, file, buffer, bytes, flags, SOCKADDR(to), to_bytes),
+        !zg_lookup_is_in_heap((uint64_t)buffer) && !zg_lookup_is_in_heap((uint64_t)SOCKADDR(to)),
+        zg_call_also_reads(call, SOCKADDR(to), to_bytes, frame);
         zg_call_begin(call, buffer, bytes, frame, &watch))
 
 ZG_BUFFER_CALL(recvfrom, "recvfrom", ZG_KERNEL_WRITES,
-               (int file, void *buffer, size_t bytes, int flags, __SOCKADDR_ARG from, socklen_t *from_bytes),
+               (int file, void *buffer, size_t bytes, int flags, ADDRESS from, socklen_t *from_bytes),
                (file, buffer, bytes, flags, from, from_bytes),
-               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, bytes, flags, from.__sockaddr__, from_bytes), buffer, bytes,
+               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, bytes, flags, SOCKADDR(from), from_bytes), buffer, bytes,
                flags &MSG_TRUNC)
 ZG_BUFFER_CALL(__recvfrom_chk, "recvfrom", ZG_KERNEL_WRITES,
-               (int file, void *buffer, size_t bytes, size_t room, int flags, __SOCKADDR_ARG from,
-                socklen_t *from_bytes),
+               (int file, void *buffer, size_t bytes, size_t room, int flags, ADDRESS from, socklen_t *from_bytes),
                (file, buffer, bytes, room, flags, from, from_bytes),
-               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, check_fortified(bytes, room), flags, from.__sockaddr__,
+               ZG_RAW_SYSCALL(SYS_recvfrom, file, buffer, check_fortified(bytes, room), flags, SOCKADDR(from),
                               from_bytes),
                buffer, bytes, flags &MSG_TRUNC)
 

@@ -231,8 +231,8 @@ static void *resize(void *block, size_t size, const uint64_t *frame) {
         return zg_next.realloc(block, size);
     }
     if (!block) return allocate(size, 16, zg_family_malloc, false, frame);
-    if (size) return zg_entry_reallocate(block, size, frame);
-    release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame); // glibc: realloc(block, 0) frees and returns NULL
+    if (size || !zg_libc_frees_by_realloc) return zg_entry_reallocate(block, size, frame);
+    release(block, zg_deallocator_realloc, ZG_ANY_SIZE, frame);
     return NULL;
 }
 
@@ -331,6 +331,7 @@ ZG_PUBLISH void *pvalloc(size_t size) {
     return block;
 }
 
+#ifdef __GLIBC__
 // glibc's internal names of the same functions. Allocators that merely wrap malloc call them. All of them must reach
 // the same heap, because a block from one of these names may be freed through another.
 ZG_PUBLISH void *__libc_malloc(size_t size) __attribute__((alias("malloc")));
@@ -340,6 +341,7 @@ ZG_PUBLISH void *__libc_memalign(size_t alignment, size_t size) __attribute__((a
 ZG_PUBLISH void *__libc_valloc(size_t size) __attribute__((alias("valloc")));
 ZG_PUBLISH void *__libc_pvalloc(size_t size) __attribute__((alias("pvalloc")));
 ZG_PUBLISH void __libc_free(void *block) __attribute__((alias("free")));
+#endif
 
 ZG_PUBLISH size_t malloc_usable_size(void *block) {
     if (ZG_IS_PASSED(block)) return zg_next.usable_size(block);
@@ -362,6 +364,7 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
     return trimmed;
 }
 
+#ifdef __GLIBC__ // musl tells nothing of its heap
 // Layout of glibc 2.33's struct mallinfo2 (malloc.h), for C libraries whose headers lack the type.
 struct wide_mallinfo {
     size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
@@ -430,6 +433,7 @@ ZG_PUBLISH int malloc_info(int options, FILE *stream) {
             info.arena, info.uordblks, info.fsmblks);
     return 0;
 }
+#endif
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
@@ -552,14 +556,16 @@ ZG_DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, c
 ZG_PUBLISH int sigaction(int number, const struct sigaction *action, struct sigaction *old) {
     return zg_signals_action(number, action, old);
 }
+#ifdef __GLIBC__
 ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
 ZG_PUBLISH int __sigaction(int number, const struct sigaction *action, struct sigaction *old) {
     return zg_signals_action(number, action, old);
 }
+#endif
 
 static uint64_t interrupting_signals; // signals that interrupt system calls (siginterrupt), one bit each
 
-static __sighandler_t set_handler(int number, __sighandler_t handler, int flags) {
+static sighandler_t set_handler(int number, sighandler_t handler, int flags) {
     if (handler == SIG_ERR || number < 1 || number >= NSIG) {
         errno = EINVAL;
         return SIG_ERR;
@@ -571,21 +577,17 @@ static __sighandler_t set_handler(int number, __sighandler_t handler, int flags)
 }
 
 // signal() has BSD semantics (glibc's default), sysv_signal() System V semantics.
-ZG_PUBLISH __sighandler_t signal(int number, __sighandler_t handler) {
+ZG_PUBLISH sighandler_t signal(int number, sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
+ZG_PUBLISH sighandler_t ssignal(int number, sighandler_t handler) { return set_handler(number, handler, SA_RESTART); }
+ZG_PUBLISH sighandler_t bsd_signal(int number, sighandler_t handler);
+ZG_PUBLISH sighandler_t bsd_signal(int number, sighandler_t handler) {
     return set_handler(number, handler, SA_RESTART);
 }
-ZG_PUBLISH __sighandler_t ssignal(int number, __sighandler_t handler) {
-    return set_handler(number, handler, SA_RESTART);
-}
-ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler);
-ZG_PUBLISH __sighandler_t bsd_signal(int number, __sighandler_t handler) {
-    return set_handler(number, handler, SA_RESTART);
-}
-ZG_PUBLISH __sighandler_t sysv_signal(int number, __sighandler_t handler) {
+ZG_PUBLISH sighandler_t sysv_signal(int number, sighandler_t handler) {
     return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
 }
-ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler);
-ZG_PUBLISH __sighandler_t __sysv_signal(int number, __sighandler_t handler) {
+ZG_PUBLISH sighandler_t __sysv_signal(int number, sighandler_t handler);
+ZG_PUBLISH sighandler_t __sysv_signal(int number, sighandler_t handler) {
     return set_handler(number, handler, SA_RESETHAND | SA_NODEFER);
 }
 ZG_PUBLISH int siginterrupt(int number, int interrupt) {

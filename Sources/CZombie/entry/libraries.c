@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include "images/unloaded.h"
+#include "platform/libc.h"
 #include "settings/stats.h"
 #include "stacks/unwind.h"
 #include "zombies/classes.h"

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "faults/fault.h"
 
-#include <gnu/libc-version.h>
 #include <ucontext.h>
 
 #include "blocks/tags.h"
@@ -30,6 +29,7 @@
 #include "pages/revive.h"
 #include "pages/window.h"
 #include "platform/arch.h"
+#include "platform/libc.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
@@ -348,9 +348,8 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
 
 // Whether the address lies in the image that contains one of these: libc, the loader.
 static bool is_in_libc(uint64_t pc) {
-    extern void *__libc_stack_end; // in the loader
     struct zg_module module;
-    const uint64_t known[] = {(uint64_t)gnu_get_libc_version, (uint64_t)&__libc_stack_end};
+    const uint64_t known[] = {zg_libc_address(), zg_libc_loader_address()};
     if (!zg_module_find_unwind(pc, &module)) return false;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(known); i++)
         if (known[i] >= module.start && known[i] < module.end) return true;

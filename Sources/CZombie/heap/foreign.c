@@ -6,20 +6,18 @@
 #include "heap/foreign.h"
 
 #include <errno.h>
-#include <gnu/libc-version.h>
 #include <link.h>
 #include <sys/auxv.h>
 
 #include "images/loader.h"
 #include "images/module.h"
+#include "platform/libc.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "threads/thread.h"
 #include "settings/bypass.h"
 #include "settings/coverage.h"
 #include "settings/stats.h"
-
-extern void *__libc_stack_end;
 
 enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
@@ -29,7 +27,7 @@ static uint64_t break_start;
 static struct zg_next behind;
 
 static void *libc_function(const char *name) {
-    return zg_loader_is_static ? zg_loader_next(name) : zg_module_function_in((uint64_t)gnu_get_libc_version, name);
+    return zg_loader_is_static ? zg_loader_next(name) : zg_module_function_in(zg_libc_address(), name);
 }
 
 static void find_in_libc(void) {
@@ -100,7 +98,7 @@ void zg_foreign_find_libc(void) {
     struct zg_next found = functions_behind();
     struct zg_module theirs, libc;
     bool known = found.free && zg_module_find_unwind((uint64_t)found.free, &theirs) &&
-                 zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc);
+                 zg_module_find_unwind(zg_libc_address(), &libc);
     if (known && are_all_within(&libc, &found)) {
         zg_next = zg_libc = found;
         return;
@@ -137,8 +135,7 @@ static void look_in_front(void) {
     };
     static const char *const searches[] = {"dlsym", "dlvsym"};
     struct zg_module ours, libc, module;
-    if (!zg_module_find_unwind((uint64_t)look_in_front, &ours) ||
-        !zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc))
+    if (!zg_module_find_unwind((uint64_t)look_in_front, &ours) || !zg_module_find_unwind(zg_libc_address(), &libc))
         return;
     bool all_hand_on = true;
     for (uint32_t i = 0; i < (front.functions ? zg_foreign_function_count : MARKER_FUNCTIONS); i++) {
@@ -303,7 +300,7 @@ uint64_t zg_foreign_usable_size(void *address, enum zg_foreign_owner owner) {
 // The kernel puts arguments and environment above the main thread's first frame, and the program's name last.
 static bool is_argument(uint64_t address) {
     uint64_t last = getauxval(AT_EXECFN);
-    return last && address >= (uint64_t)__libc_stack_end && address <= last + zg_string_length((const char *)last);
+    return last && address >= (uint64_t)zg_libc_stack_end() && address <= last + zg_string_length((const char *)last);
 }
 
 const char *zg_foreign_describe(uint64_t address) {

@@ -5,9 +5,8 @@
 #ifndef ZG_LOADER_H
 #define ZG_LOADER_H
 
-#include <gnu/libc-version.h>
-
 #include "platform/arch.h"
+#include "platform/libc.h"
 
 // The target CZombieStatic compiles the runtime with ZG_STATIC for static executables, which contain the program, libc
 // and the runtime in one image. They have no loader: the target lists the functions behind the runtime.
@@ -34,14 +33,6 @@ enum { zg_loader_is_static = false };
 // libc's dlsym. NULL in programs without libdl before glibc 2.34.
 extern void *libcs_search(void *from, const char *symbol) ZG_SINCE_FIRST_GLIBC("dlsym");
 #endif
-
-// Returns the minor version of glibc, such as 36 for glibc 2.36.
-ZG_INLINE int zg_libc_minor(void) {
-    const char *version = gnu_get_libc_version();
-    int minor = 0;
-    for (version += 2; *version >= '0' && *version <= '9'; version++) minor = minor * 10 + (*version - '0');
-    return minor;
-}
 
 // Returns the next definition of a symbol behind the runtime in the search order, or NULL.
 void *zg_loader_next(const char *symbol);

@@ -4,12 +4,12 @@
 #define _GNU_SOURCE
 #include "pages/window_switch.h"
 
-#include <gnu/libc-version.h>
 #include <sys/resource.h>
 
 #include "images/module.h"
 #include "pages/protect.h"
 #include "pages/window_state.h"
+#include "platform/libc.h"
 #include "platform/os.h"
 #include "settings/config.h"
 
@@ -32,7 +32,7 @@ static struct range range_of_module(uint64_t function) {
 // Call at the start: later another thread may hold the loader's lock.
 static void find_libc(void) {
     static const char names[][8] = {"strdup", "strndup"};
-    uint64_t in_libc = (uint64_t)gnu_get_libc_version;
+    uint64_t in_libc = zg_libc_address();
     libc = range_of_module(in_libc);
 #ifndef ZG_STATIC
     extern void *__tls_get_addr(void *); // defined by the loader

@@ -131,6 +131,17 @@ uint64_t zg_arch_signal_context(uint64_t sp);
 // Replaces the registers at the signal trampoline by the interrupted registers. False if the context is unreadable.
 bool zg_arch_return_from_signal(struct zg_registers *registers,
                                 bool (*read)(void *context, uint64_t address, uint64_t *word), void *context);
+// Where a function keeps what its caller needs: the caller's stack pointer is `cfa` bytes above the stack pointer, and
+// the saved frame pointer is `fp_back` bytes below the caller's stack pointer, 0 if the function has not changed it.
+struct zg_arch_return {
+    uint64_t cfa, fp_back;
+};
+// Finds them from the instructions between `pc` and a return. `pc` may be an instruction, or the last byte of a call,
+// whose return address is the next byte. [low, high) is readable code around it. False if the instructions do not tell,
+// and on AArch64, whose functions keep frame records.
+bool zg_arch_find_return(uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found);
+// The same from the instructions in front of `pc`, for a function that begins at `start` and never returns.
+bool zg_arch_find_return_from(uint64_t start, uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found);
 // Returns from the signal handler of this context, with signal mask `mask` and without single-stepping.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);
 // Returns the stack pointer and the pc at which a longjmp to this jmp_buf of libc continues.

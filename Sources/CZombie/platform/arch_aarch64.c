@@ -271,6 +271,16 @@ void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc) {
     *sp = words[JUMP_SP_AT] ^ own[JUMP_SP_AT] ^ known[1];
 }
 
+bool zg_arch_find_return(uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found) {
+    (void)pc, (void)low, (void)high, (void)found;
+    return false;
+}
+
+bool zg_arch_find_return_from(uint64_t start, uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found) {
+    (void)start, (void)pc, (void)low, (void)high, (void)found;
+    return false;
+}
+
 void (*zg_arch_landed)(void);
 
 __asm__(".text\n"

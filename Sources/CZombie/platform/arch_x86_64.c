@@ -164,15 +164,21 @@ _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask) {
     __builtin_unreachable();
 }
 
-// glibc stores rbx, rbp, r12 to r15, rsp, and the pc. Addresses are mangled with the thread's pointer guard at fs:0x30
-// (PTR_MANGLE in glibc's sysdeps).
+// libc stores rbx, rbp, r12 to r15, rsp, and the pc. glibc mangles addresses with the thread's pointer guard at fs:0x30
+// (PTR_MANGLE in its sysdeps).
 void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc) {
-    enum { SP_AT = 6, PC_AT = 7, ROTATED = 17 };
+    enum { SP_AT = 6, PC_AT = 7 };
     const uint64_t *words = environment;
+#ifdef __GLIBC__
+    enum { ROTATED = 17 };
     uint64_t guard;
     __asm__("mov %%fs:0x30, %0" : "=r"(guard));
     *sp = (words[SP_AT] >> ROTATED | words[SP_AT] << (64 - ROTATED)) ^ guard;
     *pc = (words[PC_AT] >> ROTATED | words[PC_AT] << (64 - ROTATED)) ^ guard;
+#else
+    *sp = words[SP_AT];
+    *pc = words[PC_AT];
+#endif
 }
 
 void (*zg_arch_landed)(void);

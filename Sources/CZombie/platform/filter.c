@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "platform/filter.h"
 
-#include <gnu/libc-version.h>
 #include <linux/audit.h>
 #include <linux/bpf_common.h>
 #include <linux/filter.h>
@@ -12,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "platform/arch.h"
+#include "platform/libc.h"
 
 uint32_t zg_filter_in_effect;
 
@@ -176,11 +176,7 @@ static bool is_libc_startup_call(long number) {
     return false;
 #else
     // The loader reads the status of each library's file: by newfstatat from glibc 2.33 to 2.38, otherwise by fstat.
-    const char *version = gnu_get_libc_version();
-    int minor = 0;
-    while (*version && *version != '.') version++;
-    for (version += *version == '.'; *version >= '0' && *version <= '9'; version++)
-        minor = minor * 10 + (*version - '0');
+    int minor = zg_libc_minor();
     return number == (minor >= 33 && minor <= 38 ? SYS_newfstatat : SYS_fstat);
 #endif
 }

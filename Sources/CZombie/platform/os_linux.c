@@ -29,6 +29,7 @@
 #include "include/zg_stats_page.h"
 #include "platform/arch.h"
 #include "platform/filter.h"
+#include "platform/libc.h"
 #include "platform/ratio.h"
 #include "platform/text.h"
 
@@ -68,8 +69,6 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 #define PR_MTE_TCF_SYNC 2
 #define PR_MTE_TAG_SHIFT 3
 #endif
-
-extern void *__libc_stack_end;
 
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
@@ -1093,11 +1092,15 @@ int zg_os_pid(void) {
 // Returns the thread id that libc keeps and writes into a mutex when the thread locks it. 0 if the program has no
 // thread library (before glibc 2.34).
 static int libcs_tid(void) {
+#ifdef __GLIBC__
     pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
     if (pthread_mutex_lock(&mutex) != 0) return 0;
     int tid = mutex.__data.__owner;
     pthread_mutex_unlock(&mutex);
     return tid;
+#else
+    return 0; // musl's mutexes do not show the id
+#endif
 }
 // If the id was never known: a number that is unique to the thread, and that no thread id can have.
 enum { NO_THREADS_FROM = 1 << 30 };
@@ -1245,7 +1248,7 @@ bool zg_os_is_own_process(void) { return zg_os_pid() == noted_pid; }
 bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, noted_pid, tid, 0, 0, 0, 0) != -ESRCH; }
 void zg_os_grow_stack(void) {
     enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // room for arguments and environment
-    uint64_t end = (uint64_t)__libc_stack_end & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
+    uint64_t end = (uint64_t)zg_libc_stack_end() & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
     uint64_t bytes = zg_min(limit, STACK_MOST), mapped = 0, missing;
     for (bytes -= zg_min(bytes, ABOVE_END); bytes >= STACK_LEAST; bytes /= 2) {
         bytes &= ~(ZG_PAGE_BYTES - 1);

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "process/maintenance_thread.h"
 
-#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -17,6 +16,7 @@
 #include "images/loader.h"
 #include "images/module.h"
 #include "limits/maintenance.h"
+#include "platform/libc.h"
 #include "platform/os.h"
 #include "process/thread_entry.h"
 #include "settings/config.h"
@@ -24,8 +24,6 @@
 #include "stacks/unwind.h"
 #include "stacks/unwind_cfi.h"
 #include "threads/single.h"
-
-extern void *__libc_stack_end;
 
 #define MS UINT64_C(1000000)
 #define WATCHED_NS (250 * MS)    // time between two checks while there is memory to return
@@ -236,8 +234,8 @@ ZG_NOINLINE bool zg_maintenance_thread_stack_is_program_only(const uint64_t *fra
     struct zg_caller caller = {frame[1], zg_arch_caller_sp(frame), frame[0]};
     struct zg_walk walk;
     struct zg_module loader, libc, module;
-    if (!zg_module_find_unwind((uint64_t)&__libc_stack_end, &loader)) return false;
-    if (!zg_module_find_unwind((uint64_t)gnu_get_libc_version, &libc)) return false;
+    if (!zg_module_find_unwind(zg_libc_loader_address(), &loader)) return false;
+    if (!zg_module_find_unwind(zg_libc_address(), &libc)) return false;
     if (caller.sp < bounds.low || caller.sp >= bounds.high) return false; // a coroutine's or a signal handler's stack
     zg_unwind_fast(caller, &bounds, ZG_STACK_MAX_DEPTH, &walk);
     bool outermost = true; // only libc frames so far

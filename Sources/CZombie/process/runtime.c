@@ -38,6 +38,7 @@
 #include "pages/window.h"
 #include "platform/clock.h"
 #include "platform/filter.h"
+#include "platform/libc.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "platform/text.h"
@@ -79,9 +80,6 @@ typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), vo
 // glibc's lock on the list of all streams. fork takes it after the last handler. A thread that flushes all streams
 // calls functions of the program (fopencookie) with this lock held, and these may allocate. The runtime therefore takes
 // the lock before its own locks, as fork takes it before the locks of libc's malloc.
-extern void _IO_list_lock(void);
-extern void _IO_list_unlock(void);
-extern void _IO_list_resetlock(void);
 
 // State of the fork in progress. Per thread, because several threads may fork at once, one of them in a signal handler.
 static __thread struct {
@@ -94,7 +92,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     forking.is_alone = zg_is_single_threaded() && !is_bare;
     // A process with one thread needs no stream lock either. A bare fork leaves the streams alone.
     forking.has_streams = !zg_is_single_threaded() && !is_bare;
-    if (forking.has_streams) _IO_list_lock();
+    if (forking.has_streams) zg_libc_lock_streams();
     if (self) {
         self->frame = NULL; // the fork is no call that could count as abandoned
         ZG_SIGNAL_FENCE();
@@ -175,8 +173,7 @@ static void after_fork(bool child) {
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->in_runtime--;
     if (!forking.has_streams) return;
-    if (child) _IO_list_resetlock(); // libc's fork has done this if libc knew of several threads
-    else _IO_list_unlock();
+    zg_libc_unlock_streams(child);
 }
 
 static void after_fork_in_parent(void) {

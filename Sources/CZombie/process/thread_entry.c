@@ -21,6 +21,7 @@
 #include "pages/overread.h"
 #include "pages/protect.h"
 #include "platform/arch.h"
+#include "platform/libc.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "process/ready.h"
@@ -29,8 +30,6 @@
 #include "settings/stats.h"
 #include "threads/heartbeat.h"
 #include "threads/single.h"
-
-extern void *__libc_stack_end;
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -164,7 +163,7 @@ static struct zg_stack_bounds own_stack_bounds(void) {
     uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
     if (zg_os_tid() == zg_os_pid()) {
         uint64_t limit = zg_os_limit(RLIMIT_STACK);
-        high = (uint64_t)__libc_stack_end;
+        high = (uint64_t)zg_libc_stack_end();
         if (limit > UINT64_C(1) << 30) limit = UINT64_C(1) << 30;
         return (struct zg_stack_bounds){high > limit ? high - limit : 0, high};
     }

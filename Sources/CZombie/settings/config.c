@@ -8,11 +8,10 @@
 #include <unistd.h>
 
 #include "include/zg_stats_page.h"
+#include "platform/libc.h"
 #include "platform/os.h"
 #include "platform/text.h"
 #include "settings/stats.h"
-
-extern void *__libc_stack_end;
 
 struct zg_config zg_config;
 
@@ -58,7 +57,7 @@ static void warn_option(const struct zg_option_error *error, void *context) {
 // Returns the environment from the initial stack, where the kernel placed it behind the arguments. Used if `environ` is
 // not yet set and there is no /proc.
 static char **environment_of_start(void) {
-    uint64_t *start = __libc_stack_end; // points to argc
+    uint64_t *start = zg_libc_stack_end(); // points to argc
     return start ? (char **)(start + 1 + *start + 1) : NULL;
 }
 

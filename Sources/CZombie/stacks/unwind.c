@@ -2,7 +2,9 @@
 
 #include "stacks/unwind.h"
 
+#include "images/loader.h"
 #include "images/module.h"
+#include "platform/libc.h"
 #include "platform/os.h"
 #include "stacks/unwind_cfi.h"
 
@@ -87,6 +89,23 @@ static bool is_signal_return(uint64_t pc) {
            zg_arch_is_signal_return(code);
 }
 
+static bool find_way_back(uint64_t pc, const struct zg_module *module, struct zg_arch_return *way) {
+    if (!zg_loader_is_static) return false;
+    uint64_t start = zg_libc_function_without_return(pc);
+    if (start) return zg_arch_find_return_from(start, pc, module->start, module->end, way);
+    return zg_arch_find_return(pc, module->start, module->end, way);
+}
+
+// The rule of a function without unwind information. In a static executable, which contains a libc that may have none
+// for its functions (musl), their instructions are read. Elsewhere, the frame pointer is tried.
+static zg_rule rule_without_row(uint64_t pc, const struct zg_module *module) {
+    struct zg_arch_return way;
+    if (is_signal_return(pc + 1)) return zg_rule_complex;
+    if (!find_way_back(pc, module, &way) || way.cfa >= 8 << ZG_RULE_CFA_BITS || way.fp_back >= 8 << ZG_RULE_FP_BITS)
+        return rule_guess;
+    return zg_rule_simple | (zg_rule)(way.cfa / 8) << 3 | (zg_rule)(way.fp_back / 8) << (3 + ZG_RULE_CFA_BITS);
+}
+
 static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -94,7 +113,7 @@ static ZG_NOINLINE zg_rule find_rule(uint64_t pc) {
     // Rules of generated code are not cached: the code may change.
     if (!zg_module_find_unwind(pc, &module)) return is_signal_return(pc + 1) ? zg_rule_complex : zg_rule_none;
     if (zg_cfi_find_row(&module, pc, &row)) rule = compact(&row);
-    else rule = is_signal_return(pc + 1) ? zg_rule_complex : (zg_rule)rule_guess;
+    else rule = rule_without_row(pc, &module);
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     uint64_t scrambled = zg_rules_scramble(pc);
     __atomic_store_n(zg_rules_entry(table, scrambled), scrambled << ZG_RULE_BITS | rule, __ATOMIC_RELAXED);
@@ -206,6 +225,22 @@ static bool step_by_frame_pointer(struct zg_registers *registers, struct reader 
     return true;
 }
 
+// Steps by a rule that was found in the function's instructions.
+static bool step_by_instructions(struct zg_registers *registers, uint64_t pc, const struct zg_module *module,
+                                 struct reader *reader, bool *exact) {
+    struct zg_arch_return way;
+    uint64_t sp = registers->value[ZG_ARCH_SP], back;
+    if (!(registers->known >> ZG_ARCH_SP & 1) || !find_way_back(pc, module, &way)) return false;
+    if (!read_word(reader, sp + way.cfa - zg_arch_return_place(way.fp_back), &back)) return false;
+    if (way.fp_back && !read_word(reader, sp + way.cfa - way.fp_back, &registers->value[ZG_ARCH_FP])) return false;
+    registers->pc = back;
+    registers->value[ZG_ARCH_SP] = sp + way.cfa;
+    registers->known &= UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP;
+    if (way.fp_back) registers->known |= UINT64_C(1) << ZG_ARCH_FP;
+    *exact = false;
+    return true;
+}
+
 static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader *reader, bool *exact) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -216,7 +251,9 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
         *exact = true;
         return zg_arch_return_from_signal(registers, read_word, reader);
     }
-    if (!has_row) return has_module && step_by_frame_pointer(registers, reader, exact);
+    if (!has_row)
+        return has_module && (step_by_instructions(registers, pc, &module, reader, exact) ||
+                              step_by_frame_pointer(registers, reader, exact));
     *exact = row.signal_frame;
     return zg_cfi_step(&row, registers, read_word, reader);
 }
@@ -375,12 +412,13 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
 }
 
 // Whether this is the outermost function of a program, a thread or a context: its CFI marks the return address as
-// undefined.
+// undefined. musl's functions have no CFI: there, every function is one from which no step leads on.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
-    return zg_module_find_unwind(pc, &module) && zg_cfi_find_row(&module, pc, &row) &&
-           row.registers[row.return_register].how == zg_cfi_undefined;
+    if (!zg_module_find_unwind(pc, &module)) return false;
+    if (!zg_cfi_find_row(&module, pc, &row)) return zg_loader_is_static;
+    return row.registers[row.return_register].how == zg_cfi_undefined;
 }
 
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
