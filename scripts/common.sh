@@ -99,7 +99,36 @@ build_static_library() {
     "$toolchain/ld.lld" -r -o "$objects/zguard.o" "$objects"/*.c.o
     rm -f "$output"
     ar rcs "$output" "$objects/zguard.o"
+    copy_from_musl "$objects" "$output"
     rm -r "$objects"
+}
+
+# musl_flags INCLUDES: prints clang's flags for musl, one per line. Links the kernel's headers, which musl lacks, into
+# the folder INCLUDES.
+musl_flags() {
+    local processor
+    processor=$(uname -m)
+    mkdir -p "$1"
+    ln -sfn /usr/include/linux "$1/linux"
+    ln -sfn "/usr/include/$processor-linux-gnu/asm" "$1/asm"
+    ln -sfn /usr/include/asm-generic "$1/asm-generic"
+    printf '%s\n' "--target=$processor-linux-musl" -nostdlibinc -isystem "/usr/include/$processor-linux-musl" -idirafter "$1"
+}
+
+# copy_from_musl FOLDER ARCHIVE: adds copies of functions of musl's libc.a to the archive, under the names zg_musl_… that
+# the runtime, FOLDER/zguard.o, uses. It defines functions of their own names itself.
+copy_from_musl() {
+    local libc names name renamed=() member
+    libc=/usr/lib/$(uname -m)-linux-musl/libc.a
+    names=$(nm -u "$1/zguard.o" | sed -n 's/.* zg_musl_//p')
+    for name in $names; do renamed+=(--redefine-sym "$name=zg_musl_$name"); done
+    for name in $names; do
+        member=$(nm -A "$libc" 2>/dev/null | sed -n "s/^[^:]*:\([^:]*\):[0-9a-f]* [TW] $name\$/\1/p" | head -1)
+        [ -n "$member" ] || fail "musl's libc.a has no '$name'"
+        [ ! -e "$1/$member" ] || continue
+        (cd "$1" && ar x "$libc" "$member" && objcopy "${renamed[@]}" "$member")
+    done
+    [ -z "$names" ] || ar r "$2" "$1"/*.lo
 }
 
 # build_library OUTPUT [FLAG...]: compiles and links the preload library.

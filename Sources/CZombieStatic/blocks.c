@@ -64,7 +64,7 @@ void zg_static_free(void *block) {
 }
 
 void *zg_static_realloc(void *block, size_t bytes) {
-    if (block && !bytes) return zg_static_free(block), NULL;
+    if (block && !bytes && zg_libc_frees_by_realloc) return zg_static_free(block), NULL;
     size_t usable = zg_static_usable_size(block);
     if (block && bytes <= usable) return block;
     void *larger = zg_static_malloc(bytes);

@@ -1,5 +1,6 @@
-// Names glibc's functions for the runtime in a static executable, where no loader can look them up: functions that the
-// runtime publishes have a second name in libc.a. Also the note that marks the executable.
+// Names libc's functions for the runtime in a static executable, where no loader can look them up: functions that the
+// runtime publishes have a second name in libc.a. musl's have fewer of them; scripts/build adds copies of the others to
+// the archive, with names that begin with zg_musl_. Also the note that marks the executable.
 // Cold; takes no lock.
 
 #define _GNU_SOURCE
@@ -13,7 +14,8 @@
 #include "static.h"
 
 // clang-format off
-// Columns: function, its other name in libc.a.
+// Columns: function, its other name.
+#ifdef __GLIBC__
 #define ZG_LIBC_NAMES(X)                                                                                               \
     X(sigaction, __libc_sigaction) X(pthread_create, __pthread_create_2_1)                                             \
     X(__register_atfork, __register_atfork) X(read, __read) X(write, __write) X(pread, __pread64)                      \
@@ -27,6 +29,20 @@
     /* not published, but linked only if they are named here */                                                        \
     X(pthread_key_create, pthread_key_create) X(pthread_setspecific, pthread_setspecific)                              \
     X(pthread_attr_setstacksize, pthread_attr_setstacksize)
+#else
+// Functions with a copy: scripts/build reads this list.
+#define ZG_MUSL_COPIES(X)                                                                                              \
+    X(read) X(write) X(pread) X(pwrite) X(readv) X(writev) X(preadv) X(pwritev) X(send) X(recv) X(sendto) X(recvfrom)  \
+    X(sendmsg) X(recvmsg) X(poll) X(select) X(pselect) X(posix_spawn) X(posix_spawnp) X(clone) X(quick_exit) X(setuid) \
+    X(setreuid) X(setresuid) X(longjmp) X(_longjmp) X(siglongjmp) X(pthread_atfork) X(exit)   \
+    X(execvp) X(execvpe)
+#define ZG_MUSL_COPY(name) ZG_X(name, zg_musl_##name)
+#define ZG_LIBC_NAMES(X)                                                                                               \
+    ZG_MUSL_COPIES(ZG_MUSL_COPY) X(sigaction, __libc_sigaction) X(pthread_create, __pthread_create)                    \
+    X(__register_atfork, zg_musl_pthread_atfork) X(madvise, __madvise) X(abort, abort)           \
+    X(pthread_key_create, pthread_key_create) X(pthread_setspecific, pthread_setspecific)                              \
+    X(pthread_attr_setstacksize, pthread_attr_setstacksize)
+#endif
 // clang-format on
 
 #define ZG_X(name, libcs) extern char zg_libcs_##name[] __asm__(#libcs);

@@ -1,4 +1,5 @@
 // Every allocation function keeps the alignment it promises, blocks do not overlap, and bad alignments are refused.
+// musl: musl has no pvalloc
 
 #include <errno.h>
 #include <malloc.h>

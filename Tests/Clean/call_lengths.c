@@ -1,6 +1,7 @@
 // System calls get lengths larger than the kernel uses, lengths of 0, and pointers that are invalid on purpose.
 // libs: -Wno-stringop-overflow -Wno-stringop-overread
 // qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
+// musl: musl has no strerrorname_np
 
 #define _GNU_SOURCE
 #include <errno.h>

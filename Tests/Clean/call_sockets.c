@@ -1,5 +1,6 @@
 // Sockets and pipes transfer less than their buffers suggest: full pipes, no data, cut messages, many parts.
 // qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
+// musl: musl has no strerrorname_np
 
 #define _GNU_SOURCE
 #include <errno.h>

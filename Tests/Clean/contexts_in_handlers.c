@@ -1,4 +1,5 @@
 // Handlers that interrupt malloc and free switch to another context and back.
+// musl: musl has no swapcontext
 
 // The handlers switch by swapcontext, setcontext and longjmp. The other context's stack is a heap block or is in main's
 // frame.

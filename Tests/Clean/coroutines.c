@@ -1,4 +1,5 @@
 // Coroutines with stacks from malloc allocate on one stack and free on another.
+// musl: musl has no swapcontext
 
 #include <stdio.h>
 #include <stdlib.h>

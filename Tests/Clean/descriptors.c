@@ -1,4 +1,5 @@
 // A program gets the usual descriptor numbers and may close all descriptors.
+// musl: musl has no close_range
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 // Libraries are opened, used and closed repeatedly, also by threads; opening an unknown library sets an error text.
 // libs: -lpthread -ldl
+// musl: musl has no RTLD_DEEPBIND
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 // Every exec function starts programs by path and by name, in children of fork and vfork, and reports its errors.
+// musl: musl has no execveat
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,5 @@
 // Handlers of atexit and on_exit free, allocate and register more handlers; destructors run after them.
+// musl: musl has no on_exit
 
 #define _DEFAULT_SOURCE
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // In seccomp's strict mode, or with the time-stamp counter disabled, malloc serves requests from freed blocks.
+// musl: musl has no mallopt
 
 #define _GNU_SOURCE
 #include <linux/seccomp.h>

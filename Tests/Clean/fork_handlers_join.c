@@ -1,5 +1,6 @@
 // Fork handlers, registered before any library starts and later, join an allocating thread and start it again.
 // libs: -lpthread
+// musl: unguarded, it does not end
 
 #include <pthread.h>
 #include <stdio.h>

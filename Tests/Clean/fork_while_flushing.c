@@ -1,5 +1,6 @@
 // A program forks while a thread flushes all streams, one of which calls a function that allocates.
 // libs: -lpthread
+// musl: unguarded, it ends by a signal
 
 #define _GNU_SOURCE
 #include <pthread.h>

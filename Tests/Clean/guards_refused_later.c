@@ -1,5 +1,6 @@
 // After a while the kernel refuses guard pages for freed pages, as under a seccomp filter or with locked memory.
 // options: isolated_overhead=100%:isolated_per_context=0:quarantine_bytes=0:retired_bytes=3m
+// musl: musl has no malloc_trim
 
 #define _GNU_SOURCE
 #include <errno.h>

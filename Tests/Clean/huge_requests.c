@@ -1,4 +1,5 @@
 // Requests that no memory can satisfy fail with ENOMEM, and the program goes on.
+// musl: musl has no pvalloc
 
 #include <errno.h>
 #include <malloc.h>

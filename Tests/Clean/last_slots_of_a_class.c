@@ -1,5 +1,6 @@
 // Blocks are freed among the last slots of a size class, where the memory behind is not accessible yet.
 // options: quarantine_bytes=0:isolated_overhead=100%:isolated_per_context=0
+// musl: musl has no malloc_trim
 
 #include <malloc.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // Blocks from __libc_malloc and similar functions are passed to the ordinary free and realloc.
+// musl: musl has no __libc_memalign
 
 #include <malloc.h>
 #include <stdio.h>

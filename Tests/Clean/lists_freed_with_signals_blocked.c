@@ -1,5 +1,6 @@
 // Lists of nodes like Swift objects are freed while SIGSEGV is blocked: in handlers (also SIGSEGV's) and in a thread.
 // libs: -lpthread
+// musl: musl has no pthread_attr_setsigmask_np
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,5 @@
 // Thousands of coroutines on stacks from malloc and mmap start and end while others run; all share call sites.
+// musl: musl has no getcontext
 
 #define _GNU_SOURCE
 #include <stdint.h>

@@ -1,4 +1,5 @@
 // A signal handler switches between two contexts, as green thread schedulers do; each finds its frame unchanged.
+// musl: musl has no swapcontext
 
 #define _GNU_SOURCE
 #include <signal.h>

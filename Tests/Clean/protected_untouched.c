@@ -1,6 +1,7 @@
 // Large blocks are protected before their pages are first touched, and then freed; their memory is used again.
 // options: quarantine_bytes=0:isolated_per_context=0:isolated_overhead=0
 // qemu-user: unguarded it dies there, of pages that were protected before they were touched
+// musl: musl has no mallopt
 
 #include <malloc.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
 // A second libc, in a namespace of its own (dlmopen), allocates and frees blocks that the first libc does not know.
 // libs: -ldl
+// musl: musl has no dlmopen
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 // A handler leaves a small alternate stack by a jump or setcontext after stack overflows: the program keeps that stack.
 // options: collect=crashes
+// musl: musl has no setcontext
 
 #define _GNU_SOURCE
 #include <pthread.h>

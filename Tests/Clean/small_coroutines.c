@@ -1,5 +1,6 @@
 // Coroutines with 4 KiB of stack allocate, and so do threads that use most of the smallest stack.
 // libs: -pthread -Wl,-z,now
+// musl: musl has no swapcontext
 
 // Each coroutine's stack page lies between two inaccessible pages.
 

@@ -1,5 +1,6 @@
 // malloc, free and similar functions use at most 2 KiB of stack (2.5 KiB on AArch64), in every state.
 // libs: -pthread -Wl,-z,now
+// musl: musl has no malloc_trim
 
 // Measured on a coroutine's stack and in a new thread: at the first calls from a call site, and in rarer states of the
 // runtime.

@@ -1,5 +1,6 @@
 // Memory and string functions are called before other code: in the resolver of an indirect function, in a constructor.
 // processor: x86_64 (the resolver gets no arguments)
+// musl: musl has no indirect functions
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 // The tuning and statistics functions of libc's allocator return answers.
+// musl: musl has no mallopt
 
 #include <malloc.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 // A program maps over, protects or advises the pages of large blocks and frees them; the memory is used again.
 // options: retired_bytes=1m
 // qemu-user: unguarded it is ended there by libc, whose memory the emulator changes
+// musl: musl has no mallopt
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -27,6 +27,7 @@ The header's first line says what the program does; each further line is "// key
     qemu-user     reason not to run it under qemu user mode (--arch), which lacks something or behaves differently
     machine       reason not to run it in a whole emulated machine
     static        reason not to link it statically (--static)
+    musl          reason not to link it statically with musl (--musl)
     guard-pages   reason not to run it on a kernel without MADV_GUARD_INSTALL (before Linux 6.13, or qemu user mode)
 """
 
@@ -53,6 +54,7 @@ TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
 # Programs are linked statically with this archive, instead of preloading the library (--static).
 STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
+MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # C programs are linked with this one and musl (--musl)
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
 # By suffix: environment variable for another compiler, default compiler, flags, and flags that silence warnings about the bugs.
 LANGUAGES = {
@@ -66,13 +68,14 @@ LANGUAGES = {
 
 BUG_KEYS = {
     "finding", "access", "block", "address", "stack-access", "stack-free", "stack-alloc", "stack-previous", "options", "exit",
-    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine", "static", "guard-pages",
+    "confidence", "detail", "stdout", "count", "libs", "processor", "qemu-user", "machine", "static", "musl", "guard-pages",
 }
-CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine", "static", "guard-pages"}
+CLEAN_KEYS = {"options", "libs", "warning", "processor", "qemu-user", "machine", "static", "musl", "guard-pages"}
 BLOCK_KEYS = {"size", "offset", "state", "language", "class", "member"}
 
 
 is_static = False
+is_musl = False  # implies is_static
 
 
 class NotHere(Exception):
@@ -114,6 +117,8 @@ class Program:
             return "there are no memory tags"
         if is_static and "static" in self.header:
             return f"{self.header['static']}"
+        if is_musl and "musl" in self.header:
+            return f"{self.header['musl']}"
         if "guard-pages" in self.header and not processors.has_guard_pages():
             return f"no guard pages: {self.header['guard-pages']}"
         emulator = "machine" if processors.WHOLE else "qemu-user"
@@ -129,7 +134,11 @@ class Program:
 def build(program, directory, fixed, unguarded=False):
     """Compiles the program if its executable is out of date; returns the executable. Only a static one differs if it is not guarded."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
-    kind = "-static" * is_static + "-plain" * (is_static and unguarded)
+    kind = ("-musl" if is_musl else "-static" if is_static else "") + "-plain" * (is_static and unguarded)
+    library = MUSL_LIBRARY if is_musl else STATIC_LIBRARY
+    if is_musl:
+        variable, compiler = "MUSL_CC", "musl-gcc"
+        flags = [*flags, "-idirafter", str(MUSL_LIBRARY.parent / "musl-include")]  # the kernel's headers
     executable = directory / (program.name.replace(".", "-") + "-fixed" * fixed + kind)
     command = [os.environ.get(variable, compiler), *flags, *([] if compiler == "swiftc" else COMPILE_FLAGS)]
     command += bug_flags if program.is_bug else []
@@ -137,8 +146,8 @@ def build(program, directory, fixed, unguarded=False):
     command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
     if is_static:
         command = [word for word in command if word != "-rdynamic"]
-        command += ["-static-executable" if compiler == "swiftc" else "-static", *([] if unguarded else ["-Xlinker", "-u", "-Xlinker", "malloc", STATIC_LIBRARY])]
-    return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h", *[STATIC_LIBRARY] * is_static])
+        command += ["-static-executable" if compiler == "swiftc" else "-static", *([] if unguarded else ["-Xlinker", "-u", "-Xlinker", "malloc", library])]
+    return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h", *[library] * is_static])
 
 
 def run(what, command):
@@ -345,6 +354,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="programs at a time (default: 2)")
     parser.add_argument("--fence", action="store_true", help="only whether profile fence finds what the default finds")
     parser.add_argument("--static", action="store_true", help="link the programs statically, with libzguard.a")
+    parser.add_argument("--musl", action="store_true", help="link the C programs statically with musl and libzguard-musl.a")
     parser.add_argument("--list", action="store_true", help="list the programs and end")
     parser.add_argument("--zguard", type=Path, default=None if processors.stage() and not processors.WHOLE else ZGUARD, metavar="PATH",
                         help="with --arch: one for that processor; where there is none the library is preloaded without it")
@@ -353,12 +363,13 @@ def main():
     add_slice_option(parser)
     processors.add_option(parser)
     arguments = parser.parse_args()
-    global is_static
-    is_static = arguments.static
+    global is_static, is_musl
+    is_musl = arguments.musl
+    is_static = arguments.static or is_musl
     if is_static:
-        builds.run_compiler(["scripts/build", "--static"], cwd=ROOT)
+        builds.run_compiler(["scripts/build", "--musl" if is_musl else "--static"], cwd=ROOT)
 
-    every = discover(arguments.filter)
+    every = [program for program in discover(arguments.filter) if not is_musl or program.path.suffix == ".c"]
     programs = arguments.slice.choose(every, lambda program: program.name, lambda program: [program.path.parent])
     arguments.slice.say(len(programs), len(every), "programs")
     if arguments.list:

@@ -37,6 +37,7 @@ PARTS = [
     # Builds that other parts need.
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
     Part("archive", ["scripts/build", "--static"], 17, needs=(), says=BUILD),
+    Part("archive-musl", ["scripts/build", "--musl"], 17, needs=(), says=BUILD, when="full"),
     Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
     Part("packages", ["sh", "-c", "python3 Tests/Programs/programs.py --install-only && python3 Tests/Suites/suites.py --install-only && "
@@ -64,6 +65,7 @@ PARTS = [
     # Detection.
     Part("bugs", driver("Detection/bugs"), 28, slices=12),
     Part("bugs-static", driver("Detection/bugs", "--static"), 20, needs=("zguard", "archive"), slices=24),
+    Part("bugs-musl", driver("Detection/bugs", "--musl"), 90, needs=("zguard", "archive-musl"), when="full"),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
     Part("later-blocks-full", driver("Detection/later_blocks", "--whole", "--times", "3"), 60, needs=("later-blocks",), when="full"),

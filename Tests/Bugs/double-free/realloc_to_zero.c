@@ -8,6 +8,7 @@
 // exit: 134
 // confidence: exact
 // options: isolated_per_context=0
+// musl: musl's realloc(block, 0) keeps a block of no bytes
 
 #include "../bug.h"
 

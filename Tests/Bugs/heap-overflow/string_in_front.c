@@ -7,6 +7,7 @@
 // exit: 139
 // confidence: inferred
 // detail: evidence="nearest to the address"
+// musl: a word on the stack points into the block, too
 
 #include "../bug.h"
 

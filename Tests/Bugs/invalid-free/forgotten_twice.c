@@ -6,6 +6,7 @@
 // exit: 134
 // confidence: exact
 // detail: what="free memory"
+// musl: musl has no malloc_trim
 
 #include "../forgotten.h"
 

@@ -6,6 +6,7 @@
 // exit: 99
 // confidence: exact
 // detail: call="malloc_usable_size" what="free memory"
+// musl: musl has no malloc_trim
 
 #include "../forgotten.h"
 

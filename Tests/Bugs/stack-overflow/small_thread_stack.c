@@ -3,6 +3,7 @@
 // stack-access: descend
 // exit: 139
 // libs: -lpthread
+// musl: every thread has a stack of 128 KiB
 
 #include "../bug.h"
 #include <pthread.h>

@@ -9,6 +9,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="read" bytes="150"
+// musl: musl has no __read_chk
 
 #include "../bug.h"
 #include <unistd.h>

@@ -10,6 +10,7 @@
 // confidence: exact
 // detail: call="write" bytes="50"
 // stdout: 50 UU
+// musl: unguarded, it waits for bytes that the freed buffer no longer has
 
 #include "../bug.h"
 #include <unistd.h>

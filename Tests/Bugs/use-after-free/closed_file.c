@@ -7,6 +7,7 @@
 // exit: 139
 // confidence: inferred
 // options: isolated_per_context=0
+// musl: the fill looks like a lock that another thread holds
 
 #include "../bug.h"
 

@@ -7,6 +7,7 @@
 // confidence: inferred
 // detail: what="free memory"
 // guard-pages: without them what nothing is known of any more is not kept closed (retire.c)
+// musl: musl has no malloc_trim
 
 #include "../forgotten.h"
 

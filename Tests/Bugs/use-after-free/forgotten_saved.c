@@ -6,6 +6,7 @@
 // exit: 134
 // confidence: exact
 // detail: call="write" bytes="112" what="free memory"
+// musl: musl has no malloc_trim
 
 #include <fcntl.h>
 #include <unistd.h>
