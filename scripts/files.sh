@@ -55,6 +55,7 @@ list_files() {
 644 $documents_made/completions.fish share/fish/vendor_completions.d/zguard.fish
 644 README.md share/doc/zguard/README.md
 644 Services/zguard-collect.service lib/systemd/system/zguard-collect.service
+644 Services/zguard-alerts.service lib/systemd/system/zguard-alerts.service
 EOF
     for path in docs/*.md docs/*.json; do
         [ ! -e "$path" ] || echo "644 $path share/doc/zguard/$path"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the systemd unit of the package with systemd-analyze, and with a systemd of its own in a root booted by systemd-nspawn.
+"""Tests the systemd units of the package with systemd-analyze, and with a systemd of its own in a root booted by systemd-nspawn.
 Findings from before the start, and later ones, arrive; a killed collector is restarted. Needs the superuser. Closing line: N passed, N
 failed."""
 
@@ -23,16 +23,18 @@ from Support.reports import findings_of  # noqa: E402
 
 MISUSE = TESTS / "Robustness/Filters/misuse.c"
 UNIT = ROOT / "Services/zguard-collect.service"
+UNITS = [UNIT, ROOT / "Services/zguard-alerts.service"]
 PACKAGES = ["dbus", "libsqlite3-0", "systemd", "systemd-sysv"]
 SECONDS = 60  # deadline for an arrival, on a busy machine
 
 
 def it_is_understood(work):
     """systemd accepts every line; the manual is not installed here."""
-    copy = Path(work) / UNIT.name
-    copy.write_text(UNIT.read_text().replace("/usr/bin/zguard", str(ZGUARD)))
-    result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, env=scrubbed())
-    assert result.returncode == 0 and not result.stderr, result.stderr
+    for unit in UNITS:
+        copy = Path(work) / unit.name
+        copy.write_text(unit.read_text().replace("/usr/bin/zguard", str(ZGUARD)))
+        result = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True, env=scrubbed())
+        assert result.returncode == 0 and not result.stderr, result.stderr
 
 
 class Container:
@@ -43,7 +45,8 @@ class Container:
         self.reports, self.store = self.root / "var/lib/zguard", self.root / "var/lib/fleet/fleet.db"
         self.store.parent.mkdir()
         shutil.copy2(ZGUARD, self.root / "usr/bin/zguard")
-        shutil.copy2(UNIT, self.root / "lib/systemd/system")
+        for unit in UNITS:
+            shutil.copy2(unit, self.root / "lib/systemd/system")
         # The default interval of a minute is too long for a test.
         (self.root / "etc/default/zguard-collect").write_text(
             "ZGUARD_COLLECT_ARGUMENTS=--from /var/lib/zguard --to sqlite:/var/lib/fleet/fleet.db\nZGUARD_COLLECT_SECONDS=1\n")
@@ -149,11 +152,12 @@ def it_guards_under_a_filter(work, made):
 
 
 def it_is_off(work, made):
-    """The unit is disabled by default."""
+    """Each unit is disabled by default."""
     container = Container(work, made)
-    result = subprocess.run(["systemctl", "--root", container.root, "is-enabled", "zguard-collect"], capture_output=True, text=True)
+    for unit in UNITS:
+        result = subprocess.run(["systemctl", "--root", container.root, "is-enabled", unit.stem], capture_output=True, text=True)
+        assert result.stdout == "disabled\n", (unit, result.stdout)
     container.log.close()
-    assert result.stdout == "disabled\n", result.stdout
 
 
 def main():

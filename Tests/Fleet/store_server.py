@@ -91,7 +91,8 @@ class Postgres:
         return [line.split("\t") for line in result.stdout.splitlines()]
 
     def clear(self):
-        self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals, zguard_former, zguard_triage")
+        self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals, zguard_former, zguard_triage, "
+                   "zguard_alerts")
 
     def close(self):
         self.quit()

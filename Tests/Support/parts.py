@@ -133,6 +133,8 @@ PARTS = [
     Part("serve", driver("Fleet/serve"), 20, waits=True),
     Part("triage", driver("Fleet/triage"), 15, waits=True),
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
+    Part("alerts", driver("Fleet/alerts"), 60, waits=True),
+    Part("alerts-killed", driver("Fleet/alerts", "--kills", "70", "--only", "killed"), 120, needs=("alerts",), when="full", waits=True),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.

@@ -60,8 +60,11 @@ struct Curl: Sendable {
         return new
     }
 
-    /// Sends a body. Throws if the request fails or the status is not 200 to 299. Redirects are not followed.
-    func post(_ body: [UInt8], to address: String, headers: [String]) throws(FleetError) {
+    /// Sends a body. Throws if the request fails or the status is not 200 to 299. Redirects are not followed. `name`
+    /// stands for the address in messages.
+    func post(
+        _ body: [UInt8], to address: String, headers: [String], name: String? = nil, seconds: Int = Self.totalSeconds
+    ) throws(FleetError) {
         guard let handle = new() else { throw FleetError("out of memory for a request") }
         defer { cleanup(handle) }
         var list: Handle?
@@ -74,7 +77,7 @@ struct Curl: Sendable {
         setText(.userAgent, "zguard/\(zombieGuardVersion)")
         if let file = getenv("CURL_CA_BUNDLE") { setText(.certificates, String(cString: file)) }
         for (option, number) in [
-            (Option.noSignal, 1), (.connectSeconds, Self.connectSeconds), (.totalSeconds, Self.totalSeconds),
+            (Option.noSignal, 1), (.connectSeconds, min(seconds, Self.connectSeconds)), (.totalSeconds, seconds),
             (.netrc, 1),
             (.postSize, body.count), (.header, Int(bitPattern: list)),
         ] { _ = set(handle, option.rawValue, number) }
@@ -83,7 +86,7 @@ struct Curl: Sendable {
             size * count
         }
         _ = set(handle, Option.writeFunction.rawValue, unsafeBitCast(discardBody, to: Int.self))
-        let name = FleetAddress.web(address).name
+        let name = visible(name ?? "'\(FleetAddress.web(address).name)'")
         let status = body.withUnsafeBytes { bytes in
             _ = set(handle, Option.postFields.rawValue, Int(bitPattern: bytes.baseAddress))
             return perform(handle)
@@ -92,14 +95,14 @@ struct Curl: Sendable {
             let reason = words(status).map { String(cString: $0) } ?? "error \(status)"
             let (unsupported, malformed): (CInt, CInt) = (1, 3)
             throw FleetError(
-                "cannot send to '\(visible(name))': \(visible(reason))",
+                "cannot send to \(name): \(visible(reason))",
                 isTemporary: ![unsupported, malformed].contains(status))
         }
         var code = 0
         _ = get(handle, Self.responseCode, &code)
         if !(200...299).contains(code) {
             throw FleetError(
-                "'\(visible(name))' answers with status \(code)",
+                "\(name) answers with status \(code)",
                 isTemporary: code >= 500 || [408, 425, 429].contains(code))
         }
     }

@@ -36,7 +36,7 @@ public final class FleetReader {
         case new
     }
 
-    private let database: any Database
+    let database: any Database
     /// Whether the database has the table of earlier signatures; nil until the first query.
     private var hasFormer: Bool?
 
@@ -332,7 +332,7 @@ public final class FleetReader {
 
     /// The signatures that groups have now, by those that they had earlier. The findings with the earlier one may be
     /// gone. Left out if several groups had it.
-    private func current(_ tenant: String) throws(FleetError) -> [String: String] {
+    func current(_ tenant: String) throws(FleetError) -> [String: String] {
         guard try knowsFormer() else { return [:] }
         var current: [String: String] = [:]
         for row in try database.query(

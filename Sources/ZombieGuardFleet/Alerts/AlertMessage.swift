@@ -1,0 +1,305 @@
+// The text of an alert, and its forms for programs, Slack, Microsoft Teams and mail.
+
+import Glibc
+import ZombieGuard
+
+/// An event as it is remembered until its message was sent.
+struct AlertEvent: Hashable {
+    /// "new", "regression", "rate", "hosts", "stall" or "deadlock".
+    var event: String
+    var signature: String
+    /// Why it is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event says it all.
+    var reason: String
+    /// For a regression the id of the decision that was in vain.
+    var decision = ""
+
+    /// The body of a row of zguard_alerts.
+    var body: String {
+        JSONText.object([
+            ("event", .string(event)), ("signature", .string(signature)), ("reason", .string(reason)),
+            ("decision", .string(decision)),
+        ]).line
+    }
+
+    init(event: String, signature: String, reason: String, decision: String = "") {
+        (self.event, self.signature, self.reason, self.decision) = (event, signature, reason, decision)
+    }
+
+    /// Reads a body; nil if it is none.
+    init?(body: String) {
+        var text = body
+        let read = try? JSONScanner.read(&text) { (scanner) throws(JSONScanner.Problem) in
+            try scanner.dictionary { (scanner) throws(JSONScanner.Problem) in try scanner.anyText() }
+        }
+        guard let read, let event = read["event"], let signature = read["signature"] else { return nil }
+        self.init(
+            event: event, signature: signature, reason: read["reason"] ?? "", decision: read["decision"] ?? "")
+    }
+
+    /// The event in words.
+    var title: String {
+        switch event {
+        case "new": "new bug"
+        case "regression": "regression"
+        case "rate": "frequent bug"
+        case "hosts": "bug on many machines"
+        case "stall": "long stall"
+        case "deadlock": "deadlock"
+        default: event
+        }
+    }
+}
+
+/// A message for one way. All its texts are visible: they contain no control characters.
+struct AlertMessage {
+    /// 32 hexadecimal digits. A message that is sent again has the same.
+    var id: String
+    /// One line that says what happened.
+    var title: String
+    /// What else somebody must know, one thing a line.
+    var lines: [String]
+    /// The page of `zguard serve`; nil if no address is known.
+    var link: String?
+    var json: JSONText
+
+    /// The message about one group.
+    init(id: String, _ event: AlertEvent, _ facts: AlertFacts, tenant: String, pages: String?) {
+        let group = facts.group
+        let versions = facts.versions
+        func list(_ names: [String], _ count: Int64? = nil) -> String {
+            let more = (count ?? Int64(names.count)) - Int64(min(3, names.count))
+            let shown = names.prefix(3).map { Self.short($0, 120) }.joined(separator: ", ")
+            return more > 0 ? "\(shown) and \(more) more" : shown
+        }
+        let headline = withoutAddresses(group.headline)
+        self.id = id
+        title = Self.short("\(event.title): \(headline)", 600)
+        link = pages.map { "\($0)/group/\(group.signature)\(Self.query(tenant))" }
+        var lines: [String] = []
+        if !event.reason.isEmpty { lines.append(event.reason) }
+        if !facts.programs.isEmpty { lines.append("program: \(list(facts.programs))") }
+        if let last = versions.last {
+            let since = versions.count > 1 ? " (since \(Self.short(versions[0], 120)))" : ""
+            lines.append("version: \(Self.short(last, 120))\(since)")
+        }
+        if !facts.hosts.isEmpty { lines.append("host: \(list(facts.hosts, facts.hostCount))") }
+        let times = group.occurrences == 1 ? "once" : "\(group.occurrences) times"
+        lines.append("seen \(times), first \(group.first), last \(group.last)")
+        lines.append("state: " + Self.short(facts.triage?.text ?? "open", 500))
+        lines.append("signature: \(group.signature)")
+        if tenant != ShippedFinding.Sender.standardTenant { lines.append("tenant: \(Self.short(tenant, 120))") }
+        self.lines = lines
+        json = .object([
+            ("schema", .string("zguard.alert/1")), ("id", .string(id)), ("event", .string(event.event)),
+            ("text", .string(title)), ("reason", event.reason.isEmpty ? nil : .string(event.reason)),
+            ("tenant", .string(visible(tenant))), ("url", link.map { .string($0) }),
+            ("programs", .array(facts.programs.map { .string($0) })),
+            ("versions", .array(versions.map { .string($0) })),
+            ("hosts", .array(facts.hosts.map { .string($0) })), ("host_count", .integer(facts.hostCount)),
+            ("group", group.json(facts.triage)),
+        ])
+    }
+
+    private static let mostSignatures = 10_000
+
+    /// The message about many groups.
+    ///
+    /// - Parameters:
+    ///   - id: id of the message.
+    ///   - messages: the first ones, in full.
+    ///   - events: all of them.
+    init(overview id: String, _ messages: [AlertMessage], of events: [AlertEvent], tenant: String, pages: String?) {
+        self.id = id
+        var counts: [(title: String, count: Int)] = []
+        for event in events {
+            if let place = counts.firstIndex(where: { $0.title == event.title }) {
+                counts[place].count += 1
+            } else {
+                counts.append((event.title, 1))
+            }
+        }
+        title = "\(events.count) alerts: " + counts.map { "\($0.title) ×\($0.count)" }.joined(separator: ", ")
+        link = pages.map { "\($0)/\(Self.query(tenant))" }
+        lines = messages.map { Self.short($0.title, 130) }
+        if events.count > messages.count { lines.append("and \(events.count - messages.count) more") }
+        json = .object([
+            ("schema", .string("zguard.alert/1")), ("id", .string(id)), ("event", .string("digest")),
+            ("text", .string(title)), ("tenant", .string(visible(tenant))), ("url", link.map { .string($0) }),
+            ("count", .integer(Int64(events.count))), ("alerts", .array(messages.map(\.json))),
+            ("signatures", .array(events.prefix(Self.mostSignatures).map { .string($0.signature) })),
+        ])
+    }
+
+    /// A message that shows whether a way works.
+    init(test id: String, way: String) {
+        self.id = id
+        title = "test: alerts of zguard arrive by '\(visible(way))'"
+        lines = ["sent by zguard alerts --test"]
+        json = .object([
+            ("schema", .string("zguard.alert/1")), ("id", .string(id)), ("event", .string("test")),
+            ("text", .string(title)),
+        ])
+    }
+
+    /// A text that is safe to print, and not longer than so many characters.
+    static func short(_ text: String, _ count: Int) -> String {
+        let text = visible(text)
+        return text.unicodeScalars.count <= count
+            ? text : String(String.UnicodeScalarView(text.unicodeScalars.prefix(count - 1))) + "…"
+    }
+
+    private static func query(_ tenant: String) -> String {
+        tenant == ShippedFinding.Sender.standardTenant ? "" : "?tenant=\(urlText(tenant))"
+    }
+
+    /// Title, lines and link, one below the other.
+    var text: String { ([title] + lines + (link.map { [$0] } ?? [])).joined(separator: "\n") }
+
+    // MARK: Slack
+
+    private static let longestSection = 2900, mostShown = 20
+
+    /// The body for an incoming webhook of Slack. Its blocks show plain text, in which three characters have a meaning;
+    /// `text` is what notifications show.
+    var slack: JSONText {
+        func section(_ text: String) -> JSONText {
+            .object([
+                ("type", .string("section")),
+                (
+                    "text",
+                    .object([("type", .string("plain_text")), ("text", .string(text)), ("emoji", .bool(false))])
+                ),
+            ])
+        }
+        var blocks = [section(Self.slackText(title, Self.longestSection))]
+        let rest = Self.slackText(lines.prefix(Self.mostShown + 1).joined(separator: "\n"), Self.longestSection)
+        if !rest.isEmpty { blocks.append(section(rest)) }
+        if let link {
+            let text = JSONText.object([
+                ("type", .string("mrkdwn")), ("text", .string("<\(Self.slackLink(link))|open the page>")),
+            ])
+            blocks.append(.object([("type", .string("section")), ("text", text)]))
+        }
+        return .object([("text", .string(Self.slackText(title, Self.longestSection))), ("blocks", .array(blocks))])
+    }
+
+    /// The text, escaped for Slack: https://docs.slack.dev/messaging/formatting-message-text#escaping
+    static func slackText(_ text: String, _ limit: Int) -> String {
+        var escaped = ""
+        var count = 0
+        for scalar in text.unicodeScalars {
+            let part =
+                switch scalar {
+                case "&": "&amp;"
+                case "<": "&lt;"
+                case ">": "&gt;"
+                default: String(scalar)
+                }
+            count += part.unicodeScalars.count
+            if count > limit { return escaped + "…" }
+            escaped += part
+        }
+        return escaped
+    }
+
+    private static func slackLink(_ link: String) -> String {
+        slackText(link, longestSection).replacing("|", with: "%7C")
+    }
+
+    // MARK: Microsoft Teams
+
+    /// The body for a webhook of Teams' workflows: a message with an Adaptive Card. Text runs show no Markdown.
+    var teams: JSONText {
+        func block(_ text: String, isTitle: Bool = false) -> JSONText {
+            // "{{DATE(…)}}" is a function of Adaptive Cards.
+            let run: [(key: String, value: JSONText?)] = [
+                ("type", .string("TextRun")), ("text", .string(text.replacing("{{", with: "{ {"))),
+                ("weight", isTitle ? .string("Bolder") : nil),
+            ]
+            return .object([("type", .string("RichTextBlock")), ("inlines", .array([.object(run)]))])
+        }
+        let open = link.map { link in
+            JSONText.array([
+                .object([
+                    ("type", .string("Action.OpenUrl")), ("title", .string("Open the page")), ("url", .string(link)),
+                ])
+            ])
+        }
+        let card: [(key: String, value: JSONText?)] = [
+            ("$schema", .string("http://adaptivecards.io/schemas/adaptive-card.json")),
+            ("type", .string("AdaptiveCard")), ("version", .string("1.2")), ("fallbackText", .string(title)),
+            (
+                "body",
+                .array([block(title, isTitle: true)] + lines.prefix(Self.mostShown + 1).map { block($0) })
+            ), ("actions", open),
+        ]
+        return .object([
+            ("type", .string("message")),
+            (
+                "attachments",
+                .array([
+                    .object([
+                        ("contentType", .string("application/vnd.microsoft.card.adaptive")), ("contentUrl", .null),
+                        ("content", .object(card)),
+                    ])
+                ])
+            ),
+        ])
+    }
+
+    // MARK: Mail
+
+    /// The message with its headers, for `sendmail -t`.
+    func mail(to addresses: [String]) -> String {
+        // RFC 5322 allows 998 bytes a line.
+        let body = text.split(separator: "\n").map { Self.folded(String($0)) }.joined(separator: "\n")
+        return """
+            To: \(addresses.joined(separator: ", "))
+            Subject: \(Self.header("[zguard] " + Self.short(title, 150)))
+            Message-ID: <\(id)@zguard.invalid>
+            Auto-Submitted: auto-generated
+            MIME-Version: 1.0
+            Content-Type: text/plain; charset=utf-8
+            Content-Transfer-Encoding: 8bit
+
+            \(body)
+
+            """
+    }
+
+    /// A header's text as words of RFC 2047, unless it is ASCII. A visible text has no line ends.
+    static func header(_ text: String) -> String {
+        if text.isPrintableASCII, !text.contains("=?") { return text }
+        var words: [String] = []
+        var word = ""
+        for scalar in text.unicodeScalars {
+            let bytes = Array(String(scalar).utf8)
+            let isPlain = bytes.count == 1 && (Character(scalar).isLetter || Character(scalar).isNumber)
+            let part =
+                isPlain
+                ? String(scalar)
+                : bytes.map { "=" + ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }.joined()
+            if word.utf8.count + part.utf8.count > 60 {
+                words.append(word)
+                word = ""
+            }
+            word += part
+        }
+        return (words + [word]).map { "=?utf-8?Q?\($0)?=" }.joined(separator: "\n ")
+    }
+
+    private static func folded(_ line: String) -> String {
+        var folded = ""
+        var count = 0
+        for scalar in line.unicodeScalars {
+            let size = String(scalar).utf8.count
+            if count + size > 900 {
+                folded += "\n "
+                count = 0
+            }
+            folded.unicodeScalars.append(scalar)
+            count += size
+        }
+        return folded
+    }
+}

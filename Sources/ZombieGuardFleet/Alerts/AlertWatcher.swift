@@ -1,0 +1,409 @@
+// Watches a store of findings: enters events once, and sends each message until it was taken.
+
+import Glibc
+import ZombieGuard
+
+/// Watches a store by rules. Several watchers, on several machines, may watch one store. Used by one thread at a time.
+public final class AlertWatcher {
+    /// How messages are sent.
+    public enum Sending: Sendable {
+        /// Those that are due: after a failure there is a pause.
+        case due
+        /// All that are not being sent by another watcher.
+        case all
+        /// None: what would be sent is listed, and nothing is remembered.
+        case none
+    }
+
+    /// What a pass did.
+    public struct Passed: Sendable {
+        /// A line for each message that was sent, safe to print.
+        public var sent: [String] = []
+        /// A line for each message that could not be sent, safe to print.
+        public var failed: [String] = []
+        /// Watches that began in this pass: what the store had before is no event for them.
+        public var began = 0
+    }
+
+    private let store: AlertStore
+    private let rules: AlertRules
+    private let tenant: String
+    /// Whether what the store had before a watch began is an event for it, too.
+    private let takesOld: Bool
+    private let sender: AlertSender
+    private let kinds = AlertKinds()
+    /// Pauses of ways that have failed: number of failures, and the end of the pause in milliseconds since 1970.
+    private var pauses: [String: (failures: Int64, until: Int64)] = [:]
+    /// The message that was tried last, until the store knows what became of it.
+    private var last: (unit: Unit, isSent: Bool)?
+
+    /// - Parameters:
+    ///   - address: a directory or a database.
+    ///   - rules: what is watched.
+    ///   - tenant: owner of the findings; nil: the default one.
+    ///   - takesOld: whether findings from before the first pass are events.
+    public init(_ address: FleetAddress, rules: AlertRules, tenant: String? = nil, takesOld: Bool = false) {
+        self.rules = rules
+        self.tenant = ShippedFinding.short(tenant ?? ShippedFinding.Sender.standardTenant)
+        self.takesOld = takesOld
+        store = AlertStore(address, tenant: self.tenant)
+        sender = AlertSender(sendmail: rules.sendmail)
+    }
+
+    /// Looks once, and sends what there is to send.
+    ///
+    /// - Parameter sending: which messages.
+    /// - Returns: what was done.
+    /// - Throws: ``FleetError`` if the store cannot be read, or what was sent cannot be remembered.
+    public func pass(_ sending: Sending) throws(FleetError) -> Passed {
+        var passed = Passed()
+        if case .none = sending {
+            let shown = try store.transaction(isKept: false) { (reader, table) throws(FleetError) in
+                passed.began = try enter(reader, &table)
+                var shown: [String] = []
+                var done: Set<String> = []
+                while let unit = try next(.all, except: &done, reader, &table) { shown.append(Self.line(unit)) }
+                return shown
+            }
+            passed.sent = shown
+            return passed
+        }
+        passed.began = try store.transaction { (reader, table) throws(FleetError) in try enter(reader, &table) }
+        // In one pass, a message is tried once, and a way until it fails.
+        var tried: Set<String> = []
+        while true {
+            let unit = try store.transaction { (reader, table) throws(FleetError) in
+                if let last { try settle(last.unit, isSent: last.isSent, &table) }
+                return try next(sending, except: &tried, reader, &table)
+            }
+            last = nil
+            guard let unit else { return passed }
+            do throws(FleetError) {
+                try sender.send(unit.message, by: unit.way)
+                last = (unit, true)
+                pauses[unit.way.id] = nil
+                passed.sent.append(Self.line(unit))
+            } catch {
+                last = (unit, false)
+                let failures = (pauses[unit.way.id]?.failures ?? 0) + 1
+                pauses[unit.way.id] = (failures, Timestamp.now.milliseconds + Self.pause(failures))
+                tried.insert(unit.way.id)
+                passed.failed.append("cannot send by '\(visible(unit.way.name))': \(error)")
+            }
+        }
+    }
+
+    /// Sends a message by each way, to see whether it arrives.
+    ///
+    /// - Returns: a line for each way, and whether its message was taken.
+    public func test() -> [(line: String, isSent: Bool)] {
+        rules.ways.map { way in
+            var digest = Digest()
+            digest.add("\(way.id) \(Timestamp.now.rawValue)")
+            let message = AlertMessage(test: digest.digits(16), way: way.name)
+            do throws(FleetError) {
+                try sender.send(message, by: way)
+                return ("\(visible(way.name)): \(message.title)", true)
+            } catch {
+                return ("cannot send by '\(visible(way.name))': \(error)", false)
+            }
+        }
+    }
+
+    private static func line(_ unit: Unit) -> String { "\(visible(unit.way.name)): \(unit.message.title)" }
+
+    private func way(_ id: String) -> AlertWay? { rules.ways.first { $0.id == id } }
+
+    /// The pause after this many failures in a row, in milliseconds: 5 s, doubled each time, at most 10 minutes.
+    static func pause(_ failures: Int64) -> Int64 {
+        let seconds = min(600, 5 * (Int64(1) << min(10, max(1, failures) - 1)))
+        // Watchers that failed together do not try again together.
+        return seconds * Int64.random(in: 800...1000)
+    }
+
+    // MARK: Events
+
+    /// Enters new events; returns the number of watches that began.
+    private func enter(_ reader: FleetReader, _ table: inout AlertTable) throws(FleetError) -> Int {
+        try reader.requireTriage()
+        let now = Timestamp.now
+        let queries = try AlertQueries(reader, tenant: tenant, now: now, kinds: kinds)
+        let triage = try reader.triage(tenant, now: now)
+        let look = try table.enterGroups()
+        var began = 0
+        for watch in rules.watches {
+            let seen = try table.seen(by: watch)
+            if seen == nil { began += 1 }
+            switch watch.trigger {
+            case .new(let version):
+                try enterNew(watch, since: version, after: seen ?? (takesOld ? 0 : look), queries, &table)
+            case .regression:
+                try enterRegressions(watch, isFirst: seen == nil, triage, queries, &table)
+            case .over(let measure, let limit, let seconds):
+                let window = Window(measure: measure, limit: limit, seconds: seconds)
+                try enterMeasured(watch, window, isFirst: seen == nil, triage, queries, &table)
+            }
+            if seen != look { try table.setSeen(by: watch, look) }
+        }
+        return began
+    }
+
+    private func add(
+        _ event: AlertEvent, _ identity: String, _ watch: AlertWatch, isOld: Bool = false, _ table: inout AlertTable
+    ) throws(FleetError) {
+        var digest = Digest()
+        for text in [tenant, watch.way.id, event.event, identity] { digest.add(text) }
+        try table.add(
+            digest.digits(16), way: watch.way, body: event.body,
+            state: isOld ? AlertTable.dropped : AlertTable.waiting, now: Timestamp.now.milliseconds)
+    }
+
+    private func enterNew(
+        _ watch: AlertWatch, since version: String?, after look: Int64, _ queries: AlertQueries,
+        _ table: inout AlertTable
+    ) throws(FleetError) {
+        let entered = try table.groups(after: look)
+        if entered.isEmpty { return }
+        let known = try table.known(entered, until: look)
+        let signatures = Set(entered.filter { !known.contains($0) }.map { queries.current($0) })
+        for signature in try queries.matching(signatures.sorted(), watch.conditions, since: version) {
+            let reason = version.map { "no version before \($0) had it" } ?? ""
+            try add(AlertEvent(event: "new", signature: signature, reason: visible(reason)), signature, watch, &table)
+        }
+    }
+
+    private func enterRegressions(
+        _ watch: AlertWatch, isFirst: Bool, _ triage: [String: Triage], _ queries: AlertQueries,
+        _ table: inout AlertTable
+    ) throws(FleetError) {
+        var decisions: [String: String] = [:]
+        for (signature, state) in triage where state.state == .regression {
+            decisions[queries.current(signature)] = state.decision?.id
+        }
+        for signature in try queries.matching(decisions.keys.sorted(), watch.conditions) {
+            let decision = decisions[signature] ?? ""
+            try add(
+                AlertEvent(event: "regression", signature: signature, reason: "", decision: decision), decision, watch,
+                isOld: isFirst && !takesOld, &table)
+        }
+    }
+
+    /// What is measured, and how.
+    struct Window {
+        var measure: AlertWatch.Measure
+        var limit: Int64
+        /// Length of the window.
+        var seconds: Int64
+
+        /// How long a measure must not have been above its limit before it may make the next alert, in milliseconds.
+        var calm: Int64 { min(seconds, 3600) * 1000 }
+        /// Whether what a watch finds first happened before it began, and is no event: single stalls and deadlocks. A
+        /// rate is one of now.
+        var skipsFirst: Bool { measure == .duration || measure == .deadlocks }
+
+        /// What must be exceeded for the measure to be above its limit.
+        func least(hosts: Int64) -> AlertQueries.Least {
+            switch measure {
+            case .occurrences, .deadlocks: AlertQueries.Least(occurrences: limit)
+            // A group on so many machines was seen at least as often.
+            case .hosts: AlertQueries.Least(occurrences: limit, hosts: limit)
+            case .hostShare: AlertQueries.Least(occurrences: limit * hosts / 100, hosts: limit * hosts / 100)
+            case .duration: AlertQueries.Least(hasDurations: true)
+            }
+        }
+
+        func value(of seen: AlertQueries.Seen, hosts: Int64) -> Int64 {
+            switch measure {
+            case .occurrences, .deadlocks: seen.occurrences
+            case .hosts: Int64(seen.hosts.count)
+            case .hostShare: Int64(seen.hosts.count) * 100 / max(1, hosts)
+            case .duration: seen.duration
+            }
+        }
+
+        func isAbove(_ seen: AlertQueries.Seen, hosts: Int64) -> Bool {
+            // 5.4 % is more than 5 %.
+            if measure == .hostShare { return Int64(seen.hosts.count) * 100 > limit * max(1, hosts) }
+            return value(of: seen, hosts: hosts) > limit
+        }
+
+        func reason(_ seen: AlertQueries.Seen, hosts: Int64) -> String {
+            let span = spanText(seconds)
+            let value = value(of: seen, hosts: hosts)
+            return switch measure {
+            case .occurrences: "seen \(value) times within \(span), more than \(limit)"
+            case .hosts: "on \(value) machines within \(span), more than \(limit)"
+            case .hostShare: "on \(seen.hosts.count) of \(hosts) machines within \(span), more than \(limit) %"
+            case .duration: "up to \(durationText(value)) within \(span), more than \(durationText(limit))"
+            case .deadlocks: "seen \(value == 1 ? "once" : "\(value) times") within \(span)"
+            }
+        }
+    }
+
+    private func enterMeasured(
+        _ watch: AlertWatch, _ window: Window, isFirst: Bool, _ triage: [String: Triage], _ queries: AlertQueries,
+        _ table: inout AlertTable
+    ) throws(FleetError) {
+        let now = queries.now
+        let hosts = window.measure == .hostShare ? try queries.hostCount() : 0
+        let seen = try queries.seen(
+            since: now.earlier(bySeconds: window.seconds), more: window.least(hosts: hosts), watch.conditions)
+        let episodes = try table.episodes(of: watch)
+        for (signature, one) in seen.sorted(by: { $0.key < $1.key }) where window.isAbove(one, hosts: hosts) {
+            if let state = triage[signature]?.state, state == .muted || state == .resolved { continue }
+            let episode = episodes[signature]
+            let isAbove = episode?.state == AlertTable.above
+            // It is enough to know roughly when it was above the limit last.
+            if isAbove, let episode, now.milliseconds - episode.at < window.calm / 4 { continue }
+            let number = (episode?.serial ?? 0) + (isAbove ? 0 : 1)
+            try table.setEpisode(of: watch, signature, number: number, isAbove: true, at: now.milliseconds)
+            if isAbove { continue }
+            let event = AlertEvent(event: watch.event, signature: signature, reason: window.reason(one, hosts: hosts))
+            try add(
+                event, "\(watch.id) \(signature) \(number)", watch, isOld: isFirst && window.skipsFirst && !takesOld,
+                &table)
+        }
+        for (signature, episode) in episodes where episode.state == AlertTable.above {
+            let isCalm = now.milliseconds - episode.at >= window.calm
+            let isAbove = seen[signature].map { window.isAbove($0, hosts: hosts) } ?? false
+            let state = triage[signature]?.state
+            if state == .muted || state == .resolved || isCalm && !isAbove {
+                try table.setEpisode(of: watch, signature, number: episode.serial, isAbove: false, at: episode.at)
+            }
+        }
+    }
+
+    // MARK: Messages
+
+    /// A message with the rows that it settles.
+    private struct Unit {
+        var way: AlertWay
+        var message: AlertMessage
+        var rows: [AlertTable.Row]
+    }
+
+    /// How long a message is another watcher's after that has begun to send it, in milliseconds. If it is killed
+    /// meanwhile, the message is sent again after that.
+    private static let claim: Int64 = 2 * 1000 * Int64(AlertSender.longest)
+    private static let mostInFull = 20
+
+    /// Claims the next message that is to be sent; nil if there is none. Drops those that are no longer true.
+    private func next(
+        _ sending: Sending, except tried: inout Set<String>, _ reader: FleetReader, _ table: inout AlertTable
+    ) throws(FleetError) -> Unit? {
+        let now = Timestamp.now
+        let triage = try reader.triage(tenant, now: now)
+        let queries = try AlertQueries(reader, tenant: tenant, now: now, kinds: kinds)
+        var due: [String: [AlertTable.Row]] = [:]
+        for row in try table.unsent() where way(row.way) != nil && !tried.contains(row.key) {
+            let isClaimed = row.state == AlertTable.claimed && row.at > now.milliseconds
+            if !isClaimed, isDue(row, sending, now.milliseconds) { due[row.way, default: []].append(row) }
+        }
+        for way in rules.ways where !tried.contains(way.id) {
+            var rows: [(row: AlertTable.Row, event: AlertEvent)] = []
+            for row in due[way.id] ?? [] {
+                guard var event = AlertEvent(body: row.body) else { continue }
+                event.signature = queries.current(event.signature)
+                switch fate(of: event, triage[event.signature]) {
+                case .send: rows.append((row, event))
+                case .hold: break
+                case .drop: try settle([row], AlertTable.dropped, at: row.at, &table)
+                }
+            }
+            guard let first = rows.first else { continue }
+            // An overview that was begun is sent again as it was.
+            if let batch = rows.first(where: { !$0.row.batch.isEmpty })?.row.batch {
+                rows = rows.filter { $0.row.batch == batch }
+            } else if rows.count <= rules.digest {
+                rows = [first]
+            } else {
+                var digest = Digest()
+                for (row, _) in rows { digest.add(row.key) }
+                let id = digest.digits(16)
+                for index in rows.indices { rows[index].row.batch = id }
+            }
+            var messages: [AlertMessage] = []
+            for (row, event) in rows.prefix(rows.count == 1 ? 1 : Self.mostInFull) {
+                guard let facts = try queries.facts(of: event.signature, triage) else { continue }
+                messages.append(AlertMessage(id: row.name, event, facts, tenant: tenant, pages: rules.pages))
+            }
+            for index in rows.indices { tried.insert(rows[index].row.key) }
+            guard let message = messages.first else {
+                // The findings were removed meanwhile.
+                try settle(rows.map(\.row), AlertTable.dropped, at: now.milliseconds, &table)
+                return try next(sending, except: &tried, reader, &table)
+            }
+            let batch = rows[0].row.batch
+            let unit = Unit(
+                way: way,
+                message: batch.isEmpty
+                    ? message
+                    : AlertMessage(
+                        overview: batch, messages, of: rows.map(\.event), tenant: tenant, pages: rules.pages),
+                rows: rows.map(\.row))
+            try settle(unit.rows, AlertTable.claimed, at: now.milliseconds + Self.claim, &table)
+            return unit
+        }
+        return nil
+    }
+
+    private func isDue(_ row: AlertTable.Row, _ sending: Sending, _ now: Int64) -> Bool {
+        if case .due = sending { return row.at <= now && pauses[row.way]?.until ?? 0 <= now }
+        return true
+    }
+
+    private enum Fate { case send, hold, drop }
+
+    /// What becomes of an event whose group is in this state now.
+    private func fate(of event: AlertEvent, _ triage: Triage?) -> Fate {
+        let state = triage?.state ?? .open
+        switch event.event {
+        case "new": return state == .muted ? .hold : state == .resolved ? .drop : .send
+        case "regression": return state == .regression && triage?.decision?.id == event.decision ? .send : .drop
+        default: return state == .muted || state == .resolved ? .drop : .send
+        }
+    }
+
+    private func settle(
+        _ rows: [AlertTable.Row], _ state: String, at time: Int64, _ table: inout AlertTable
+    ) throws(FleetError) {
+        for row in rows {
+            var row = row
+            (row.state, row.at) = (state, time)
+            // What was sent needs its key only.
+            if state == AlertTable.sent || state == AlertTable.dropped { row.body = "" }
+            try table.write(row)
+        }
+    }
+
+    private func settle(_ unit: Unit, isSent: Bool, _ table: inout AlertTable) throws(FleetError) {
+        let now = Timestamp.now.milliseconds
+        if isSent { return try settle(unit.rows, AlertTable.sent, at: now, &table) }
+        for row in unit.rows {
+            var row = row
+            // Another watcher may have taken the message over, and sent it.
+            guard try table.row(.send, row.name)?.state == AlertTable.claimed else { continue }
+            row.tries += 1
+            try settle([row], AlertTable.waiting, at: now + Self.pause(row.tries), &table)
+        }
+    }
+}
+
+/// A span of time in words: "an hour", "2 days".
+private func spanText(_ seconds: Int64) -> String {
+    for (size, one, name) in [
+        (7 * 86400, "a week", "weeks"), (86400, "a day", "days"), (3600, "an hour", "hours"),
+        (60, "a minute", "minutes"),
+    ] as [(Int64, String, String)]
+    where seconds % size == 0 {
+        return seconds == size ? one : "\(seconds / size) \(name)"
+    }
+    return "\(seconds) s"
+}
+
+/// Milliseconds as "812 ms" or "2.5 s".
+private func durationText(_ milliseconds: Int64) -> String {
+    if milliseconds < 1000 { return "\(milliseconds) ms" }
+    let tenths = milliseconds / 100
+    return tenths % 10 == 0 ? "\(tenths / 10) s" : "\(tenths / 10).\(tenths % 10) s"
+}
