@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Tests the walk-through of docs/FLEET.md with its own commands.
-Two machines (network namespaces) run a program with a bug, a third one runs PostgreSQL, and the second one a browser. Needs the superuser.
+Two machines (network namespaces) run two releases of a program, a third one runs PostgreSQL, and the second one a browser. Groups are
+triaged, the second release brings an old bug, a regression and a new bug, and mail comes about the latter two. The same with SQLite and
+with a directory. Needs the superuser.
 Closing line: N passed, N failed."""
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -17,9 +20,13 @@ from Fleet.store_server import Postgres  # noqa: E402
 from Support import builds  # noqa: E402
 from Support.browser import Browser  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
-from Support.environment import ROOT, ZGUARD, scrubbed  # noqa: E402
+from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 PAGE = ROOT / "docs/FLEET.md"
+PROGRAM = TESTS / "Fleet/Walk/shop.c"
+# Its bugs: one that stays open, one that is said to be repaired, and one of the second release.
+FUNCTIONS = ["read_dropped_cart", "free_voucher_twice", "drop_label_twice"]
+STORE = "postgresql://collector@db.example/findings"
 PASSWORD = "twenty-two steps"
 TIMEOUT_SECONDS = 60
 pictures = None
@@ -61,62 +68,162 @@ class Net:
         subprocess.run(["ip", "link", "del", self.bridge], capture_output=True)
 
 
-def walks(place):
-    database, run, ship, look = blocks()
-    net = Net()
-    server, running = None, []
-    try:
-        server = Postgres(net.address, net.network)
-        admin = scrubbed(PGHOST="127.0.0.1", PGPORT=str(server.port), PGUSER="fleet", PATH=os.environ["PATH"])
-        for line in database:
-            result = subprocess.run(line.split(), input=f"{PASSWORD}\n{PASSWORD}\n", capture_output=True, text=True, env=admin, start_new_session=True)
-            assert result.returncode == 0, (line, result.stderr)
-        program = builds.compiled(builds.BUILD / "walk/shop", ["gcc", "-g", "-O1", str(ROOT / "Examples/orders.c"), "-o", str(builds.BUILD / "walk/shop")],
-                                  [ROOT / "Examples/orders.c"])
-        passwords = place / "pgpass"
-        passwords.write_text(f"*:*:*:collector:{PASSWORD}\n")
-        passwords.chmod(0o600)
+class Walk:
+    """The commands of the page on machines that share nothing but the store: each writes its reports to a folder of its own."""
 
-        def here(line, machine):
-            """Returns a command that runs the line on a machine."""
-            store = place / machine
-            for written, own in (("/var/lib/zguard/", f"{store}/"), ("/var/lib/zguard", store), ("/srv/shop/bin/shop", program),
-                                 ("/etc/zguard/pgpass", passwords), ("@db.example/", f"@{net.address}:{server.port}/"), ("zguard ", f"{ZGUARD} ")):
-                line = line.replace(written, str(own))
-            # The host name identifies a machine, but the namespaces share it.
-            return ["ip", "netns", "exec", machine, "sh", "-c", line.replace(" --watch", f" --host {machine} --watch")]
+    def __init__(self, place, net, store, server=None):
+        self.place, self.net, self.store, self.server = place, net, store, server
+        self.running = []
+        self.mails = place / "mails"
+        self.mails.mkdir()
+        # The local sendmail: keeps each mail as a file.
+        self.sendmail = place / "sendmail"
+        self.sendmail.write_text(f"#!/bin/sh\nfile=$(mktemp {self.mails}/writing.XXXXXX) && cat > $file && mv $file {self.mails}/mail.$$\n")
+        self.sendmail.chmod(0o755)
+        self.rules = place / "alerts"
+        self.passwords = place / "pgpass"
+        self.passwords.write_text(f"*:*:*:collector:{PASSWORD}\n")
+        self.passwords.chmod(0o600)
+        self.program = None
 
-        for machine in net.machines:
-            (place / machine).mkdir()
-            for line in run:
-                status, _, errors = run_within(TIMEOUT_SECONDS, here(line, machine), env=scrubbed())
-                assert status and "written to" in errors, (line, status, errors)
-            shipper = subprocess.Popen(here("\n".join(ship), machine), env=scrubbed(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, text=True, start_new_session=True)
-            running.append(shipper)
-        viewer = net.machines[1]
-        export, *questions = [ship[0], *look]
+    def install(self, release):
+        """Puts a release of the program where it runs."""
+        made = builds.BUILD / f"walk/{release}/shop"
+        self.program = builds.compiled(made, ["gcc", "-g", "-O1", "-w", f"-DRELEASE={release}", str(PROGRAM), "-o", str(made)], [PROGRAM])
+
+    def on(self, machine, lines):
+        """Returns a command that runs lines of the page on a machine."""
+        folder = self.place / machine
+        folder.mkdir(exist_ok=True)
+        line = "\n".join(lines)
+        for written, own in (("/var/lib/zguard/", f"{folder}/"), ("/var/lib/zguard", folder), ("/srv/shop/bin/shop", self.program),
+                             ("/etc/zguard/pgpass", self.passwords), ("/etc/zguard/alerts", self.rules), (STORE, self.store), ("zguard ", f"{ZGUARD} ")):
+            line = line.replace(written, str(own))
+        # The host name identifies a machine, but the namespaces share it.
+        line = re.sub(r"(zguard collect .*) --watch", rf"\1 --host {machine} --watch", line)
+        line = re.sub(r"(zguard (collect|alerts) .*) --watch", r"\1 --watch 0.5", line)
+        return ["ip", "netns", "exec", machine, "sh", "-c", line]
+
+    def run(self, machine, lines, status=0):
+        ended, out, errors = run_within(TIMEOUT_SECONDS, self.on(machine, lines), env=scrubbed())
+        assert status is None or ended == status, (lines, ended, out, errors)
+        return out + errors
+
+    def start(self, machine, lines):
+        with open(self.place / f"{machine}.log", "a") as log:
+            process = subprocess.Popen(self.on(machine, lines), env=scrubbed(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)
+        self.running.append(process)
+        return process
+
+    def stop(self, processes):
+        for process in processes:
+            os.killpg(process.pid, 15)
+            process.communicate()
+            self.running.remove(process)
+
+    def wait(self, what, question, is_so):
+        """Asks until the answer is right."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        found = ""
-        while "2 times" not in found and "seen 2" not in found:
-            assert time.monotonic() < deadline, found
+        while not is_so(said := question()):
+            assert time.monotonic() < deadline, f"waited for {what}: {said}"
             time.sleep(0.5)
-            _, out, errors = run_within(TIMEOUT_SECONDS, here(f"{export}\n{questions[0]}", viewer), env=scrubbed())
-            found = out + errors
-        status, out, errors = run_within(TIMEOUT_SECONDS, here(f"{export}\n{questions[1]}", viewer), env=scrubbed())
-        assert "use-after-free" in out or "use-after-free" in errors, (status, out, errors)
-        # Fetches the page in a browser on the second machine.
-        result = subprocess.run(["ip", "netns", "exec", viewer, sys.executable, __file__, "--browse", "--", *here(f"{export}\nexec {questions[2]}", viewer)[4:],
+        return said
+
+    def groups(self, export):
+        """Returns the groups by the function in which they were found."""
+        said = self.run(self.net.machines[1], [*export, f"zguard triage {STORE} --format json 2>&1"], status=None)
+        groups = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        return {name: group for group in groups for name in FUNCTIONS if name in group["headline"]}
+
+    def walks(self):
+        _, run, ship, look, decide, rules, watch, release, questions = blocks()
+        export = [ship[0]] if self.server else []
+        ship, machines, viewer = [*export, *ship[1:]], self.net.machines, self.net.machines[1]
+        self.install(10)
+        for machine in machines:
+            assert "written to" in self.run(machine, run, status=None)
+        shippers = [self.start(machine, ship) for machine in machines]
+        seen = self.wait("two groups on two machines", lambda: self.groups(export), lambda groups: len(groups) == 2
+                         and all(group["count"] == 2 for group in groups.values()))
+        assert "use-after-free" in self.run(viewer, [*export, look[0]]), "report"
+        assert "double-free" in self.run(viewer, [*export, look[1]]), "report --new-since"
+        if self.server:
+            self.browses([*export, f"exec {look[2]}"])
+
+        # SYMBOLS: a build without symbols is shipped here, and named once `zguard symbols upload` has brought them.
+
+        self.run(viewer, [*export, *(line.replace("SIGNATURE", seen["free_voucher_twice"]["signature"]) for line in decide)])
+        self.rules.write_text("\n".join([*rules, f"sendmail {self.sendmail}"]) + "\n")
+        # Several watchers, as the page says.
+        watchers = [self.start(machine, [*export, *watch]) for machine in machines]
+        self.wait("a first look", lambda: "".join((self.place / f"{machine}.log").read_text() for machine in machines),
+                  lambda said: "2 alerts watched from now on" in said)
+        assert not list(self.mails.iterdir()), "what was there before is no news"
+        self.stop(shippers)
+        self.install(11)
+        for machine in machines:
+            assert "written to" in self.run(machine, release[:1], status=None)
+        shippers = [self.start(machine, [*export, *release[1:]]) for machine in machines]
+        self.wait("three groups", lambda: self.groups(export), lambda groups: len(groups) == 3 and all(
+            group["count"] == (2 if name == "drop_label_twice" else 4) for name, group in groups.items()))
+        new, back = self.run(viewer, [*export, questions[0]]), self.run(viewer, [*export, questions[1]])
+        assert [name in new for name in FUNCTIONS] == [False, False, True], new
+        assert [name in back for name in FUNCTIONS] == [False, True, False], back
+        self.wait("two mails", lambda: sorted(path.name for path in self.mails.glob("mail.*")), lambda mails: len(mails) >= 2)
+        time.sleep(3)
+        mails = sorted((path.read_text() for path in self.mails.glob("mail.*")), key=lambda mail: "regression" in mail)
+        assert len(mails) == 2 and all("To: team@example.com" in mail for mail in mails), mails
+        assert "Subject: [zguard] new bug: " in mails[0] and "drop_label_twice" in mails[0] and "version: 1.11" in mails[0], mails[0]
+        assert "Subject: [zguard] regression: " in mails[1] and "free_voucher_twice" in mails[1] and "seen again in 1.11" in mails[1], mails[1]
+        self.stop(shippers + watchers)
+
+    def browses(self, lines):
+        """Opens the pages in a browser on the second machine."""
+        viewer = self.net.machines[1]
+        result = subprocess.run(["ip", "netns", "exec", viewer, sys.executable, __file__, "--browse", "--", *self.on(viewer, lines)[4:],
                                  *([] if not pictures else [str(pictures)])], capture_output=True, text=True, env={**os.environ, **scrubbed()}, timeout=120)
         assert result.returncode == 0, result.stdout + result.stderr
         assert "[2]" in result.stdout.splitlines()[-1], result.stdout
+
+
+def with_machines(case):
+    def test(place):
+        net = Net()
+        try:
+            case(place, net)
+        finally:
+            net.close()
+    return test
+
+
+@with_machines
+def with_postgres(place, net):
+    server = walk = None
+    try:
+        server = Postgres(net.address, net.network)
+        admin = scrubbed(PGHOST="127.0.0.1", PGPORT=str(server.port), PGUSER="fleet", PATH=os.environ["PATH"])
+        for line in blocks()[0]:
+            result = subprocess.run(line.split(), input=f"{PASSWORD}\n{PASSWORD}\n", capture_output=True, text=True, env=admin, start_new_session=True)
+            assert result.returncode == 0, (line, result.stderr)
+        walk = Walk(place, net, f"postgresql://collector@{net.address}:{server.port}/findings", server)
+        walk.walks()
     finally:
-        for process in running:
-            os.killpg(process.pid, 15)
-            process.communicate()
+        if walk:
+            walk.stop(list(walk.running))
         if server:
             server.close()
-        net.close()
+
+
+def without_a_server(store):
+    @with_machines
+    def test(place, net):
+        walk = Walk(place, net, store.format(place))
+        try:
+            walk.walks()
+        finally:
+            walk.stop(list(walk.running))
+    return test
 
 
 def browse(words, folder):
@@ -151,6 +258,7 @@ def main():
     global pictures
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", metavar="FOLDER", type=Path, help="where the pages are kept as pictures")
+    parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     parser.add_argument("--browse", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -159,7 +267,8 @@ def main():
         folder = words.pop() if len(words) > 3 else None
         return browse(words, folder)
     pictures = arguments.pictures
-    return run_tests([("two machines, one PostgreSQL, one browser", walks)], "zguard-walk-")
+    return run_tests([("two machines, one PostgreSQL, one browser", with_postgres), ("two machines, one SQLite file", without_a_server("sqlite:{}/findings.db")),
+                      ("two machines, one directory", without_a_server("{}/findings"))], "zguard-walk-", arguments.only)
 
 
 if __name__ == "__main__":
