@@ -33,6 +33,11 @@ struct ReportCommand {
         filter.newSince = arguments.value("--new-since")
         filter.tenant = arguments.value("--tenant")
         filter.states = try arguments.states()
+        if let text = arguments.value("--search") {
+            do throws(ValueError) { try FleetSearch.add(text, to: &filter) } catch {
+                throw .usage("option '--search' has the bad value '\(visible(text))': expected \(error.expected)")
+            }
+        }
         self.filter = filter
         program = filter.program
     }
@@ -84,7 +89,10 @@ struct ReportCommand {
     private func selected(_ intake: FindingIntake) -> FindingIntake {
         var intake = intake
         let groups = intake.groups
+        // Databases have searched what they hold; names that are looked up now would give another answer.
+        let isSearched = paths.allSatisfy { (try? FleetAddress($0))?.isDatabase ?? false }
         intake.keep { [filter] finding in
+            if !isSearched, !filter.acceptsTexts(of: finding) { return false }
             if let signature = filter.signature, !finding.isSigned(signature) { return false }
             guard filter.isNew(finding) else { return false }
             let state = finding.triage.flatMap { Triage.State(rawValue: $0.state) } ?? .open
@@ -347,6 +355,11 @@ extension ReportCommand {
             Flag(name: "--host", value: .required("TEXT"), text: "only findings of this machine"),
             Flag(name: "--signature", value: .required("TEXT"), text: "only the findings with this signature"),
             .state,
+            Flag(
+                name: "--search", value: .required("TEXT"),
+                text:
+                    "only findings with these words and terms: 'cart class:Cart member:add function:main host:web-7 version:1.10 since:7d until:2026-11-20'"
+            ),
             Flag(
                 name: "--new-since", value: .required("TEXT"),
                 text: "only bugs that no version of the program before this one had"),

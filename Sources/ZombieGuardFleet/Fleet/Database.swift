@@ -52,12 +52,30 @@ protocol Database: AnyObject {
     /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
     /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
+    /// Inserts names of groups: columns with tenants, names and signatures, of equal length. Names that are there stay.
+    func insertNames(_ columns: [[String]]) throws(FleetError)
+    /// What this connection may read beyond what all versions have.
+    func features() throws(FleetError) -> FleetFeatures
+    /// The source of rows of zguard_findings or zguard_days of these days. The query has conditions on `day`, too.
+    func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String
     /// Removes findings of days before `day`.
     func removeFindings(before day: String) throws(FleetError)
 }
 
 extension Database {
     func query(_ statement: String) throws(FleetError) -> [[SQLValue]] { try query(statement, []) }
+}
+
+/// What a database has beyond the tables of the first versions, as far as it may be read.
+struct FleetFeatures: Sendable {
+    /// The table zguard_former of earlier signatures.
+    var hasFormer = false
+    /// The table zguard_weeks, and what keeps it.
+    var hasWeeks = false
+    /// The table zguard_names.
+    var hasNames = false
+    /// In SQLite, the suffixes of the tables by day; empty in a database of an earlier version without them.
+    var suffixes: [String] = []
 }
 
 /// Tables that hold shipped findings and their counts.

@@ -6,10 +6,14 @@ import ZombieGuard
 public struct FleetFilter: Hashable, Sendable {
     /// Only findings since this time. Databases count whole days.
     public var since: Timestamp?
+    /// Only findings until this time. Databases count whole days.
+    public var until: Timestamp?
     /// Name of the kind, such as "use-after-free".
     public var kind: String?
     /// The program's path, or its last components.
     public var program: String?
+    /// The program's version.
+    public var version: String?
     /// Name of the machine.
     public var host: String?
     /// Signature of the finding, 16 hexadecimal digits.
@@ -18,8 +22,10 @@ public struct FleetFilter: Hashable, Sendable {
     public var newSince: String?
     /// Name of the tenant.
     public var tenant: String?
-    /// Words, all of which a finding must contain. Only databases search for words.
+    /// Words, all of which a finding must contain.
     public var words: [String] = []
+    /// Classes, members and functions, all of which a finding must name.
+    public var names: [FleetName] = []
     /// Only groups in these states; empty: in any.
     public var states: Set<Triage.State> = []
     /// The states of groups, if they are known already (``FleetReader/triage(_:now:)``).
@@ -28,7 +34,8 @@ public struct FleetFilter: Hashable, Sendable {
     /// Makes a filter that accepts every finding.
     public init() {}
 
-    /// Whether a finding meets the conditions. ``newSince`` needs all findings of a bug: see ``isNew(_:)``.
+    /// Whether a finding meets the conditions. ``newSince`` needs all findings of a bug: see ``isNew(_:)``. Words and
+    /// names need symbols: see ``acceptsTexts(of:)``.
     ///
     /// - Parameter finding: a raw or a symbolicated finding.
     /// - Returns: whether it is accepted.
@@ -37,6 +44,8 @@ public struct FleetFilter: Hashable, Sendable {
         if let since, let time = (finding.lastSeen ?? finding.time).flatMap({ Timestamp($0) }), time < since {
             return false
         }
+        if let until, let time = finding.time.flatMap({ Timestamp($0) }), time > until { return false }
+        if let version, finding.origin?.version != version { return false }
         if let kind, finding.kind.rawValue != kind { return false }
         if let host, finding.origin?.host != host { return false }
         if let tenant, (finding.origin?.tenant ?? ShippedFinding.Sender.standardTenant) != tenant { return false }

@@ -37,8 +37,10 @@ public final class FleetReader {
     }
 
     let database: any Database
-    /// Whether the database has the table of earlier signatures; nil until the first query.
-    private var hasFormer: Bool?
+    /// What the database has; nil until the first query of an answer.
+    private var known: FleetFeatures?
+    /// The signatures of now by earlier ones, for each tenant that was asked for.
+    private var knownJoins: [String: [String: String]] = [:]
 
     init(_ database: any Database) { self.database = database }
 
@@ -61,17 +63,22 @@ public final class FleetReader {
         }
     }
 
-    /// The conditions of an SQL query, and its parameters.
-    private struct Query {
-        var conditions: [String] = []
+    /// Forgets what was asked before: shippers may have changed it.
+    func refresh() {
+        known = nil
+        knownJoins = [:]
+    }
+
+    func features() throws(FleetError) -> FleetFeatures {
+        if let known { return known }
+        let features = try database.features()
+        known = features
+        return features
+    }
+
+    /// Parameters of an SQL query.
+    struct Query {
         var parameters: [SQLValue] = []
-        /// Table with the counts: zguard_days for a filter with a time or a program, otherwise zguard_totals.
-        var table = "zguard_totals"
-        /// Common table expressions, each with a comma behind it.
-        var prefix = ""
-        /// The table with the counts, and the column with the signature of a row's group.
-        var source: String { prefix.isEmpty ? "\(table) d" : "\(table) d LEFT JOIN j ON j.former = d.signature" }
-        var group: String { prefix.isEmpty ? "d.signature" : "coalesce(j.signature, d.signature)" }
 
         mutating func parameter(_ value: SQLValue) -> String {
             parameters.append(value)
@@ -82,7 +89,7 @@ public final class FleetReader {
     /// Groups that earlier versions of zguard have stored under another signature, for one tenant: pairs of that
     /// signature and the signature that the group has now. Left out if several groups had the earlier signature, and if
     /// the kinds differ: a sender may claim any earlier signature.
-    private static func joined(_ tenant: String) -> String {
+    static func joined(_ tenant: String) -> String {
         """
         SELECT f.former AS former, min(f.signature) AS signature FROM zguard_former f
             JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
@@ -93,24 +100,27 @@ public final class FleetReader {
         """
     }
 
-    private func knowsFormer() throws(FleetError) -> Bool {
-        if let hasFormer { return hasFormer }
-        let known = try database.mayRead("zguard_former")
-        hasFormer = known
-        return known
+    /// The signatures that groups have now, by earlier ones under which findings are stored.
+    func joins(_ tenant: String?) throws(FleetError) -> [String: String] {
+        let owner = tenant ?? ShippedFinding.Sender.standardTenant
+        if let known = knownJoins[owner] { return known }
+        var joins: [String: String] = [:]
+        if try features().hasFormer {
+            for row in try database.query(Self.joined("$1"), [.text(owner)]) {
+                joins[row[0].text ?? ""] = row[1].text ?? ""
+            }
+        }
+        knownJoins[owner] = joins
+        return joins
     }
 
     /// The signatures under which the findings of a group are stored; `signature` may be an earlier one.
-    private func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
+    func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
         var stored = Dictionary(signatures.map { ($0, $0) }, uniquingKeysWith: { first, _ in first })
-        guard try knowsFormer(), !signatures.isEmpty else { return stored }
-        var question = Query()
-        let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
-        let list = signatures.map { question.parameter(.text($0)) }.joined(separator: ", ")
-        let rows = try database.query(
-            "WITH j AS (\(Self.joined(owner))) SELECT former, signature FROM j WHERE signature IN (\(list))",
-            question.parameters)
-        for row in rows { stored[row[0].text ?? ""] = row[1].text }
+        let joins = try joins(tenant)
+        if joins.isEmpty { return stored }
+        let wanted = Set(signatures)
+        for (former, signature) in joins where wanted.contains(signature) { stored[former] = signature }
         return stored
     }
 
@@ -130,8 +140,8 @@ public final class FleetReader {
     }
 
     /// All signatures of the groups that have or had this one.
-    private func related(_ signature: String, _ tenant: String?) throws(FleetError) -> [String] {
-        guard try knowsFormer() else { return [signature] }
+    func related(_ signature: String, _ tenant: String?) throws(FleetError) -> [String] {
+        guard try features().hasFormer else { return [signature] }
         let owner = tenant ?? ShippedFinding.Sender.standardTenant
         let rows = try database.query(
             "SELECT signature FROM zguard_former WHERE tenant = $1 AND former = $2 LIMIT \(Self.mostRelated)",
@@ -141,91 +151,7 @@ public final class FleetReader {
 
     private static let mostRelated = 100
 
-    private func question(_ filter: FleetFilter) throws(FleetError) -> (Query, tenant: String) {
-        var question = Query()
-        let tenant = question.parameter(.text(filter.tenant ?? ShippedFinding.Sender.standardTenant))
-        question.conditions = ["d.tenant = \(tenant)"]
-        if filter.since != nil || filter.program != nil { question.table = "zguard_days" }
-        if let since = filter.since {
-            question.conditions.append("d.day >= \(question.parameter(.text(since.day)))")
-            question.conditions.append("d.last_at >= \(question.parameter(.integer(since.milliseconds)))")
-        }
-        let knowsFormer = try knowsFormer()
-        // The counts of one machine are not joined.
-        if knowsFormer, filter.host == nil { question.prefix = "j AS (\(Self.joined(tenant))), " }
-        if let signature = filter.signature {
-            let list = try related(signature, filter.tenant).map { question.parameter(.text($0)) }
-            question.conditions.append("d.signature IN (\(list.joined(separator: ", ")))")
-        }
-        if let program = filter.program {
-            let whole = question.parameter(.text(program))
-            let end = question.parameter(.text("/" + program))
-            let length = question.parameter(.integer(Int64(program.unicodeScalars.count + 1)))
-            question.conditions.append(
-                "(d.program = \(whole) OR substr(d.program, length(d.program) - CAST(\(length) AS integer) + 1) = \(end))"
-            )
-        }
-        if let kind = filter.kind {
-            let value = question.parameter(.text(kind))
-            question.conditions.append(
-                "d.signature IN (SELECT signature FROM zguard_groups WHERE tenant = \(tenant) AND kind = \(value))")
-        }
-        for word in filter.words {
-            let value = question.parameter(.text("%" + Self.escaped(word.lowercased()) + "%"))
-            question.conditions.append(
-                """
-                d.signature IN (SELECT signature FROM zguard_groups
-                    WHERE tenant = \(tenant) AND lower(words) LIKE \(value) ESCAPE '!')
-                """)
-        }
-        if let host = filter.host {
-            let value = question.parameter(.text(host))
-            question.conditions.append(
-                "d.signature IN (SELECT signature FROM zguard_hosts WHERE tenant = \(tenant) AND host = \(value))")
-        }
-        if !filter.states.isEmpty {
-            // A group without a decision is open.
-            var triage = filter.triage ?? [:]
-            if filter.triage == nil { triage = try self.triage(filter.tenant) }
-            let isOpen = filter.states.contains(.open)
-            let list = triage.keys.filter {
-                filter.states.contains(triage[$0]!.state) != isOpen && ShippedFinding.isDigits($0, count: 16)
-            }
-            if list.count > Self.mostListed {
-                throw FleetError("more than \(Self.mostListed) groups are muted or resolved")
-            }
-            // Literals: databases limit the number of parameters.
-            if !list.isEmpty {
-                let literals = list.sorted().map { "'\($0)'" }.joined(separator: ", ")
-                question.conditions.append("\(question.group) \(isOpen ? "NOT " : "")IN (\(literals))")
-            } else if !isOpen {
-                question.conditions.append("1 = 0")
-            }
-        }
-        if let version = filter.newSince {
-            let value = question.parameter(.text(versionKey(version)))
-            question.conditions.append(
-                """
-                d.signature IN (SELECT signature FROM zguard_totals WHERE tenant = \(tenant) AND version_key >= \(value))
-                """)
-            if knowsFormer {
-                question.conditions.append(
-                    """
-                    NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
-                        WHERE f.tenant = \(tenant) AND f.signature = d.signature AND o.version_key < \(value))
-                    """)
-            }
-        }
-        return (question, tenant)
-    }
-
-    private static func escaped(_ word: String) -> String {
-        ["!", "%", "_"].reduce(word) { $0.replacing($1, with: "!" + $1) }
-    }
-
     // MARK: Triage
-
-    private static let mostListed = 40_000
 
     /// The states of the groups about which something was decided or said.
     ///
@@ -295,9 +221,10 @@ public final class FleetReader {
         let owner = question.parameter(.text(tenant))
         let first = question.parameter(.text(day))
         let list = stored.prefix(Self.mostParameters).map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let table = database.rows(of: "zguard_days", from: day, to: nil, try features())
         let rows = try database.query(
             """
-            SELECT sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first) AND signature IN (\(list))
+            SELECT sum(occurrences) FROM \(table) d WHERE tenant = \(owner) AND day >= \(first) AND signature IN (\(list))
             """, question.parameters)
         return rows.first?.first?.integer ?? 0
     }
@@ -333,13 +260,8 @@ public final class FleetReader {
     /// The signatures that groups have now, by those that they had earlier. The findings with the earlier one may be
     /// gone. Left out if several groups had it.
     func current(_ tenant: String) throws(FleetError) -> [String: String] {
-        guard try knowsFormer() else { return [:] }
-        var current: [String: String] = [:]
-        for row in try database.query(
-            "WITH j AS (\(Self.joined("$1"))) SELECT former, signature FROM j", [.text(tenant)])
-        {
-            current[row[0].text ?? ""] = row[1].text ?? ""
-        }
+        guard try features().hasFormer else { return [:] }
+        var current = try joins(tenant)
         let gone = try database.query(
             """
             SELECT f.former, min(f.signature) FROM zguard_former f
@@ -357,6 +279,7 @@ public final class FleetReader {
         of stored: [String], _ current: [String: String], _ tenant: String
     ) throws(FleetError) -> [String: Triage.Occurrences] {
         var found: [String: Triage.Occurrences] = [:]
+        let table = try counts
         for start in stride(from: 0, to: stored.count, by: Self.mostParameters) {
             var question = Query()
             let owner = question.parameter(.text(tenant))
@@ -364,8 +287,8 @@ public final class FleetReader {
                 .map { question.parameter(.text($0)) }.joined(separator: ", ")
             let rows = try database.query(
                 """
-                SELECT signature, version, max(last_at) FROM zguard_days
-                WHERE tenant = \(owner) AND signature IN (\(list)) GROUP BY signature, version
+                SELECT signature, version, max(last_at) FROM \(table)
+                WHERE findings > 0 AND tenant = \(owner) AND signature IN (\(list)) GROUP BY signature, version
                 """, question.parameters)
             for row in rows {
                 let signature = row[0].text ?? ""
@@ -409,11 +332,14 @@ public final class FleetReader {
     /// - Returns: the counts.
     /// - Throws: ``FleetError`` if the query fails.
     public func counts(_ tenant: String? = nil, most: Int) throws(FleetError) -> [Count] {
-        try database.query(
+        let table = try counts
+        return try database.query(
             """
-            SELECT g.kind, d.program, d.version, sum(d.findings), sum(d.occurrences) AS times FROM zguard_days d
-                JOIN zguard_groups g ON g.tenant = d.tenant AND g.signature = d.signature
-            WHERE d.tenant = $1 GROUP BY g.kind, d.program, d.version ORDER BY times DESC, 1, 2, 3 LIMIT \(most)
+            SELECT g.kind, d.program, d.version, sum(d.findings), sum(d.occurrences) AS times FROM
+                (SELECT signature, program, version, sum(findings) AS findings, sum(occurrences) AS occurrences FROM \(table)
+                    WHERE tenant = $1 AND findings > 0 GROUP BY signature, program, version) AS d
+                JOIN (SELECT signature, kind FROM zguard_groups WHERE tenant = $1) AS g ON g.signature = d.signature
+            GROUP BY g.kind, d.program, d.version ORDER BY times DESC, 1, 2, 3 LIMIT \(most)
             """, [.text(tenant ?? ShippedFinding.Sender.standardTenant)]
         ).map { row in
             Count(
@@ -436,26 +362,25 @@ public final class FleetReader {
     public func groups(
         _ filter: FleetFilter = FleetFilter(), order: Order = .often, limit: Int = 10_000, offset: Int = 0
     ) throws(FleetError) -> [Group] {
-        var (question, tenant) = try question(filter)
-        // Counts of one machine are in zguard_hosts.
-        let sums: String
-        if let host = filter.host {
-            let value = question.parameter(.text(host))
-            sums = """
-                SELECT d.signature, max(h.findings) AS findings, max(h.occurrences) AS occurrences, min(d.first_at) AS first_at,
-                    max(h.last_at) AS last_at, min(d.version_key) AS version_key
-                FROM \(question.table) d JOIN zguard_hosts h ON h.tenant = d.tenant AND h.signature = d.signature AND h.host = \(value)
-                """
-            if let since = filter.since {
-                question.conditions.append("h.last_at >= \(question.parameter(.integer(since.milliseconds)))")
-            }
-        } else {
-            sums = """
-                SELECT \(question.group) AS signature, sum(d.findings) AS findings, sum(d.occurrences) AS occurrences,
-                    min(d.first_at) AS first_at, max(d.last_at) AS last_at, min(d.version_key) AS version_key
-                FROM \(question.source)
-                """
-        }
+        try page(filter, order: order, limit: limit, offset: offset).groups
+    }
+
+    /// Numbers of groups, findings and occurrences.
+    public typealias Totals = (groups: Int64, findings: Int64, occurrences: Int64)
+
+    /// Lists groups of equal findings, and counts all that meet the conditions.
+    ///
+    /// - Parameters:
+    ///   - filter: conditions.
+    ///   - order: sort order.
+    ///   - limit: maximum number of groups.
+    ///   - offset: number of groups to skip.
+    /// - Returns: the groups, and the numbers of all.
+    /// - Throws: ``FleetError`` if the query fails.
+    public func page(
+        _ filter: FleetFilter, order: Order = .often, limit: Int, offset: Int = 0
+    ) throws(FleetError) -> (groups: [Group], totals: Totals) {
+        let question = try question(filter)
         let by =
             switch order {
             case .often: "occurrences DESC"
@@ -464,15 +389,18 @@ public final class FleetReader {
             }
         let rows = try database.query(
             """
-            WITH \(question.prefix)s AS (\(sums) WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY \(question.group)
-                ORDER BY \(by), 1 LIMIT \(limit) OFFSET \(offset))
+            \(question.clause),
+            s AS (SELECT a.*, count(*) OVER () AS all_groups, sum(a.findings) OVER () AS all_findings,
+                    sum(a.occurrences) OVER () AS all_occurrences
+                FROM a \(question.condition) ORDER BY a.\(by), a.signature LIMIT \(limit) OFFSET \(offset))
             SELECT s.signature, g.kind, g.headline, s.findings, s.occurrences, s.first_at, s.last_at, s.version_key,
-                g.body, t.version, t.version_key
-            FROM s JOIN zguard_groups g ON g.tenant = \(tenant) AND g.signature = s.signature
-                JOIN zguard_totals t ON t.tenant = \(tenant) AND t.signature = s.signature ORDER BY s.\(by), s.signature
+                g.body, t.version, t.version_key, s.all_groups, s.all_findings, s.all_occurrences
+            FROM s JOIN zguard_groups g ON g.tenant = \(question.tenant) AND g.signature = s.signature
+                JOIN zguard_totals t ON t.tenant = \(question.tenant) AND t.signature = s.signature
+            ORDER BY s.\(by), s.signature
             """, question.parameters)
-        let former = question.prefix.isEmpty ? [:] : try formerVersions(filter.tenant)
-        return rows.map { row in
+        let former = question.former.isEmpty ? [:] : try formerVersions(filter.tenant)
+        let groups = rows.map { row in
             var version = (key: row[10].text ?? "", name: row[9].text ?? "")
             if let old = former[row[0].text ?? ""], old.key < version.key { version = old }
             return Group(
@@ -482,6 +410,9 @@ public final class FleetReader {
                 last: Timestamp(milliseconds: row[6].integer), version: version.name.isEmpty ? nil : version.name,
                 line: row[8].text ?? "")
         }
+        // A page beyond the last one has no row that says the numbers.
+        guard let row = rows.first else { return ([], try totals(filter)) }
+        return (groups, (row[11].integer, row[12].integer, row[13].integer))
     }
 
     /// Counts groups, findings and occurrences.
@@ -489,14 +420,11 @@ public final class FleetReader {
     /// - Parameter filter: conditions.
     /// - Returns: numbers of groups, findings and occurrences.
     /// - Throws: ``FleetError`` if the query fails.
-    public func totals(_ filter: FleetFilter) throws(FleetError) -> (groups: Int64, findings: Int64, occurrences: Int64)
-    {
-        let (question, _) = try question(filter)
-        let with = question.prefix.isEmpty ? "" : "WITH \(question.prefix.dropLast(2)) "
+    public func totals(_ filter: FleetFilter) throws(FleetError) -> Totals {
+        let question = try question(filter)
         let row = try database.query(
             """
-            \(with)SELECT count(*), sum(f), sum(o) FROM (SELECT sum(d.findings) AS f, sum(d.occurrences) AS o FROM \(question.source)
-                WHERE \(question.conditions.joined(separator: " AND ")) GROUP BY \(question.group)) AS t
+            \(question.clause) SELECT count(*), sum(a.findings), sum(a.occurrences) FROM a \(question.condition)
             """, question.parameters)
         return (row[0][0].integer, row[0][1].integer, row[0][2].integer)
     }
@@ -519,9 +447,10 @@ public final class FleetReader {
         let first = question.parameter(.text(since))
         let stored = try stored(signatures, tenant)
         let list = stored.keys.sorted().map { question.parameter(.text($0)) }.joined(separator: ", ")
+        let table = database.rows(of: "zguard_days", from: since, to: nil, try features())
         let rows = try database.query(
             """
-            SELECT signature, day, sum(occurrences) FROM zguard_days WHERE tenant = \(owner) AND day >= \(first)
+            SELECT signature, day, sum(occurrences) FROM \(table) d WHERE tenant = \(owner) AND day >= \(first)
                 AND signature IN (\(list)) GROUP BY signature, day
             """, question.parameters)
         var days: [String: [String: Int64]] = [:]
@@ -565,10 +494,11 @@ public final class FleetReader {
         name: String, occurrences: Int64, first: Timestamp, last: Timestamp
     )] {
         let (rest, key) = try condition(signature, tenant)
+        let table = try counts
         let rows = try database.query(
             """
-            SELECT version, sum(occurrences), min(first_at), max(last_at) FROM zguard_days
-            WHERE \(rest) GROUP BY version, version_key ORDER BY version_key LIMIT 100
+            SELECT version, sum(occurrences), min(first_at), max(last_at) FROM \(table)
+            WHERE findings > 0 AND \(rest) GROUP BY version, version_key ORDER BY version_key LIMIT 100
             """, key)
         return rows.map {
             (
@@ -579,31 +509,13 @@ public final class FleetReader {
     }
 
     /// The condition that a row belongs to a group, and its parameters.
-    private func condition(_ signature: String, _ tenant: String?) throws(FleetError) -> (String, [SQLValue]) {
+    func condition(_ signature: String, _ tenant: String?) throws(FleetError) -> (String, [SQLValue]) {
         var question = Query()
         let owner = question.parameter(.text(tenant ?? ShippedFinding.Sender.standardTenant))
         let list = try stored([signature], tenant).keys.sorted().map { question.parameter(.text($0)) }
         return (
             "tenant = \(owner) AND signature IN (\(list.joined(separator: ", ")))", question.parameters
         )
-    }
-
-    /// The latest findings of a group as lines of JSON, newest day first.
-    ///
-    /// - Parameters:
-    ///   - signature: signature of the group.
-    ///   - tenant: name of the tenant; nil: the default one.
-    ///   - limit: maximum number of findings.
-    ///   - offset: number of findings to skip.
-    /// - Returns: the lines.
-    /// - Throws: ``FleetError`` if the query fails.
-    public func lines(
-        of signature: String, tenant: String? = nil, limit: Int = 1, offset: Int = 0
-    ) throws(FleetError) -> [String] {
-        let (rest, key) = try condition(signature, tenant)
-        let rows = try database.query(
-            "SELECT body FROM zguard_findings WHERE \(rest) ORDER BY day DESC, id LIMIT \(limit) OFFSET \(offset)", key)
-        return rows.compactMap { $0.first?.text }
     }
 }
 

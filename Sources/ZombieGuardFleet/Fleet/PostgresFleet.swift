@@ -39,7 +39,7 @@ final class PostgresFleet: PostgresConnection, Database {
                 }
             }
             hasFormer = try has("INSERT", on: "zguard_former")
-            return
+            return try prepareSummaries()
         }
         try locked {
             """
@@ -55,7 +55,43 @@ final class PostgresFleet: PostgresConnection, Database {
             """
         }
         hasFormer = true
+        try prepareSummaries()
     }
+
+    /// Creates and fills what readers need for quick answers, also what an earlier version has left out, if this role
+    /// may.
+    private func prepareSummaries() throws(FleetError) {
+        try prepareWeeks()
+        if try !hasTable("zguard_names") {
+            do throws(FleetError) { try locked { FleetNames.creation(key: "text COLLATE \"C\"") } } catch {
+                if error.isTemporary { throw error }
+            }
+        }
+        hasNames = try has("INSERT", on: "zguard_names")
+        if hasNames, try mayRead("zguard_names") { try addMissingNames() }
+    }
+
+    func insertNames(_ columns: [[String]]) throws(FleetError) {
+        if columns[0].isEmpty { return }
+        _ = try query(
+            """
+            INSERT INTO zguard_names SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) ON CONFLICT DO NOTHING
+            """, arrays: columns)
+    }
+
+    func features() throws(FleetError) -> FleetFeatures {
+        let row = try query(
+            """
+            SELECT has_table_privilege(to_regclass('zguard_former')::oid, 'SELECT')::text,
+                (has_table_privilege(to_regclass('zguard_weeks')::oid, 'SELECT') AND EXISTS (\(Self.hasTrigger)))::text,
+                has_table_privilege(to_regclass('zguard_names')::oid, 'SELECT')::text
+            """, []
+        ).first
+        func has(_ column: Int) -> Bool { row?[column].text == "true" }
+        return FleetFeatures(hasFormer: has(0), hasWeeks: has(1), hasNames: has(2))
+    }
+
+    func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String { table }
 
     /// Adds decisions about groups.
     func add(_ events: [TriageEvent]) throws(FleetError) {
@@ -81,6 +117,8 @@ final class PostgresFleet: PostgresConnection, Database {
 
     /// Whether there is a table of earlier signatures to which this connection may write.
     private var hasFormer = false
+    /// Whether there is a table of names to which this connection may write.
+    private var hasNames = false
 
     @discardableResult
     override func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
@@ -92,7 +130,7 @@ final class PostgresFleet: PostgresConnection, Database {
         try query("SELECT to_regclass($1)::text", [.text(name)]).first?.first?.text != nil
     }
 
-    private func locked(_ script: () -> String) throws(FleetError) {
+    func locked(_ script: () -> String) throws(FleetError) {
         try transaction("BEGIN; SELECT pg_advisory_xact_lock(\(Self.lock))") { () throws(FleetError) in
             try execute(script())
         }
@@ -161,6 +199,7 @@ final class PostgresFleet: PostgresConnection, Database {
                 if hasFormer, !formers.isEmpty {
                     try _ = query(Self.insertionOfFormers, arrays: (0..<3).map { column in formers.map { $0[column] } })
                 }
+                if hasNames { try insertNames(of: sorted.map { ($0.tenant, $0.signature, $0.finding) }) }
             }
             return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
         }
@@ -250,6 +289,7 @@ final class PostgresFleet: PostgresConnection, Database {
                 """, [.text(day)])
             for statement in FleetTables.removingEmpty { try query(statement, []) }
             if hasFormer { try query(FleetTables.removingFormer, []) }
+            if hasNames { try query(FleetTables.removingNames, []) }
         }
     }
 }

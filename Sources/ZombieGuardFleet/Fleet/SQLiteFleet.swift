@@ -56,7 +56,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
         if try query(kinds + "'view'").count == Self.byDay.count {
             if try !hasTable("zguard_former") { try execute(Self.formerSignatures) }
-            return
+            return try prepareSummaries()
         }
         try transaction { () throws(FleetError) in
             // In older versions, zguard_findings and zguard_days were tables for all days (zguard_days until more
@@ -69,6 +69,47 @@ final class SQLiteFleet: SQLiteConnection, Database {
             for suffix in try suffixes() { try execute(Self.tables(suffix)) }
             try showAllDays()
         }
+        try prepareSummaries()
+    }
+
+    /// Creates and fills what readers need for quick answers, and what an earlier version has left out.
+    private func prepareSummaries() throws(FleetError) {
+        if try !countsWeeks(suffixes()) {
+            try transaction { () throws(FleetError) in try prepareWeeks(suffixes()) }
+        }
+        try execute(
+            FleetNames.creation(form: " WITHOUT ROWID")
+                + "CREATE INDEX IF NOT EXISTS zguard_groups_by_kind ON zguard_groups (tenant, kind, signature)")
+        // Each transaction waits for the disk.
+        try transaction { () throws(FleetError) in try addMissingNames() }
+    }
+
+    func insertNames(_ columns: [[String]]) throws(FleetError) {
+        for index in columns[0].indices {
+            try query(
+                "INSERT INTO zguard_names VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                columns.map { .text($0[index]) })
+        }
+    }
+
+    func features() throws(FleetError) -> FleetFeatures {
+        let suffixes = try suffixes()
+        var features = FleetFeatures(suffixes: suffixes)
+        features.hasFormer = try hasTable("zguard_former")
+        if !suffixes.isEmpty { features.hasWeeks = try countsWeeks(suffixes) }
+        features.hasNames = try hasTable("zguard_names")
+        return features
+    }
+
+    func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String {
+        let (first, last) = (first.map(FleetTables.suffix), last.map(FleetTables.suffix))
+        let own = features.suffixes.filter { suffix in
+            suffix == Self.otherDays
+                || (first.map { suffix >= $0 } ?? true) && (last.map { suffix <= $0 } ?? true)
+        }
+        // In an earlier version, there is one table.
+        if own.isEmpty || own.count == features.suffixes.count { return table }
+        return "(\(own.map { "SELECT * FROM \(table)_\($0)" }.joined(separator: " UNION ALL ")))"
     }
 
     private static let formerSignatures = FleetTables.formerSignatures(form: " WITHOUT ROWID")
@@ -120,7 +161,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         guard FleetTables.isOwn(day, oldest: Self.maxTableAgeDays),
             try query("SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1", [.text(day)]).isEmpty
         else { return Self.otherDays }
-        try execute(Self.tables(suffix))
+        try execute(Self.tables(suffix) + Self.triggers(suffix))
         try showAllDays()
         return suffix
     }
@@ -227,6 +268,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
                         "INSERT INTO zguard_former VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
                         [finding.tenant, former, signature].map { .text($0) })
                 }
+                try insertNames(of: [(finding.tenant, finding.signature, finding.finding)])
             }
         }
         group = Group(key: key)
@@ -274,7 +316,10 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
             }
             try showAllDays()
-            for statement in FleetTables.removingEmpty + [FleetTables.removingFormer] { try query(statement, []) }
+            try recountWeek(of: day, try suffixes())
+            for statement in FleetTables.removingEmpty + [FleetTables.removingFormer, FleetTables.removingNames] {
+                try query(statement, [])
+            }
         }
     }
 }
@@ -287,6 +332,12 @@ extension FleetTables {
             DELETE FROM \(table) WHERE (tenant, signature) IN (SELECT tenant, signature FROM zguard_totals WHERE findings <= 0)
             """
         } + ["DELETE FROM zguard_totals WHERE findings <= 0"]
+
+    /// Removes the names of groups that are gone.
+    static let removingNames = """
+        DELETE FROM zguard_names WHERE NOT EXISTS (SELECT 1 FROM zguard_totals t
+            WHERE t.tenant = zguard_names.tenant AND t.signature = zguard_names.signature)
+        """
 
     /// Removes the earlier signatures of groups that are gone.
     static let removingFormer = """

@@ -188,13 +188,16 @@ public struct ShippedFinding: Sendable {
     private static let mostFormer = 4
 
     /// Text in which the database searches for words.
-    var words: String {
-        var words = [headline, program, signature] + finding.formerSignatures.prefix(Self.mostFormer)
+    var words: String { Self.words(of: finding, [headline, program, signature]) }
+
+    /// The text of a finding in which a search for words looks, after other words.
+    static func words(of finding: Finding, _ first: [String]) -> String {
+        var words = first + finding.formerSignatures.prefix(mostFormer)
         if let name = finding.block?.className { words.append(name) }
         for stack in [finding.stacks.access, finding.stacks.thrown, finding.stacks.free, finding.stacks.alloc] {
             for frame in stack.prefix(8) { words += [frame.function, frame.file].compactMap { $0 } }
         }
-        return Self.cut(visible(words.joined(separator: " ")), to: 4000)
+        return cut(visible(words.joined(separator: " ")), to: 4000)
     }
 
     /// The columns of a row of zguard_findings, in the order of ``FleetTables/columns``.

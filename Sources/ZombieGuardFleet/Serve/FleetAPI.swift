@@ -47,14 +47,11 @@ struct FleetAPI {
         if let problem { return self.problem(400, problem) }
         let (limit, offset, number) = page(query)
         let order = FleetReader.Order(rawValue: query["order"] ?? "") ?? .often
-        let (groups, totals, triage) = try pages.ask { (reader) throws(FleetError) in
+        let ((groups, totals), triage) = try pages.ask { (reader) throws(FleetError) in
             var filter = filter
             let triage = try reader.triage(filter.tenant, now: pages.now)
             filter.triage = triage
-            return (
-                try reader.groups(filter, order: order, limit: limit + 1, offset: offset), try reader.totals(filter),
-                triage
-            )
+            return (try reader.page(filter, order: order, limit: limit + 1, offset: offset), triage)
         }
         return json([
             ("groups", .array(groups.prefix(limit).map { $0.json(triage[$0.signature]) })),
@@ -108,7 +105,7 @@ struct FleetAPI {
         let owner = HTTPRequest.tenant(in: query)
         let answer = try pages.ask { (reader) throws(FleetError) in
             guard let group = try reader.groups(signed: wanted, tenant: owner).first else { return nil as [String]? }
-            return try reader.lines(of: group.signature, tenant: owner, limit: limit, offset: offset)
+            return try reader.findings(of: group.signature, tenant: owner, limit: limit, offset: offset).map(\.line)
         }
         guard let lines = answer else { return problem(404, "there is no group with this signature") }
         return HTTPResponse(type: "application/x-ndjson", body: lines.map { $0 + "\n" }.joined())

@@ -24,6 +24,25 @@ enum FleetPageStyle {
         .tables{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:0 2rem}
         table{border-collapse:collapse;width:100%}td{padding:.15rem .8rem .15rem 0;border-bottom:1px solid var(--line);vertical-align:top}
         td.n{text-align:right;font-variant-numeric:tabular-nums}time{white-space:nowrap}
+        .hint{color:var(--mute);font-size:.84rem;margin:.3rem 0}.hint code{white-space:nowrap}
+        .heat{table-layout:fixed;margin:.3rem 0;border-collapse:separate;border-spacing:1px}.heat caption{text-align:left;color:var(--mute);font-size:.84rem}
+        .heat th{font-weight:400;font-size:.78rem;color:var(--mute);text-align:left;padding:0;border:0;white-space:nowrap;overflow:visible}
+        .heat tbody th{width:6.5rem;overflow:hidden;text-overflow:ellipsis;padding-right:.4rem;color:var(--ink)}
+        .heat thead th:first-child{width:6.5rem}.heat td{height:1.15rem;padding:0;border:0;background:var(--soft);font-size:0;border-radius:2px}
+        .heat td.h1{background:color-mix(in srgb,var(--heat) 25%,var(--soft))}.heat td.h2{background:color-mix(in srgb,var(--heat) 45%,var(--soft))}
+        .heat td.h3{background:color-mix(in srgb,var(--heat) 65%,var(--soft))}.heat td.h4{background:color-mix(in srgb,var(--heat) 85%,var(--soft))}
+        .heat td.h5{background:var(--heat)}:root{--heat:#a11d16}@media(prefers-color-scheme:dark){:root{--heat:#ffa198}}
+        .vh{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
+        .scale{display:flex;gap:.6rem;flex-wrap:wrap;color:var(--mute);font-size:.8rem;margin:0}.scale i{display:inline-block;width:.9rem;height:.7rem;\
+        border-radius:2px;margin-right:.25rem}.scale .h1{background:color-mix(in srgb,var(--heat) 25%,var(--soft))}
+        .scale .h2{background:color-mix(in srgb,var(--heat) 45%,var(--soft))}.scale .h3{background:color-mix(in srgb,var(--heat) 65%,var(--soft))}
+        .scale .h4{background:color-mix(in srgb,var(--heat) 85%,var(--soft))}.scale .h5{background:var(--heat)}
+        .finds tr[aria-current] td{background:var(--hl)}.finds td:first-child{width:1%;white-space:nowrap}
+        .life{list-style:none;margin:.5rem 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 0}
+        .life li{flex:1 1 11rem;min-width:0;border-top:3px solid var(--line);padding:.5rem .8rem .2rem 0;position:relative}
+        .life li::before{content:"";position:absolute;top:-.5rem;left:0;width:.8rem;height:.8rem;border-radius:50%;background:var(--live)}
+        .life .free{border-top-style:dashed}.life .free::before{background:var(--gone);border-radius:2px}
+        .life .access::before{background:var(--hit);transform:rotate(45deg);border-radius:0}.life b{display:block}.life small{color:var(--mute);display:block}
         .pages{margin:.6rem 0;display:flex;gap:1rem;color:var(--mute)}
         kbd{border:1px solid var(--line);border-radius:4px;padding:0 .3rem;font-family:inherit}
         @media(max-width:800px){.g{grid-template-columns:minmax(0,1fr)}.facts{text-align:left}.tables{grid-template-columns:minmax(0,1fr)}\

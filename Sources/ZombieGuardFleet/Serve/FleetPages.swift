@@ -85,13 +85,8 @@ public struct FleetPages {
 
     // MARK: Overview
 
-    private static let fields = [
-        ("kind", "kind"), ("program", "program"), ("host", "host"), ("since", "since, e.g. 7d"),
-        ("new", "new since version"),
-    ]
-
     /// States of the groups in the overview by the value of `state`; without one, those that wait for a decision.
-    private static let states: [(value: String, label: String, states: Set<Triage.State>)] =
+    static let states: [(value: String, label: String, states: Set<Triage.State>)] =
         [("", "open and regressions", [.open, .regression]), ("all", "all", [])]
         + Triage.State.allCases.map { ($0.rawValue, $0.rawValue, [$0]) }
 
@@ -99,10 +94,6 @@ public struct FleetPages {
         func value(_ name: String) -> String? { query[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
         var filter = FleetFilter()
         var problem: String?
-        filter.kind = value("kind")
-        filter.program = value("program")
-        filter.host = value("host")
-        filter.newSince = value("new")
         filter.tenant = value("tenant")
         let state = value("state") ?? ""
         if let choice = Self.states.first(where: { $0.value == state }) {
@@ -110,10 +101,13 @@ public struct FleetPages {
         } else {
             problem = "state: expected one of \(Self.states.map(\.value).dropFirst().joined(separator: ", "))"
         }
-        filter.words = (value("q") ?? "").split(separator: " ").prefix(8).map(String.init)
-        if let since = value("since") {
-            do throws(ValueError) { filter.since = try Timestamp(since: since, now: today()) } catch {
-                problem = "since: expected \(error.expected)"
+        do throws(ValueError) { try FleetSearch.add(value("q") ?? "", to: &filter, now: today()) } catch {
+            problem = "since, until: expected \(error.expected)"
+        }
+        for key in FleetSearch.Key.allCases {
+            guard let text = value(key.rawValue) else { continue }
+            do throws(ValueError) { try FleetSearch.add(key, text, to: &filter, now: today()) } catch {
+                problem = "\(key): expected \(error.expected)"
             }
         }
         return (filter, problem)
@@ -128,46 +122,29 @@ public struct FleetPages {
             var filter = filter
             let triage = try reader.triage(filter.tenant, now: today())
             filter.triage = triage
-            let groups = try reader.groups(
+            let (groups, totals) = try reader.page(
                 filter, order: order, limit: Self.groupsOfPage + 1, offset: (number - 1) * Self.groupsOfPage)
             return (
-                groups, try reader.totals(filter),
-                try reader.days(of: groups.map(\.signature), since: first.day, tenant: filter.tenant), triage
+                groups, totals,
+                try reader.days(
+                    of: groups.prefix(Self.groupsOfPage).map(\.signature), since: first.day, tenant: filter.tenant),
+                triage, try heatMap(filter, reader)
             )
         }
-        let (groups, totals, days, triage) = answer
+        let (groups, totals, days, triage, map) = answer
         var body = """
             <header><div class="bar"><h1><a href="/">Findings</a></h1><p class="sum"><b>\(totals.groups)</b> \
             group\(totals.groups == 1 ? "" : "s"), seen <b>\(totals.occurrences)</b> times</p></div>
-            <form class="find" action="/" method="get" role="search"><input id="q" type="search" name="q" placeholder="Search" \
-            aria-label="words that a finding contains" value="\(htmlText(query["q"] ?? "", cutAt: 500))">
+            \(searchForm(query, order))</header><main>
+            \(Self.searchHint)
             """
-        for (name, label) in Self.fields {
-            body += """
-                <input name="\(name)" placeholder="\(label)" aria-label="\(label)" value="\(htmlText(query[name] ?? "", cutAt: 500))">
-                """
-        }
-        body += "<select name=\"state\" aria-label=\"state\">"
-        for (value, label, _) in Self.states {
-            let isChosen = value == query["state"] ?? ""
-            body += "<option value=\"\(value)\"\(isChosen ? " selected" : "")>\(label)</option>"
-        }
-        body += "</select><select name=\"order\" aria-label=\"order\">"
-        for (choice, label) in [(FleetReader.Order.often, "most often"), (.last, "last seen"), (.new, "newest")] {
-            body += "<option value=\"\(choice.rawValue)\"\(choice == order ? " selected" : "")>\(label)</option>"
-        }
-        if let tenant = HTTPRequest.tenant(in: query) {
-            body +=
-                "</select><input type=\"hidden\" name=\"tenant\" value=\"\(htmlText(tenant, cutAt: 500))\"><button>Find</button></form></header><main>\n"
-        } else {
-            body += "</select><button>Find</button></form></header><main>\n"
-        }
         if let problem { body += "<p class=\"notes\">\(htmlText(problem))</p>\n" }
         if groups.isEmpty {
             let isPart = !filter.states.isEmpty
             body +=
                 "<p class=\"none\">No findings\(isPart ? " in this state. <a href=\"/?state=all\">All states</a>" : ".")</p>\n"
         }
+        body += map
         body += "<ol class=\"groups\" start=\"\((number - 1) * Self.groupsOfPage + 1)\">\n"
         for group in groups.prefix(Self.groupsOfPage) {
             body += row(group, triage[group.signature], days[group.signature] ?? [:], since: first, query)
@@ -192,11 +169,11 @@ public struct FleetPages {
             """
     }
 
-    private func tenantQuery(_ query: [String: String]) -> String {
+    func tenantQuery(_ query: [String: String]) -> String {
         HTTPRequest.tenant(in: query).map { "?tenant=\(urlText($0))" } ?? ""
     }
 
-    private func dayText(_ time: Timestamp) -> String { "<time>\(time.day)</time>" }
+    func dayText(_ time: Timestamp) -> String { "<time>\(time.day)</time>" }
 
     private func pager(_ query: [String: String], number: Int, hasMore: Bool) -> String {
         func link(_ page: Int, _ label: String) -> String {
@@ -224,12 +201,13 @@ public struct FleetPages {
             return (
                 groups, try reader.hosts(of: signature, tenant: tenant),
                 try reader.versions(of: signature, tenant: tenant),
-                try reader.lines(of: signature, tenant: tenant, limit: 10),
+                try GroupFindings(query, groups.first, tenant: tenant, reader),
                 try reader.days(of: [signature], since: first.day, tenant: tenant),
-                try reader.triage(tenant, now: today())[signature]
+                try reader.triage(tenant, now: today())[signature],
+                try groups.first.map { (group) throws(FleetError) in try heatMap(of: group, tenant, reader) } ?? ""
             )
         }
-        let (groups, hosts, versions, lines, counts, triage) = answer
+        let (groups, hosts, versions, findings, counts, triage, map) = answer
         guard let group = groups.first else {
             return page(
                 "Not found", status: 404,
@@ -257,19 +235,14 @@ public struct FleetPages {
                 "<tr><td>\(name)<td class=\"n\">×\(version.occurrences)<td>\(dayText(version.first)) – \(dayText(version.last))"
         }
         body += "</table></section></div>\n"
-        // Prefer a finding with stacks: sampling may have removed them.
-        let findings = (lines + [group.line]).compactMap { Finding(jsonLine: $0) }
-        if let finding = findings.first(where: {
-            !$0.stacks.access.isEmpty || !$0.stacks.free.isEmpty || !$0.stacks.alloc.isEmpty
-        })
-            ?? findings.first
-        {
+        body += map
+        body += findings.list(path: "/group/\(urlText(group.signature))", query)
+        if let finding = findings.shown ?? Finding(jsonLine: group.line) {
             var named = symbolicator.symbolicate(finding)
             // Names may have given the finding another signature, which this store does not know.
             named.signature = group.signature
-            let place = [named.origin?.host, named.time].compactMap { $0 }.map { htmlText($0) }.joined(separator: ", ")
-            body += "<h3>Latest finding with stacks\(place.isEmpty ? "" : ": \(place)")</h3><div class=\"list\">"
-            body += HTMLFinding.article(of: named) + "</div>\n"
+            body += FindingLife(named)?.figure ?? ""
+            body += "<div class=\"list\">\(HTMLFinding.article(of: named))</div>\n"
         }
         return page("\(group.kind)", body + "</main>")
     }

@@ -48,7 +48,10 @@ public final class FleetSource: @unchecked Sendable {
 
     private func opened() throws(FleetError) -> FleetReader {
         if case .directory(let path) = address { try read(path) }
-        if let reader { return reader }
+        if let reader {
+            reader.refresh()
+            return reader
+        }
         let new: FleetReader
         if let copy { new = FleetReader(copy) } else { new = try FleetReader(address) }
         reader = new
