@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Pages, questions and commands on a store of 10 million findings, in SQLite and PostgreSQL.
 
-`zguard collect` ships one finding of each group, which makes the tables; what earlier versions did not have is taken away again. The others are copies with times, machines and versions of their own, inserted as rows; SQL counts them as shippers do. Then each page and
-command is timed: first in a new process, then the median of --rounds. The first shipper after that upgrades the store.
+`zguard collect` ships one finding of each group, which makes the tables; what earlier versions did not have is taken away again. The others
+are copies with times, machines and versions of their own, inserted as rows; SQL counts them as shippers do. The first shipper after that
+upgrades the store. Then each page and command is timed: first in a new process, then the median of --rounds.
 
 Groups have a Zipf distribution, lives of 10 to 400 days, and one or two programs. A version is released every eight days and lives for
-forty. Bodies have 1.5 to 3 KB.
+forty. Lines have 1 to 3 KB.
 
 usage: Benchmarks/store.py [--findings 10e6] [--store sqlite|postgresql] [--keep | --on ADDRESS] [--check] [--json FILE]
 --check fills a small store, ships the same findings to another one, and compares all tables of counts."""
@@ -46,8 +47,8 @@ class Shape:
         self.days = arguments.days
         self.today = today
         self.hosts = [f"web-{number}.example" for number in range(arguments.hosts)]
-        self.programs = [f"/srv/{name}/bin/{name}" for name in
-                         (f"{first}{second}" for first in ("shop", "till", "mail", "feed", "api") for second in ("", "d", "-worker", "-admin"))]
+        names = [first + second for first in ("shop", "till", "mail", "feed", "api") for second in ("", "d", "-worker", "-admin")]
+        self.programs = [f"/srv/{name}/bin/{name}" for name in names]
         self.versions = [f"1.{number}" for number in range(arguments.versions)]
         # The tenant "default" has nine tenths of the groups and of the findings.
         tenants = ["default"] * 27 + ["north", "south", "east"]
@@ -124,12 +125,7 @@ class Template:
         return "".join(pieces)
 
 
-def version_key(name):
-    """The key by which zguard sorts such versions, as it stands beside them in the table."""
-    return VERSION_KEYS[name]
-
-
-VERSION_KEYS = {}
+VERSION_KEYS = {}  # the keys by which zguard sorts versions, as they stand beside them in the tables
 
 
 def copies(shape, templates, day, count):
@@ -144,9 +140,11 @@ def copies(shape, templates, day, count):
         host, version, program = chance.choice(shape.hosts), shape.version(day), chance.choice(group["programs"])
         second, number = chance.randrange(DAY - 1), chance.getrandbits(120)
         key = f"{number:032x}"
-        line = template.line({"address": hex(0x7F0000000000 + number % (1 << 40)), "pid": f'"pid":{number % 4_000_000}', "time": moment(start + second),
-                              "id": key, "host": f'"host":"{host}"', "version": f'"version":"{version}"', "program": program})
-        rows.append((group["tenant"], template.signature, date, key, (start + second) * 1000, host, program, version, version_key(version), 1, line))
+        line = template.line({"address": hex(0x7F0000000000 + number % (1 << 40)), "pid": f'"pid":{number % 4_000_000}',
+                              "time": moment(start + second), "id": key, "host": f'"host":"{host}"', "version": f'"version":"{version}"',
+                              "program": program})
+        rows.append((group["tenant"], template.signature, date, key, (start + second) * 1000, host, program, version,
+                     VERSION_KEYS[version], 1, line))
     rows.sort(key=lambda row: row[:4])
     return date, rows
 
@@ -155,7 +153,8 @@ COUNTS = {
     "zguard_days": """SELECT tenant, signature, day, program, version, version_key, count(*), sum(occurrences), min(at), max(at)
         FROM {findings} GROUP BY 1, 2, 3, 4, 5, 6""",
     "zguard_hosts": "SELECT tenant, signature, host, sum(f), sum(o), max(l) FROM bench_hosts GROUP BY 1, 2, 3",
-    "hosts_of_day": """INSERT INTO bench_hosts SELECT tenant, signature, host, count(*), sum(occurrences), max(at) FROM {findings} GROUP BY 1, 2, 3""",
+    "hosts_of_day": """INSERT INTO bench_hosts SELECT tenant, signature, host, count(*), sum(occurrences), max(at) FROM {findings}
+        GROUP BY 1, 2, 3""",
     "zguard_totals": """SELECT d.tenant, d.signature, sum(d.findings), sum(d.occurrences), min(d.first_at), max(d.last_at),
             min(CASE WHEN d.version_key = k.least THEN d.version END), k.least
         FROM zguard_days d JOIN (SELECT tenant, signature, min(version_key) AS least FROM zguard_days GROUP BY 1, 2) k
@@ -179,7 +178,8 @@ class PostgresStore:
                 for row in map(tuple, self.server.query("SELECT signature, body, version, version_key FROM zguard_findings", 600))]
 
     def begin(self):
-        self.run("DROP TABLE IF EXISTS bench_hosts; CREATE UNLOGGED TABLE bench_hosts (tenant text, signature text, host text, f bigint, o bigint, l bigint)")
+        self.run("""DROP TABLE IF EXISTS bench_hosts;
+            CREATE UNLOGGED TABLE bench_hosts (tenant text, signature text, host text, f bigint, o bigint, l bigint)""")
         self.run("TRUNCATE zguard_days")
 
     def fill(self, date, next_day, rows):
@@ -317,8 +317,6 @@ def fill(store, shape, arguments, folder, lines=None):
         VERSION_KEYS[version] = sort_key
         if lines is not None:
             lines.append(line)
-    digits = {name: re.sub(r"\d+$", "", VERSION_KEYS[name]) for name in VERSION_KEYS}
-    assert set(shape.versions) <= set(VERSION_KEYS) or digits, "no finding has a version"
     for name in shape.versions:  # a version without a first finding
         VERSION_KEYS.setdefault(name, like(name))
     store.begin()
@@ -359,7 +357,8 @@ def check(store, shape, arguments, folder, kind):
         zguard("collect", "--from", folder / "all", "--to", other.address)
         for table, columns in tables.items():
             shipped = other.rows(table, columns)
-            assert own[table] == shipped, (table, len(own[table]), len(shipped), [pair for pair in zip(own[table], shipped) if pair[0] != pair[1]][:2])
+            different = [pair for pair in zip(own[table], shipped) if pair[0] != pair[1]]
+            assert own[table] == shipped, (table, len(own[table]), len(shipped), different[:2])
             print(f"{table}: {len(shipped):,} equal rows")
     finally:
         other.close()
@@ -397,14 +396,16 @@ def questions(shape, server):
     pages += [("page 40", "/?page=40"), ("search: a word", f"/?q={name.lower()}"), ("search: three words", "/?q=shop+use+cart"),
               ("search: nothing found", "/?q=nowhere"), ("kind", "/?kind=double-free"), ("host", f"/?host={shape.hosts[7]}"),
               ("program", "/?program=shopd"), ("program, 30 days", "/?program=shopd&since=30d"), ("since 1d", "/?since=1d"),
-              ("since 30d", "/?since=30d"), ("since 200d", "/?since=200d"), ("since 399d", "/?since=399d"), ("new since a version", f"/?new={middle}"),
+              ("since 30d", "/?since=30d"), ("since 200d", "/?since=200d"), ("since 399d", "/?since=399d"),
+              ("new since a version", f"/?new={middle}"),
               ("host, 30 days", f"/?host={shape.hosts[7]}&since=30d"),
               ("class", f"/?q=class:{name}"), ("member", "/?q=member:total"), ("function", f"/?q=function:{name}.use"),
               ("version", f"/?q=version:{middle}"), ("until 100 days ago", f"/?q=until:{moment(shape.today - 100 * DAY)[:10]}"),
               ("three terms", "/?q=class:cart+program:shop+since:30d"),
               ("most frequent group", f"/group/{most['signature']}"), ("rare group", f"/group/{rare['signature']}"),
               ("group, last finding", f"/group/{most['signature']}?finding={most['findings']}"), ("metrics", "/metrics"),
-              ("api: groups", "/api/groups"), ("api: groups, 1,000", "/api/groups?limit=1000"), ("api: groups, page 45", "/api/groups?page=45"),
+              ("api: groups", "/api/groups"), ("api: groups, 1,000", "/api/groups?limit=1000"),
+              ("api: groups, page 45", "/api/groups?page=45"),
               ("api: findings", f"/api/groups/{most['signature']}/findings"),
               ("api: findings, middle", f"/api/groups/{most['signature']}/findings?page={most['findings'] // 200}"),
               ("api: findings, last page", f"/api/groups/{most['signature']}/findings?page={most['findings'] // 100}")]
@@ -437,7 +438,8 @@ def measure(store, shape, arguments, figures):
         server.close()
     if arguments.only:
         return
-    commands = {"report, all groups": ["report", "--format", "json"], "report --signature": ["report", "--format", "json", "--signature", most["signature"]],
+    commands = {"report, all groups": ["report", "--format", "json"],
+                "report --signature": ["report", "--format", "json", "--signature", most["signature"]],
                 "report --since 7d": ["report", "--format", "json", "--since", "7d"], "triage": ["triage"]}
     for what, (command, *flags) in commands.items():
         runs = [timed(lambda: zguard(command, store.address, *flags)) for _ in range(1 + arguments.rounds)]
@@ -451,7 +453,8 @@ def ship(store, shape, arguments, folder, figures):
         group = shape.groups[min(len(shape.groups) - 1, int(len(shape.groups) ** shape.random.random()) - 1)]
         one = shape.template(group)
         one["pid"], one["time"] = number, moment(shape.today + number % 3600)
-        one["origin"].update(id=uuid.UUID(int=shape.random.getrandbits(126)).hex, version=shape.versions[-1], host=shape.random.choice(shape.hosts))
+        one["origin"].update(id=uuid.UUID(int=shape.random.getrandbits(126)).hex, version=shape.versions[-1],
+                             host=shape.random.choice(shape.hosts))
         lines.append(json.dumps(one, separators=(",", ":")))
     for turn in range(3):
         part = lines[turn::3]
@@ -496,7 +499,8 @@ def main():
             one = shape.template(shape.groups[0])
             one["origin"]["id"] = uuid.uuid4().hex
             write_reports(folder / "upgrade", [json.dumps(one)])
-            print(f"first shipper: {timed(lambda: zguard('collect', '--from', folder / 'upgrade', '--to', store.address)):.1f} s", flush=True)
+            seconds = timed(lambda: zguard("collect", "--from", folder / "upgrade", "--to", store.address))
+            print(f"first shipper: {seconds:.1f} s", flush=True)
         measure(store, shape, arguments, figures)
         if not arguments.only:
             ship(store, shape, arguments, folder, figures)
