@@ -29,7 +29,8 @@ struct MainQueueWatch {
         var next: UInt64
         let since: UInt64 // milliseconds
         var time: BusyTime
-        var busy: UInt64 = 0
+        /// Time since the item began, and the part of it that counts (``BusyTime/weight(of:limit:)``).
+        var felt: UInt64 = 0, busy: UInt64 = 0
         var samples = StallSamples()
         var lastCount: UInt64
         var name: String? // of the server thread
@@ -46,11 +47,7 @@ struct MainQueueWatch {
             return state.server == server && state.next == next
         }
 
-        func event(at now: UInt64) -> StallEvent {
-            StallEvent(
-                thread: server, at: now, busy: busy, isComputing: time.isComputing(in: samples.kept),
-                samples: samples.kept)
-        }
+        var event: StallEvent { StallEvent(thread: server, felt: felt, time, samples: samples.kept) }
     }
 
     /// Stalls to report.
@@ -130,7 +127,8 @@ struct MainQueueWatch {
         else { return nil }
         holdUp!.lastCount = now
         holdUp!.time.count(seen, now: now, unseen: unseen)
-        holdUp!.busy = (now - holdUp!.since).subtractingClamped(holdUp!.time.discount)
+        holdUp!.felt = holdUp!.time.felt(since: holdUp!.since, until: now)
+        holdUp!.busy = holdUp!.time.weight(of: holdUp!.felt, limit: limit)
         let busy = holdUp!.busy
         if holdUp!.samples.next == .max, busy >= 4 * limit { holdUp!.samples.next = now }
         if busy * 2 >= limit, !seen.isStopped, now >= holdUp!.samples.next {
@@ -141,7 +139,7 @@ struct MainQueueWatch {
         if busy >= max(limit * Self.freezeFactor, 2000), !holdUp!.isSaid {
             holdUp!.isSaid = true
             return Report(
-                events: [holdUp!.event(at: now)], name: holdUp!.name, isFreeze: true, isAwaited: holdUp!.isAwaited)
+                events: [holdUp!.event], name: holdUp!.name, isFreeze: true, isAwaited: holdUp!.isAwaited)
         }
         return nil
     }
@@ -154,13 +152,13 @@ struct MainQueueWatch {
         defer { holdUp = nil }
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
         return Report(
-            events: [holdUp.event(at: now)], name: holdUp.name, isFreeze: true, isAwaited: holdUp.isAwaited)
+            events: [holdUp.event], name: holdUp.name, isFreeze: true, isAwaited: holdUp.isAwaited)
     }
 
     private mutating func conclude(now: UInt64, limit: UInt64, times: Int) -> Report? {
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
         rest.passes()
-        recent.append(holdUp.event(at: now))
+        recent.append(holdUp.event)
         recent.removeAll { now - $0.at > Self.recentMilliseconds }
         guard holdUp.busy >= limit * Self.singleFactor || recent.count >= times else { return nil }
         defer { recent = [] }

@@ -33,7 +33,7 @@ struct PoolWatch {
 
         func event(until now: UInt64, _ limit: UInt64) -> StallEvent? {
             guard let sample, now - since >= limit else { return nil }
-            return StallEvent(at: now, busy: now - since, isComputing: false, samples: [sample])
+            return StallEvent(at: now, felt: now - since, isComputing: false, samples: [sample])
         }
     }
 

@@ -168,7 +168,7 @@ package final class StallWatch {
         let age = clock.milliseconds(since: since)
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
-            tracks[index]!.time.discount = min(unseen, age)
+            tracks[index]!.time.leaveOut(min(unseen, age))
             // Baseline for measuring the time that the thread waits for a processor until the next look.
             if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
                 tracks[index]!.time.count(times, now: now, unseen: 0)
@@ -190,7 +190,8 @@ package final class StallWatch {
             return
         }
         tracks[index]!.time.count(times, now: now, unseen: unseen)
-        let busy = age.subtractingClamped(tracks[index]!.time.discount)
+        tracks[index]!.felt = age.subtractingClamped(tracks[index]!.time.unfelt)
+        let busy = tracks[index]!.time.weight(of: tracks[index]!.felt, limit: limit)
         tracks[index]!.busy = busy
         if busy * 2 < limit || times.isStopped { return }
         if tracks[index]!.isLoop == nil {
@@ -207,7 +208,7 @@ package final class StallWatch {
         let isDeadlock = busy >= limit && tracks[index]!.samples.kept.closed != nil
         if isDeadlock || busy >= max(limit * Self.freezeFactor, 2000), !tracks[index]!.isSaid {
             tracks[index]!.isSaid = true
-            findings += say(tracks[index]!, [tracks[index]!.event(lasting: busy)], isFreeze: true)
+            findings += say(tracks[index]!, [tracks[index]!.event], isFreeze: true)
         }
     }
 
@@ -500,11 +501,12 @@ package final class StallWatch {
             || heartbeat.pointee.nonce == track.nonce && heartbeat.pointee.tid == track.thread
                 && zg_system_load_long(&heartbeat.pointee.busy_since) != track.since
         if isOver, until > track.since {
-            busy = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.discount)
+            track.felt = clock.milliseconds(from: track.since, to: until).subtractingClamped(track.time.unfelt)
+            busy = track.time.weight(of: track.felt, limit: limit)
         }
         if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
         let now = MonotonicTime.milliseconds
-        track.recent.append(track.event(lasting: busy))
+        track.recent.append(track.event)
         track.recent.removeAll { now &- $0.at > Self.recentMilliseconds }
         let isFreeze = !isOver
         if busy < limit * Self.singleFactor, track.recent.count < times {
@@ -575,7 +577,8 @@ extension StallWatch {
         let program: String?
         var name: String?
         var since: UInt64 = 0 // ticks; 0 while the thread is not known to be busy
-        var busy: UInt64 = 0
+        /// Time since the thread became busy, and the part of it that counts (``BusyTime/weight(of:limit:)``).
+        var felt: UInt64 = 0, busy: UInt64 = 0
         var time = BusyTime(now: 0)
         var loop = EventLoop()
         /// Whether this busy time is that of an event loop; nil: not determined yet.
@@ -598,7 +601,7 @@ extension StallWatch {
         mutating func begin(_ since: UInt64, now: UInt64) {
             if name == nil { name = ThreadTimes.name(of: Int32(truncatingIfNeeded: thread), in: process) }
             self.since = since
-            (busy, time, isSaid, isLoop) = (0, BusyTime(now: now), false, nil)
+            (felt, busy, time, isSaid, isLoop) = (0, 0, BusyTime(now: now), false, nil)
             samples = StallSamples(next: rest.isOver ? 0 : .max)
             rest.passes()
         }
@@ -606,13 +609,12 @@ extension StallWatch {
         mutating func restMore() { rest.more() }
 
         /// No sample caught the thread running, although samples were due: neither the thread nor zguard was running.
-        var wasNeverSeen: Bool { samples.kept.isEmpty && samples.next != .max && obstacle == nil }
-
-        func event(lasting busy: UInt64) -> StallEvent {
-            StallEvent(
-                at: MonotonicTime.milliseconds, busy: busy, isComputing: time.isComputing(in: samples.kept),
-                samples: samples.kept)
+        /// A quota says itself that it was used up.
+        var wasNeverSeen: Bool {
+            samples.kept.isEmpty && samples.next != .max && obstacle == nil && !time.isThrottled
         }
+
+        var event: StallEvent { StallEvent(felt: felt, time, samples: samples.kept) }
     }
 
     /// A reported finding, and the number of its repeats since then.
@@ -629,7 +631,7 @@ extension StallWatch {
 
         var finding: Finding
         var said = 1, unreported = 0
-        private var longest = 0, occurrences = 0
+        private var longest: Finding.Stall?, occurrences = 0
 
         init(finding: Finding) { self.finding = finding }
 
@@ -637,7 +639,7 @@ extension StallWatch {
 
         mutating func count(_ other: Finding) {
             unreported += 1
-            longest = max(longest, other.stall?.durationMs ?? 0)
+            if let stall = other.stall { if longest == nil { longest = stall } else { longest!.add(stall) } }
             occurrences += other.stall?.occurrences ?? 1
         }
 
@@ -645,11 +647,15 @@ extension StallWatch {
             var again = finding
             again.count = unreported
             again.time = Timestamp.now.description
-            again.stall?.durationMs = longest
+            if let longest {
+                again.stall?.durationMs = longest.durationMs
+                again.stall?.withoutProcessorMs = longest.withoutProcessorMs
+                again.stall?.withoutProcessorFor = longest.withoutProcessorFor
+            }
             again.stall?.occurrences = occurrences
             again.stall?.samples = 0
             said += unreported
-            (unreported, longest, occurrences) = (0, 0, 0)
+            (unreported, longest, occurrences) = (0, nil, 0)
             return again
         }
     }

@@ -149,6 +149,112 @@ def time_that_nobody_saw_is_nobodys_fault(place):
             process.wait()
 
 
+def on_processor():
+    source = SOURCES / "on_processor.c"
+    return builds.compiled(FOLDER / "on_processor", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", FOLDER / "on_processor"], [source])
+
+
+def stalls_of(place, command):
+    """Runs a command under zguard; returns its findings."""
+    report = place / "report.jsonl"
+    report.unlink(missing_ok=True)
+    status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", *command], env=scrubbed())
+    findings = findings_of(report)
+    assert status == (99 if findings else 0), (status, errors[-1000:])
+    return findings
+
+
+class Cgroup:
+    """A new cgroup whose processes have the processor for `quota` of every `period` microseconds; None where none can be made."""
+
+    V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+
+    def __init__(self, quota, period=100_000):
+        self.folder = (self.V1 if self.V1.is_dir() else self.V2) / f"zguard-stalling-{os.getpid()}"
+        self.limits = {"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} if self.V1.is_dir() else {"cpu.max": f"{quota} {period}"}
+
+    def __enter__(self):
+        try:
+            self.folder.mkdir()
+            for name, value in self.limits.items():
+                (self.folder / name).write_text(str(value))
+        except OSError as fault:
+            print(f"no cgroup with a CPU quota can be made here: {fault}")
+            self.__exit__()
+            return None
+        return self
+
+    def __exit__(self, *_):
+        for _ in range(100):  # until the kernel has removed the last process
+            try:
+                self.folder.rmdir()
+            except FileNotFoundError:
+                return
+            except OSError:
+                time.sleep(0.05)
+                continue
+            return
+
+
+def a_quota_counts(place):
+    """The time for which a CPU quota was used up counts, and is shown apart; also where the thread itself did little."""
+    program = on_processor()
+    with Cgroup(quota=10_000) as group:
+        if group is None:
+            return
+        for seconds in (0.4, 0.1):
+            [finding] = stalls_of(place, [program, str(seconds), group.folder / "cgroup.procs"]) or [None]
+            without = finding["without_processor_ms"]
+            assert finding["duration_ms"] >= seconds * 1000 * 5 and seconds * 1000 * 4 <= without <= finding["duration_ms"], finding
+            assert finding["without_processor_for"] == "quota" and finding["computing"], finding
+            assert finding["detail"]["cpu_quota"] == f"10 ms in every 100 ms, of cgroup /{group.folder.name}", finding["detail"]
+        _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", program, "0.3", group.folder / "cgroup.procs"], env=scrubbed())
+        assert re.search(r"was busy for \d+ ms, of them \d+ ms without a processor \(CPU quota: 10 ms in every 100 ms, of cgroup /\S+\), in ", errors), errors
+
+
+def zguard_shares_the_quota(place):
+    """As in a container, where zguard itself has no processor either."""
+    program = on_processor()
+    with Cgroup(quota=20_000) as group:
+        if group is None:
+            return
+        script = f"echo 0 >{group.folder}/cgroup.procs && exec \"$@\""
+        report = place / "report.jsonl"
+        run_within(TIMEOUT_SECONDS, ["sh", "-c", script, "sh", ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", program, "0.3"],
+                   env=scrubbed())
+        [finding] = findings_of(report) or [None]
+        assert finding["duration_ms"] >= 900 and finding["without_processor_for"] == "quota", finding
+
+
+def a_generous_quota_is_none(place):
+    """A quota that is not used up is not blamed, and work that is no stall stays none."""
+    program = on_processor()
+    with Cgroup(quota=400_000) as group:
+        if group is None:
+            return
+        assert not stalls_of(place, [program, "0.1", group.folder / "cgroup.procs"])
+        [finding] = stalls_of(place, [program, "0.8", group.folder / "cgroup.procs"]) or [None]
+        assert finding.get("without_processor_for") != "quota" and "cpu_quota" not in finding.get("detail", {}), finding
+
+
+def load_counts_for_work_only(place):
+    """On a processor that others use, a thread with work of its own stalls for as long as its events wait; one without does not stall."""
+    program = on_processor()
+    processor = str(min(os.sched_getaffinity(0)))
+    others = [subprocess.Popen(["taskset", "-c", processor, "sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(3)]
+    try:
+        busy = ["taskset", "-c", processor, program]
+        [finding] = stalls_of(place, [*busy, "0.4"]) or [None]
+        assert finding["duration_ms"] >= 1000 and finding["without_processor_ms"] >= finding["duration_ms"] / 2, finding
+        assert finding.get("without_processor_for", "load") == "load" and finding["computing"], finding
+        # Six tenths of a second and more, but little work.
+        assert not stalls_of(place, ["nice", "-n", "15", *busy, "0.06"])
+    finally:
+        for process in others:
+            kill_session(process.pid)
+            process.wait()
+
+
 def own_threads_are_looked_at(place):
     """Samples threads of the own process as StallMonitor does: no system call returns early, and no signal is lost."""
     folder = ROOT / "Sources/CUnwind"
@@ -167,7 +273,9 @@ def main():
     arguments = parser.parse_args()
     cases = [case for source, program in built() for case in cases_of(source, program)]
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
-    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("time that nobody saw", time_that_nobody_saw_is_nobodys_fault), ("own threads are looked at", own_threads_are_looked_at)], "zguard-stalling-", arguments.filter)
+    return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("time that nobody saw", time_that_nobody_saw_is_nobodys_fault), ("own threads are looked at", own_threads_are_looked_at)]
+                     + [(function.__name__.replace("_", " "), function)
+                        for function in (a_quota_counts, zguard_shares_the_quota, a_generous_quota_is_none, load_counts_for_work_only)], "zguard-stalling-", arguments.filter)
 
 
 if __name__ == "__main__":

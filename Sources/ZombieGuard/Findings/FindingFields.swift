@@ -97,6 +97,8 @@ extension Finding {
                         draft.stall.durationMs = try Int.read(&scanner)
                         draft.finding.stall = draft.stall
                     }, write: { $0.stall.durationMs.json }),
+                .optional("without_processor_ms", \.stall.withoutProcessorMs),
+                .optional("without_processor_for", \.stall.withoutProcessorFor),
                 .value("occurrences", \.stall.occurrences), .value("samples", \.stall.samples),
                 .value("freeze", \.stall.isFreeze), .value("computing", \.stall.isComputing),
                 .optional("call", \.stall.call), .optional("holder", \.stall.holder),

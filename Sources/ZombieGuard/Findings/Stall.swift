@@ -3,8 +3,13 @@
 extension Finding {
     /// A stall, without its kind and stacks. In JSON the keys of a stall are members of the finding's own object.
     public struct Stall: Hashable, Sendable {
-        /// Longest time between two waits for events, in milliseconds.
+        /// Longest time between two waits for events, in milliseconds: the time that an event had to wait.
         public var durationMs: Int
+        /// Part of this time in which the thread waited for a processor, in milliseconds; nil if unknown.
+        public var withoutProcessorMs: Int?
+        /// Why the thread had no processor for most of that part: "quota" if the CPU quota of its cgroup was used up,
+        /// "load" if other threads had the processors; nil if unknown.
+        public var withoutProcessorFor: String?
         /// Number of times that the thread was busy for too long.
         public var occurrences: Int
         /// Number of stack samples, over all occurrences.
@@ -54,7 +59,10 @@ extension Finding {
 
         /// Merges another stall of the same bug into this one.
         package mutating func add(_ other: Stall) {
-            durationMs = max(durationMs, other.durationMs)
+            if other.durationMs > durationMs {
+                durationMs = other.durationMs
+                (withoutProcessorMs, withoutProcessorFor) = (other.withoutProcessorMs, other.withoutProcessorFor)
+            }
             occurrences = occurrences.addingSaturated(other.occurrences)
             samples = samples.addingSaturated(other.samples)
             isFreeze = isFreeze || other.isFreeze

@@ -11,6 +11,19 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(holder.label)" : " for a lock that \(holder.label) holds")
     }
 
+    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if that is less than a tenth of
+    /// the time.
+    fileprivate func delayText(quota: String?) -> String {
+        guard let without = withoutProcessorMs, without > 0, without >= durationMs / 10 else { return "" }
+        let cause =
+            switch withoutProcessorFor {
+            case "quota": "CPU quota" + (quota.map { ": " + visible($0) } ?? "")
+            case "load": "load"
+            default: "CPU quota or load"
+            }
+        return ", of them \(without) ms without a processor (\(cause)),"
+    }
+
     // Limit on the indentation: otherwise the lines of a stack that forks at very many calls would consist mostly of
     // spaces.
     private static let deepestIndent = 60
@@ -100,7 +113,7 @@ extension Finding {
         guard let stall else { return "a thread did not wait for events for too long" }
         var text = detail["queue"] == nil ? threadName : "the main queue (\(threadName))"
         text += stall.isFreeze ? " has been busy for " : " was busy for "
-        text += "\(stall.durationMs) ms"
+        text += "\(stall.durationMs) ms\(stall.delayText(quota: detail["cpu_quota"]))"
         if let origin = stacks.accessOrigin { text += " in \(origin.shortPlace)" }
         text += ": \(stall.cause(joins: joinsThread))"
         return stall.occurrences > 1 ? text + "; \(stall.occurrences) times" : text

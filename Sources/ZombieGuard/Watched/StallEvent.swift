@@ -1,4 +1,4 @@
-// Measures one stall of a thread, and makes a finding from several stalls.
+// The samples of one stall of a thread, and the finding that several stalls make.
 
 /// A sample of a thread: its stack, system call, and the holder of the lock that it waits for.
 package struct StallSample {
@@ -56,64 +56,33 @@ package struct SamplingBackoff {
     }
 }
 
-/// Time that a thread was busy, without waits for a processor and stops by signals or debuggers. In milliseconds.
-package struct BusyTime {
-    /// Time to subtract from the busy time.
-    package var discount: UInt64 = 0
-    /// CPU time used, and the time in which it was used: from the first look on.
-    private var computed: UInt64 = 0, counted: UInt64 = 0
-    private var last: ThreadTimes?
-    private var lastLook: UInt64
-
-    package init(now: UInt64) { lastLook = now }
-
-    /// During `unseen`, zguard did not run. The whole system may have been suspended, so the thread's idle time in this
-    /// period is discounted.
-    package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
-        defer { (last, lastLook) = (times, now) }
-        let passed = now &- lastLook
-        guard let last else {
-            discount += min(passed, unseen)
-            return
-        }
-        let waited = (times.delayed &- last.delayed) / 1_000_000
-        let ran = (times.ran &- last.ran) / 1_000_000
-        let idle = passed.subtractingClamped(ran + waited)
-        let taken = times.isStopped ? passed : min(passed, waited + min(unseen, idle))
-        discount += taken
-        computed += ran
-        counted += passed - taken
-    }
-
-    /// Discounts the time until now: the thread had no work.
-    package mutating func leaveOut(until now: UInt64) {
-        discount += now.subtractingClamped(lastLook)
-        (last, lastLook) = (nil, now)
-    }
-
-    /// Whether the thread ran for half of the time. If that is unknown: whether most samples are outside of system
-    /// calls.
-    package func isComputing(in samples: [StallSample]) -> Bool {
-        let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
-        return counted > 0 ? computed * 2 >= counted : !isInCalls
-    }
-}
-
 /// One stall of a thread.
 package struct StallEvent {
     /// Thread ID, for stalls that may occur on different threads.
     package var thread: Int32?
-    /// End and duration, in milliseconds.
-    package var at, busy: UInt64
+    /// End, and time that the thread's events had to wait, in milliseconds.
+    package var at, felt: UInt64
     package var isComputing: Bool
     package var samples: [StallSample]
+    /// Part of ``felt`` in which the thread waited for a processor, in milliseconds; nil if unknown.
+    package var withoutProcessor: UInt64?
+    package var delay: BusyTime.Delay?
 
-    package init(thread: Int32? = nil, at: UInt64, busy: UInt64, isComputing: Bool, samples: [StallSample]) {
+    package init(thread: Int32? = nil, at: UInt64, felt: UInt64, isComputing: Bool, samples: [StallSample]) {
         self.thread = thread
         self.at = at
-        self.busy = busy
+        self.felt = felt
         self.isComputing = isComputing
         self.samples = samples
+    }
+
+    /// A stall now, measured by `time`.
+    package init(thread: Int32? = nil, felt: UInt64, _ time: BusyTime, samples: [StallSample]) {
+        self.init(
+            thread: thread, at: MonotonicTime.milliseconds, felt: felt, isComputing: time.isComputing(in: samples),
+            samples: samples)
+        withoutProcessor = min(time.withoutProcessor, felt)
+        delay = time.delay
     }
 }
 
@@ -131,7 +100,7 @@ extension Finding {
     package init?(
         stalls events: [StallEvent], isFreeze: Bool, thread: Thread, processID: Int, program: String?
     ) {
-        guard let longest = events.max(by: { $0.busy < $1.busy }) else { return nil }
+        guard let longest = events.max(by: { $0.felt < $1.felt }) else { return nil }
         var counts: [(stack: [Frame], count: Int)] = []
         for sample in events.flatMap(\.samples) where !sample.stack.isEmpty {
             if let place = counts.firstIndex(where: { $0.stack == sample.stack }) {
@@ -150,12 +119,15 @@ extension Finding {
             kind: closed == nil ? .stall : .deadlock, thread: thread, stacks: Stacks(access: shown),
             processID: processID, program: program, time: Timestamp.now.description)
         stall = Stall(
-            durationMs: Int(longest.busy), occurrences: events.count,
+            durationMs: Int(clamping: longest.felt), occurrences: events.count,
             samples: events.reduce(0) { $0 + $1.samples.count }, isFreeze: isFreeze,
             isComputing: longest.isComputing,
             call: longest.isComputing ? nil : call, holder: closed == nil ? held?.holder : closed?.holder,
             sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
         stall?.waits = closed?.waits ?? []
+        stall?.withoutProcessorMs = longest.withoutProcessor.map { Int(clamping: $0) }
+        stall?.withoutProcessorFor = longest.delay?.cause
+        detail["cpu_quota"] = longest.delay?.quota
         // The thread itself is not on the circle.
         if let closed, let closing = closed.chain?.closing, closing > 0 {
             let others = [closed.holder].compactMap { $0 } + closed.waits

@@ -10,6 +10,9 @@ package struct ThreadTimes {
     package var ran: UInt64 = 0, delayed: UInt64 = 0
     /// Stopped by a signal or a debugger.
     package var isStopped = false
+    /// Running, or waiting for a processor.
+    package var isRunnable = false
+    let process: Int, thread: UInt32
 
     /// - Returns: nil if the thread has ended.
     package init?(of process: Int, thread: UInt32) {
@@ -17,7 +20,9 @@ package struct ThreadTimes {
         guard let status = try? readFile(folder + "stat") else { return nil }
         let behindName = status.lastIndex(of: UInt8(ascii: ")")).map { status[$0...].dropFirst(2) } ?? []
         guard let state = behindName.first, ![UInt8(ascii: "Z"), UInt8(ascii: "X")].contains(state) else { return nil }
+        (self.process, self.thread) = (process, thread)
         isStopped = state == UInt8(ascii: "T")
+        isRunnable = state == UInt8(ascii: "R")
         let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
         ran = words.first.flatMap { UInt64(digits: String(decoding: $0, as: UTF8.self)) } ?? 0
         delayed = words.count > 1 ? UInt64(digits: String(decoding: words[1], as: UTF8.self)) ?? 0 : 0

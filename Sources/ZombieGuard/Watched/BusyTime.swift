@@ -1,0 +1,118 @@
+// Measures one busy time of a thread: how long its events had to wait, and for how much of that it had no processor.
+
+/// Times of a thread since it became busy, in milliseconds.
+package struct BusyTime {
+    /// Time in which no event was due, or the thread was stopped, or the whole system may have been suspended.
+    package private(set) var unfelt: UInt64 = 0
+    /// Time from the first look on, CPU time used in it, and the part of ``unfelt`` in it.
+    private var seen: UInt64 = 0, computed: UInt64 = 0, unfeltSeen: UInt64 = 0
+    /// Nanoseconds of ended waits for a processor. The kernel counts a wait when it ends.
+    private var waited: UInt64 = 0
+    /// The wait for a processor that has not ended, and the part of it that ``unfelt`` contains.
+    private var pending: UInt64 = 0, pendingUnfelt: UInt64 = 0
+    private var last: ThreadTimes?
+    private var lastLook: UInt64
+    private var quotas: CPUQuotas?
+    private var hasLookedForQuotas = false
+
+    /// Why a thread waited for a processor.
+    package struct Delay: Equatable {
+        /// "quota" or "load".
+        package var cause: String
+        /// The quota that was used up: "20 ms in every 100 ms, of cgroup /shop".
+        package var quota: String?
+    }
+
+    package init(now: UInt64) { lastLook = now }
+
+    /// Counts the time since the last look. During `unseen`, zguard did not run. The whole system may have been
+    /// suspended, so the thread's idle time in this period is not felt.
+    package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
+        let passed = now &- lastLook
+        defer { (last, lastLook) = (times, now) }
+        guard let last else {
+            unfelt += min(passed, unseen)
+            return
+        }
+        let delayed = (times.delayed &- last.delayed)
+        let ran = (times.ran &- last.ran) / 1_000_000
+        let idle = times.isStopped ? passed : passed.subtractingClamped(ran + delayed / 1_000_000)
+        let taken = times.isStopped ? passed : min(unseen, idle)
+        seen += passed
+        computed += ran
+        unfelt += taken
+        unfeltSeen += taken
+        // A kernel that counts no times says 0.
+        if times.isRunnable, delayed == 0, ran == 0, times.ran > 0 {
+            pending += passed - taken
+            pendingUnfelt += taken
+        } else {
+            waited += delayed.subtractingClamped(pendingUnfelt * 1_000_000)
+            (pending, pendingUnfelt) = (0, 0)
+        }
+        countThrottles(times)
+    }
+
+    /// Leaves out the time until now: the thread had no work.
+    package mutating func leaveOut(until now: UInt64) {
+        let passed = now.subtractingClamped(lastLook)
+        unfelt += passed
+        (last, lastLook) = (nil, now)
+    }
+
+    /// Leaves out a time before the first look.
+    package mutating func leaveOut(_ milliseconds: UInt64) { unfelt += milliseconds }
+
+    /// Most busy times are short: look for quotas at the second look only.
+    private mutating func countThrottles(_ times: ThreadTimes) {
+        if !hasLookedForQuotas {
+            hasLookedForQuotas = true
+            quotas = CPUQuotas(of: times.process, thread: times.thread)
+        } else {
+            quotas?.look()
+        }
+    }
+
+    // MARK: Results
+
+    /// Time in which the thread waited for a processor.
+    package var withoutProcessor: UInt64 { waited / 1_000_000 + pending }
+
+    /// Time in which the events of the thread had to wait.
+    package func felt(since start: UInt64, until end: UInt64) -> UInt64 {
+        end.subtractingClamped(start).subtractingClamped(unfelt)
+    }
+
+    /// The part of the felt time in which the thread had a processor, or waited for something else.
+    package func own(of felt: UInt64) -> UInt64 { felt.subtractingClamped(withoutProcessor) }
+
+    /// Whether a quota alone held the thread up for half of the limit, or longer.
+    private func isThrottled(limit: UInt64) -> Bool { min(quotas?.throttled ?? 0, withoutProcessor) * 2 >= limit }
+
+    /// Whether a quota was used up for most of the time without a processor.
+    package var isThrottled: Bool { delay?.quota != nil }
+
+    /// The part of the felt time that makes it a stall. On a busy machine every thread waits for a processor, whatever
+    /// it does, and that is no stall. So the felt time counts if the thread had work of its own for half of the limit,
+    /// or its quota held it up for as long; otherwise only the thread's own time counts.
+    package func weight(of felt: UInt64, limit: UInt64) -> UInt64 {
+        // Before the first look, waits for a processor are unknown: what was seen must suffice.
+        let seenOwn = seen.subtractingClamped(unfeltSeen + withoutProcessor)
+        return seenOwn * 2 >= limit || isThrottled(limit: limit) ? felt : own(of: felt)
+    }
+
+    /// Why the thread waited for a processor; nil if it did not, or no cgroup can be read.
+    package var delay: Delay? {
+        guard withoutProcessor > 0, let quotas else { return nil }
+        return quotas.throttled * 2 >= withoutProcessor
+            ? Delay(cause: "quota", quota: quotas.strictest) : Delay(cause: "load")
+    }
+
+    /// Whether the thread ran for half of the time in which it could. If that is unknown: whether most samples are
+    /// outside of system calls.
+    package func isComputing(in samples: [StallSample]) -> Bool {
+        let counted = seen.subtractingClamped(unfeltSeen + withoutProcessor)
+        let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
+        return counted > 0 && last != nil ? computed * 2 >= counted : !isInCalls
+    }
+}
