@@ -214,13 +214,17 @@ package final class StallWatch {
 
     private func isClosed(_ call: SystemCall?, _ track: ThreadWatch, _ index: Int) -> Bool {
         guard call?.isFutex ?? false, let memory = memory(index) else { return false }
-        return chain(from: Int32(truncatingIfNeeded: track.thread), of: track.process, memory)?.isClosed ?? false
+        return deadlock(from: Int32(truncatingIfNeeded: track.thread), of: track.process, memory) != nil
     }
 
-    /// The threads that a thread waits for in turn; nil if it waits for none.
-    private func chain(from thread: Int32, of process: Int, _ memory: ProcessMemory) -> WaitChain? {
-        let chain = WaitChain(from: thread, of: process) { memory.record(UInt32.self, at: $0) }
-        return chain.words.isEmpty ? nil : chain
+    /// The threads that a thread waits for in turn, if none of them can go on.
+    private func deadlock(from thread: Int32, of process: Int, _ memory: ProcessMemory) -> WaitChain? {
+        let chain = WaitChain(from: thread, of: process, in: WaitMemory { memory.read(at: $0, upTo: $1) })
+        guard chain.isClosed, let mappings = try? Mapping.all(of: process),
+            chain.isOfGlibc(
+                mappings, memory: memory, function: { symbolicator.symbolicate([$0]).last?.function })
+        else { return nil }
+        return chain
     }
 
     private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
@@ -373,7 +377,7 @@ package final class StallWatch {
     }
 
     private func waited(by thread: Int32, of process: Int, in call: SystemCall?, _ memory: ProcessMemory) -> Waited {
-        if let chain = chain(from: thread, of: process, memory), chain.isClosed {
+        if call?.isFutex ?? false, let chain = deadlock(from: thread, of: process, memory) {
             return Waited(threads: Array(chain.threads.dropFirst()), chain: chain)
         }
         let holder = call?.holder(for: UInt32(bitPattern: thread), of: process) {

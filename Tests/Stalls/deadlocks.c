@@ -141,6 +141,74 @@ CASE in_profile_sample(void) {
     take_again(&locks[0]);
 }
 
+static pthread_rwlock_t shared[2] = {PTHREAD_RWLOCK_INITIALIZER, PTHREAD_RWLOCK_INITIALIZER};
+
+STEP read_shared(int number) { pthread_rwlock_rdlock(&shared[number]); }
+STEP write_shared(int number) { pthread_rwlock_wrlock(&shared[number]); }
+
+static void *write_and_take(void *unused) {
+    write_shared(0);
+    ready++;
+    settle(1);
+    take_second(0);
+    return unused;
+}
+
+// stalls: read_shared, call=futex, held=write_and_take, freeze, deadlock
+CASE reads_what_is_written(void) {
+    pthread_t thread;
+    begin();
+    pthread_mutex_lock(&locks[0]);
+    pthread_create(&thread, NULL, write_and_take, NULL);
+    settle(1);
+    read_shared(0);
+}
+
+static void *write_both(void *unused) {
+    write_shared(0);
+    ready++;
+    settle(2);
+    write_shared(1);
+    return unused;
+}
+
+// stalls: write_shared, call=futex, held=write_both, freeze, deadlock
+CASE both_are_written(void) {
+    pthread_t thread;
+    begin();
+    pthread_create(&thread, NULL, write_both, NULL);
+    write_shared(1);
+    ready++;
+    settle(2);
+    write_shared(0);
+}
+
+static void *read_what_is_written(void *unused) {
+    write_shared(0);
+    ready++;
+    settle(2);
+    read_shared(1);
+    return unused;
+}
+
+// stalls: read_shared, call=futex, held=read_what_is_written, freeze, deadlock
+CASE both_are_read(void) {
+    pthread_t thread;
+    begin();
+    pthread_create(&thread, NULL, read_what_is_written, NULL);
+    write_shared(1);
+    ready++;
+    settle(2);
+    read_shared(0);
+}
+
+// The kernel follows the owners of mutexes with priority inheritance, and does not see the others.
+// stalls: take_second, call=futex, held=hold_and_take, freeze, deadlock
+CASE one_inherits_priority(void) {
+    locks[1] = of_kind(PTHREAD_MUTEX_DEFAULT, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);
+    threads_wait();
+}
+
 // --- no deadlocks ------------------------------------------------------------------------------------------------
 
 STEP take_in_time(int number, int milliseconds) {
@@ -237,6 +305,141 @@ CASE waits_for_condition(void) { condition_comes(&condition); }
 // stalls: wait_for_condition, call=futex
 CASE looks_like_a_lock(void) { condition_comes(&looks_owned.condition); }
 
+static void *write_for_long(void *unused) {
+    write_shared(0);
+    ready++;
+    usleep(900000);
+    pthread_rwlock_unlock(&shared[0]);
+    return unused;
+}
+
+// stalls: read_shared, call=futex, held=write_for_long
+CASE is_written_for_long(void) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    pthread_create(&thread, NULL, write_for_long, NULL);
+    settle(1);
+    read_shared(0);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+static void *write_and_read_in_time(void *unused) {
+    struct timespec end;
+    write_shared(0);
+    ready++;
+    settle(2);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec++;
+    pthread_rwlock_timedrdlock(&shared[1], &end);
+    pthread_rwlock_unlock(&shared[0]);
+    return unused;
+}
+
+// One of the two gives up.
+// stalls: read_shared, call=futex, held=write_and_read_in_time
+CASE is_written_with_a_limit(void) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    pthread_create(&thread, NULL, write_and_read_in_time, NULL);
+    write_shared(1);
+    ready++;
+    settle(2);
+    read_shared(0);
+    pthread_rwlock_unlock(&shared[1]);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+static void *write_what_is_read(void *unused) {
+    read_shared(1);
+    ready++;
+    settle(2);
+    write_shared(0);
+    return unused;
+}
+
+// None of these threads can go on, but nobody knows who reads.
+// stalls: write_shared, call=futex, freeze
+CASE who_reads_is_unknown(void) {
+    pthread_t thread;
+    begin();
+    pthread_create(&thread, NULL, write_what_is_read, NULL);
+    read_shared(0);
+    ready++;
+    settle(2);
+    write_shared(1);
+}
+
+static void *hold_and_try(void *unused) {
+    pthread_mutex_lock(&locks[1]);
+    ready++;
+    settle(2);
+    for (int i = 0; i < 90 && pthread_mutex_trylock(&locks[0]); i++) usleep(10000);
+    pthread_mutex_unlock(&locks[1]);
+    return unused;
+}
+
+// stalls: take_second, call=futex, held=hold_and_try
+CASE is_tried_only(void) {
+    pthread_t thread;
+    begin();
+    alarm(0);
+    pthread_mutex_lock(&locks[0]);
+    pthread_create(&thread, NULL, hold_and_try, NULL);
+    ready++;
+    settle(2);
+    take_second(1);
+    pthread_mutex_unlock(&locks[0]);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+// Words of the program's own, in the form of glibc's locks that the waiting thread holds.
+static _Atomic unsigned own_mutex[5], own_rwlock[13], own_number;
+
+static void *wake_late(void *word) {
+    usleep(900000);
+    *(_Atomic unsigned *)word = 0;
+    syscall(SYS_futex, word, 1 /* FUTEX_WAKE */, 1, NULL, NULL, 0);
+    return NULL;
+}
+
+STEP wait_on(_Atomic unsigned *word) {
+    pthread_t thread;
+    unsigned value = *word;
+    begin();
+    alarm(0);
+    pthread_create(&thread, NULL, wake_late, word);
+    while (*word == value) syscall(SYS_futex, word, 0 /* FUTEX_WAIT */, value, NULL, NULL, 0);
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
+// stalls: wait_on, call=futex
+CASE looks_like_own_mutex(void) {
+    own_mutex[0] = 2;
+    own_mutex[2] = (unsigned)syscall(SYS_gettid);
+    own_mutex[3] = 1;
+    wait_on(&own_mutex[0]);
+}
+
+// stalls: wait_on, call=futex
+CASE looks_like_own_rwlock(void) {
+    own_rwlock[0] = 3;
+    own_rwlock[2] = 3;
+    own_rwlock[6] = (unsigned)syscall(SYS_gettid);
+    wait_on(&own_rwlock[2]);
+}
+
+// stalls: wait_on, call=futex
+CASE looks_like_own_end(void) {
+    own_number = (unsigned)syscall(SYS_gettid);
+    wait_on(&own_number);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -254,7 +457,18 @@ static const struct {
     X(with_a_limit)                                                                                                    \
     X(is_held_for_long)                                                                                                \
     X(waits_for_condition)                                                                                             \
-    X(looks_like_a_lock)
+    X(looks_like_a_lock)                                                                                               \
+    X(reads_what_is_written)                                                                                           \
+    X(both_are_written)                                                                                                \
+    X(both_are_read)                                                                                                   \
+    X(one_inherits_priority)                                                                                           \
+    X(is_written_for_long)                                                                                             \
+    X(is_written_with_a_limit)                                                                                         \
+    X(who_reads_is_unknown)                                                                                            \
+    X(is_tried_only)                                                                                                   \
+    X(looks_like_own_mutex)                                                                                            \
+    X(looks_like_own_rwlock)                                                                                           \
+    X(looks_like_own_end)
 #define X(name) {#name, name},
     CASES(X)
 #undef X

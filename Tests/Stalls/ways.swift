@@ -218,6 +218,107 @@ func epollServerIdle() {
     serve { _ in compute(0.001) }
 }
 
+// --- queues that wait for each other --------------------------------------------------------------------------------
+
+let stock = DispatchQueue(label: "com.shop.stock"), orders = DispatchQueue(label: "com.shop.orders")
+let isThere = DispatchSemaphore(value: 0)
+
+@inline(never) func waitFor(_ queue: DispatchQueue) { queue.sync { print("served") } }
+
+/// The main thread has waited for events, and the kernel ends the process in two seconds.
+func begin() {
+    for _ in 0..<3 { poll(nil, 0, 20) }
+    alarm(2)
+}
+
+// stalls: waitFor, call=futex, held=waitFor(_:), freeze, deadlock
+func queuesWaitForEachOther() {
+    begin()
+    stock.async {
+        isThere.signal()
+        usleep(50_000)
+        waitFor(orders)
+    }
+    isThere.wait()
+    orders.sync { waitFor(stock) }
+}
+
+// stalls: waitFor, call=futex, held=waitFor(_:), freeze, deadlock
+func mainQueueIsAwaited() {
+    begin()
+    stock.async {
+        isThere.signal()
+        waitFor(.main)
+    }
+    isThere.wait()
+    usleep(50_000)
+    waitFor(stock)
+}
+
+// The queue that the first one targets waits.
+// stalls: waitFor, call=futex, held=waitFor(_:), freeze, deadlock
+func targetIsAwaited() {
+    let part = DispatchQueue(label: "com.shop.stock.part", target: stock)
+    begin()
+    stock.async {
+        isThere.signal()
+        usleep(50_000)
+        waitFor(orders)
+    }
+    isThere.wait()
+    orders.sync { waitFor(part) }
+}
+
+let shop = NSLock()
+@inline(never) func enterShop() { shop.lock() }
+
+// stalls: waitFor, call=futex, held=enterShop(), freeze, deadlock
+func queueWaitsForLock() {
+    begin()
+    shop.lock()
+    stock.async {
+        isThere.signal()
+        enterShop()
+    }
+    isThere.wait()
+    usleep(50_000)
+    waitFor(stock)
+}
+
+// Nobody knows who signals.
+// stalls: waitFor, call=futex
+func queueWaitsForSemaphore() {
+    begin()
+    alarm(0)
+    stock.async {
+        isThere.signal()
+        let other = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            usleep(800_000)
+            other.signal()
+        }
+        other.wait()
+    }
+    isThere.wait()
+    usleep(50_000)
+    waitFor(stock)
+}
+
+// stalls: waitFor, call=futex
+func queueWaitsInTime() {
+    begin()
+    alarm(0)
+    shop.lock()
+    stock.async {
+        isThere.signal()
+        _ = shop.lock(before: Date().addingTimeInterval(0.8))
+    }
+    isThere.wait()
+    usleep(50_000)
+    waitFor(stock)
+    shop.unlock()
+}
+
 switch CommandLine.arguments.dropFirst().first {
 case "timer": timer()
 case "mainQueue": mainQueue()
@@ -236,6 +337,12 @@ case "dispatchMainIdle": dispatchMainIdle()
 case "dispatchMainIsServed": dispatchMainIsServed()
 case "epollServer": epollServer()
 case "epollServerIdle": epollServerIdle()
+case "queuesWaitForEachOther": queuesWaitForEachOther()
+case "mainQueueIsAwaited": mainQueueIsAwaited()
+case "targetIsAwaited": targetIsAwaited()
+case "queueWaitsForLock": queueWaitsForLock()
+case "queueWaitsForSemaphore": queueWaitsForSemaphore()
+case "queueWaitsInTime": queueWaitsInTime()
 default: exit(3)
 }
 // Wait once more: on a busy machine the case may have ended before its loop waited after the stall.

@@ -102,7 +102,7 @@ extension Finding {
                 .value("occurrences", \.stall.occurrences), .value("samples", \.stall.samples),
                 .value("freeze", \.stall.isFreeze), .value("computing", \.stall.isComputing),
                 .optional("call", \.stall.call), .optional("holder", \.stall.holder),
-                .list("waits", \.stall.waits),
+                .list("waits", \.stall.waits), .list("awaited", \.stall.awaited),
                 .list("sampled", \.stall.sampled),
             ].map { field in field.written { $0.finding.stall != nil } }
 
@@ -237,6 +237,13 @@ extension Finding.ThreadStack: JSONObject {
     package static let fields = JSONFields<Finding.ThreadStack>([
         .optional("id", \.id), .value("tid", \.threadID), .optional("name", \.name), .value("faulted", \.hasFaulted),
         .value("stack", \.stack),
+    ])
+}
+
+extension Finding.Stall.Awaited: JSONObject {
+    package static let blank = Finding.Stall.Awaited(kind: "", address: Address(0))
+    package static let fields = JSONFields<Finding.Stall.Awaited>([
+        .needed("kind", \.kind), .needed("address", \.address), .optional("name", \.name),
     ])
 }
 

@@ -25,8 +25,27 @@ extension Finding {
         /// Of a deadlock the threads beyond the holder: each waits for the one after it, and the last one for a thread
         /// before it.
         public var waits: [ThreadStack] = []
+        /// Of a deadlock what each thread waits for: the finding's own thread, the holder, and those of ``waits``.
+        public var awaited: [Awaited] = []
         /// The sampled stacks, the most frequent first.
         public var sampled: [Sampled]
+
+        /// What a thread of a deadlock waits for.
+        public struct Awaited: Hashable, Sendable {
+            /// "mutex", "rwlock", "queue" (of Dispatch), or "end" (of the next thread).
+            public var kind: String
+            /// Address of the lock or queue.
+            public var address: Address
+            /// Label of the queue.
+            public var name: String?
+
+            /// Creates it. Each parameter sets the property of the same name.
+            public init(kind: String, address: Address, name: String? = nil) {
+                self.kind = kind
+                self.address = address
+                self.name = name
+            }
+        }
 
         /// A stack and the number of samples that show it.
         public struct Sampled: Hashable, Sendable {

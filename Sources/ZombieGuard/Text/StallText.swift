@@ -11,8 +11,8 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(holder.label)" : " for a lock that \(holder.label) holds")
     }
 
-    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if that is less than a tenth of
-    /// the time.
+    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if that is less than a tenth
+    /// of the time.
     fileprivate func delayText(quota: String?) -> String {
         guard let without = withoutProcessorMs, without > 0, without >= durationMs / 10 else { return "" }
         let cause =
@@ -22,6 +22,15 @@ extension Finding.Stall {
             default: "CPU quota or load"
             }
         return ", of them \(without) ms without a processor (\(cause)),"
+    }
+
+    /// What the thread at this place waits for: 0 is the finding's thread, 1 the holder. nil in older reports.
+    fileprivate func awaitedKind(_ index: Int) -> String? { index < awaited.count ? awaited[index].kind : nil }
+
+    /// "queue com.shop.stock", safe to print.
+    fileprivate func queueName(_ index: Int) -> String {
+        let name = index < awaited.count ? awaited[index].name : nil
+        return name.map { "queue \(visible($0))" } ?? "a queue"
     }
 
     // Limit on the indentation: otherwise the lines of a stack that forks at very many calls would consist mostly of
@@ -98,12 +107,22 @@ extension Finding {
         let place = stacks.accessOrigin.map { " in \($0.shortPlace)" } ?? ""
         var text = "\(threadName) waits\(place) for "
         guard let holder = stall.holder else { return text + "a lock that it holds itself" }
-        text += joinsThread ? "the end of \(holder.label)" : "a lock that \(holder.label) holds"
+        switch stall.awaitedKind(0) ?? (joinsThread ? "end" : "mutex") {
+        case "end": text += "the end of \(holder.label)"
+        case "queue": text += "\(stall.queueName(0)), which \(holder.label) serves and"
+        default: text += "a lock that \(holder.label) holds"
+        }
+        if stall.awaitedKind(0) != "queue" { text += "," }
         let others = [holder] + stall.waits
         for (index, one) in others.enumerated() {
             let last = detail["circle"].map { visible($0) } ?? threadName
             let next = index + 1 < others.count ? others[index + 1].label : last
-            text += one.joins ? ", which waits for the end of \(next)" : ", which waits for a lock of \(next)"
+            text += index == 0 ? " which waits for " : ", which waits for "
+            switch stall.awaitedKind(index + 1) ?? (one.joins ? "end" : "mutex") {
+            case "end": text += "the end of \(next)"
+            case "queue": text += "\(stall.queueName(index + 1)) of \(next)"
+            default: text += "a lock of \(next)"
+            }
         }
         return text
     }

@@ -125,6 +125,9 @@ extension Finding {
             call: longest.isComputing ? nil : call, holder: closed == nil ? held?.holder : closed?.holder,
             sampled: counts.map { .init(count: $0.count, stack: $0.stack) })
         stall?.waits = closed?.waits ?? []
+        stall?.awaited = (closed?.chain?.awaited ?? []).map {
+            .init(kind: $0.kind.rawValue, address: Address($0.address), name: $0.name)
+        }
         stall?.withoutProcessorMs = longest.withoutProcessor.map { Int(clamping: $0) }
         stall?.withoutProcessorFor = longest.delay?.cause
         detail["cpu_quota"] = longest.delay?.quota
