@@ -21,6 +21,7 @@ package final class StallWatch {
     private var queues: [Int: MainQueueWatch] = [:]
     private var symbolicator = Symbolicator()
     private var computing = ComputingThreads()
+    private var maps = PerfMaps()
     private var left = LeftThreads()
     private let child: () -> Int32?
     /// True if the user did not ask for stalls: then only threads that behave like event loops are watched
@@ -227,7 +228,13 @@ package final class StallWatch {
         return chain
     }
 
-    private static func program(of process: Int) -> String? { readLink("/proc/\(process)/exe") }
+    /// As the other findings of the process name it. Its statistics page has a limited length.
+    private static func program(of process: Int) -> String? {
+        let name = (try? GuardedProcess(processID: process).statistics())?.program ?? ""
+        return name.isEmpty || name.utf8.count >= longestProgram ? readLink("/proc/\(process)/exe") : name
+    }
+
+    private static let longestProgram = 255
 
     private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
@@ -362,10 +369,14 @@ package final class StallWatch {
     ) -> StallSample? {
         let waited = waited(by: thread, of: process, in: call, memory)
         let wanted = [thread] + waited.threads
+        let mappings = (try? Mapping.all(of: process)) ?? []
+        var calls = InterpretedCalls(process: process, mappings: mappings, memory: memory)
         let stopped = try? StoppedThreads(
             only: wanted, computing: computing(wanted, of: process), of: process, memory: memory,
-            microseconds: Self.stopMicroseconds)
-        let seen = stopped.map { sample(thread, of: process, in: call, waited, $0, memory) }
+            microseconds: Self.stopMicroseconds, whileStopped: { calls.look(at: $0) })
+        let seen = stopped.map {
+            sample(thread, of: process, in: call, waited, Stop(threads: $0, mappings: mappings, calls: calls), memory)
+        }
         return seen.flatMap { $0.stack.isEmpty ? nil : $0 }
     }
 
@@ -408,6 +419,8 @@ package final class StallWatch {
         let waited = waited(by: thread, of: track.process, in: call, memory)
         let wanted = [thread] + waited.threads
         let computing = computing(wanted, of: track.process)
+        let mappings = (try? Mapping.all(of: track.process)) ?? []
+        var calls = InterpretedCalls(process: track.process, mappings: mappings, memory: memory)
         // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the
         // wait early.
         _ = zg_system_exchange(&heartbeat.pointee.is_sampled, 1)
@@ -419,10 +432,10 @@ package final class StallWatch {
         do throws(StoppedThreads.Refusal) {
             let stopped = try StoppedThreads(
                 only: wanted, computing: computing, of: track.process, memory: memory,
-                microseconds: Self.stopMicroseconds)
+                microseconds: Self.stopMicroseconds, whileStopped: { calls.look(at: $0) })
             zg_system_store(&heartbeat.pointee.is_sampled, 0)
             _ = zg_system_futex_wake(&heartbeat.pointee.is_sampled)
-            keep(stopped, index, call, waited, memory)
+            keep(Stop(threads: stopped, mappings: mappings, calls: calls), index, call, waited, memory)
         } catch {
             tracks[index]!.obstacle =
                 switch error {
@@ -432,28 +445,41 @@ package final class StallWatch {
         }
     }
 
+    /// What was seen of threads while they were stopped.
+    private struct Stop {
+        var threads: StoppedThreads
+        var mappings: [Mapping]
+        var calls: InterpretedCalls
+    }
+
     private func keep(
-        _ stopped: StoppedThreads, _ index: Int, _ call: SystemCall?, _ waited: Waited, _ memory: ProcessMemory
+        _ stop: Stop, _ index: Int, _ call: SystemCall?, _ waited: Waited, _ memory: ProcessMemory
     ) {
         let track = tracks[index]!
         if let obstacle = StackUnwinder.obstacle { tracks[index]!.obstacle = obstacle }
         let sample = sample(
-            Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, waited, stopped, memory)
+            Int32(truncatingIfNeeded: track.thread), of: track.process, in: call, waited, stop, memory)
         if !sample.stack.isEmpty { tracks[index]!.samples.add(sample) }
     }
 
     private func sample(
-        _ thread: Int32, of process: Int, in call: SystemCall?, _ waited: Waited, _ stopped: StoppedThreads,
+        _ thread: Int32, of process: Int, in call: SystemCall?, _ waited: Waited, _ stop: Stop,
         _ memory: ProcessMemory
     ) -> StallSample {
+        let stopped = stop.threads
         left.add(stopped, except: child())
         let unwinder = StackUnwinder(
-            mappings: (try? Mapping.all(of: process)) ?? [],
+            mappings: stop.mappings,
             memory: CopiedMemory(copies: stopped.stacks, memory: memory))
+        func stack(_ one: StoppedThreads.Thread) -> [Finding.Frame] {
+            stop.calls.named(unwinder.stack(from: one.registers, known: one.known), of: one.id, &maps) {
+                symbolicator.symbolicate([$0]).last?.function
+            }
+        }
         var sample = StallSample(call: call?.name)
         sample.chain = waited.chain
         for one in stopped.threads where one.id == thread {
-            sample.stack = unwinder.stack(from: one.registers, known: one.known)
+            sample.stack = stack(one)
         }
         let others = waited.threads.compactMap { id -> Finding.ThreadStack? in
             let one = stopped.threads.first { $0.id == id }
@@ -462,7 +488,7 @@ package final class StallWatch {
             return Finding.ThreadStack(
                 id: number(of: id, in: process), threadID: Int(id),
                 name: one?.name ?? ThreadTimes.name(of: id, in: process),
-                stack: one.map { unwinder.stack(from: $0.registers, known: $0.known) } ?? [])
+                stack: one.map(stack) ?? [])
         }
         sample.holder = others.first
         sample.waits = Array(others.dropFirst())

@@ -8,6 +8,7 @@ Closing line: N passed, N failed."""
 import argparse
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -255,6 +256,59 @@ def load_counts_for_work_only(place):
             process.wait()
 
 
+def places(stack):
+    return [(frame.get("function"), Path(frame.get("file", "")).name, frame.get("line")) for frame in stack]
+
+
+def python_is_named(place):
+    """Tries Debian's, and later ones where they are installed."""
+    functions_are_named(place, ["/usr/bin/python3"])
+    for name in ("python3.12", "python3.13"):
+        # The name may be that of a tool that chooses one of several.
+        found = subprocess.run([name, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True) if shutil.which(name) else None
+        if found and found.returncode == 0:
+            functions_are_named(place, [found.stdout.strip()])
+        else:
+            print(f"{name} is not installed: names of its functions are not checked")
+
+
+def functions_are_named(place, python):
+    """Python's functions stand in native stacks, with files and lines, also where C code calls them, and in the places of other interpreters."""
+    shop = SOURCES / "shop.py"
+    [finding] = stalls_of(place, [*python, shop, "computes"])
+    stacks = [places(one["stack"]) for one in finding["sampled"]]
+    own = [[frame for frame in stack if frame[1] == "shop.py"] for stack in stacks]
+    outer = [("größe.<locals>.<lambda>", "shop.py", 24), ("größe", "shop.py", 24), ("<module>", "shop.py", 48)]
+    assert all(stack[-3:] == outer for stack in own), own
+    assert all(stack[-4][0] == "Cart.total" and 14 <= stack[-4][2] <= 19 for stack in own if len(stack) > 3) and max(map(len, own)) > 3, own
+    # `sorted` is C code, between the two.
+    names = [frame[0] for frame in stacks[0]]
+    assert names.index("größe") - names.index("größe.<locals>.<lambda>") > 1, names
+    [finding] = stalls_of(place, [*python, shop, "waits"])
+    assert [frame[:2] for frame in places(finding["stacks"]["access"]) if frame[1] == "shop.py"] == [("take", "shop.py"), ("<module>", "shop.py")], finding["stacks"]
+
+
+def javascript_is_named(place):
+    """Functions that V8 has compiled have the names, files and lines of its map for perf."""
+    if not shutil.which("node"):
+        print("node is not installed: names of its functions are not checked")
+        return
+    [finding] = stalls_of(place, ["node", "--perf-basic-prof", "--interpreted-frames-native-stack", SOURCES / "shop.mjs"])
+    own = {frame[:2] for one in finding["sampled"] for frame in places(one["stack"]) if frame[1] == "shop.mjs"}
+    assert {("price", "shop.mjs"), ("total", "shop.mjs")} <= own, finding["sampled"]
+    Path(f"/tmp/perf-{finding['pid']}.map").unlink(missing_ok=True)
+
+
+def maps_of_others_do_not_count(place):
+    """Anybody can write to /tmp: a map counts only if it belongs to the user of the process, and is a file."""
+    source = SOURCES / "unnamed_code.c"
+    program = builds.compiled(FOLDER / "unnamed_code", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", FOLDER / "unnamed_code"], [source])
+    for how, expected in (("file", True), ("link", False), *((("other", False),) if os.geteuid() == 0 else ())):
+        [finding] = stalls_of(place, [program, how, place / "elsewhere"])
+        names = [frame.get("function") for one in finding["sampled"] for frame in one["stack"]]
+        assert ("compiled total" in names) == expected, (how, names)
+
+
 def own_threads_are_looked_at(place):
     """Samples threads of the own process as StallMonitor does: no system call returns early, and no signal is lost."""
     folder = ROOT / "Sources/CUnwind"
@@ -275,7 +329,7 @@ def main():
     chosen = arguments.slice.choose(cases, name=lambda case: case.title, kinds=lambda case: case.kinds)
     return run_tests([(case.title, stalls_as(case)) for case in chosen] + [("text says it", text_says_it), ("profile sample has it", profile_sample_has_it), ("time that nobody saw", time_that_nobody_saw_is_nobodys_fault), ("own threads are looked at", own_threads_are_looked_at)]
                      + [(function.__name__.replace("_", " "), function)
-                        for function in (a_quota_counts, zguard_shares_the_quota, a_generous_quota_is_none, load_counts_for_work_only)], "zguard-stalling-", arguments.filter)
+                        for function in (python_is_named, javascript_is_named, maps_of_others_do_not_count, a_quota_counts, zguard_shares_the_quota, a_generous_quota_is_none, load_counts_for_work_only)], "zguard-stalling-", arguments.filter)
 
 
 if __name__ == "__main__":

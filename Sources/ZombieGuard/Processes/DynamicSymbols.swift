@@ -5,7 +5,7 @@ extension ProcessModules {
     private static let symbolSize = 24, entrySize = 16, mostBytes = 4 << 20
 
     /// Address of an exported symbol of the image mapped at `start`; nil if the image does not export it.
-    static func address(ofSymbol name: String, at start: UInt64, in memory: any MemoryReader) -> UInt64? {
+    static func address(ofSymbol name: String, at start: UInt64, in memory: some MemoryReader) -> UInt64? {
         guard let headers = try? ELFImage(read: { memory.read(at: start &+ $0, upTo: $1) }),
             let first = headers.segments.first(where: { $0.type == ELFImage.SegmentType.load }),
             let dynamic = headers.segments.first(where: { $0.type == ELFImage.SegmentType.dynamic })

@@ -58,6 +58,18 @@ package final class ProcessFolder: Sendable {
         return status
     }
 
+    /// The process's ID in its own PID namespace, and its effective user; nil if the process has ended.
+    package var namespaced: (process: Int, user: uid_t)? {
+        let status = status
+        func last(_ label: String, at place: Int?) -> Int? {
+            let words = status[label]?.split { $0 == "\t" || $0 == " " } ?? []
+            let place = place ?? words.count - 1
+            return words.indices.contains(place) ? Int(digits: words[place]) : nil
+        }
+        guard let process = last("NSpid", at: nil), let user = last("Uid", at: 1) else { return nil }
+        return (process, uid_t(user))
+    }
+
     /// Contents of /proc/PID/stat; nil if the process has ended.
     var stat: [UInt8]? { try? Descriptor(opening: "stat", in: folder).readWhole() }
 

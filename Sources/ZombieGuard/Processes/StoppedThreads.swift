@@ -102,9 +102,10 @@ package struct StoppedThreads {
     /// in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not change
     /// during the call, and its stack pointer and program counter are known without a stop. A running thread is stopped
     /// only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only
-    /// threads of the process are stopped.
+    /// threads of the process are stopped. `whileStopped` runs before the threads continue.
     package init(
-        only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int
+        only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int,
+        whileStopped: (StoppedThreads) -> Void = { _ in }
     ) throws(Refusal) {
         var seized: [Int32] = []
         for thread in wanted where ThreadTimes.isThread(thread, of: processID) {
@@ -132,6 +133,7 @@ package struct StoppedThreads {
         var signals: [Int32: Int32] = [:]
         wait(for: seized, &signals, microseconds: microseconds)
         copy(seized.filter { signals[$0] != nil }, processID, memory)
+        whileStopped(self)
         for thread in seized where !ended.contains(thread) {
             guard let signal = signals[thread] else {
                 late.append(thread)
