@@ -5,21 +5,16 @@ import ZombieGuard
 
 enum HeapPageStyle {
     /// Tests/Graph/pictures.py prints the required digests.
-    static let part = HTMLPage.Part(text, digest: "XrNd9w7b2AxypD7mTFVy9YOCWIhOnK8JrWRTUQxQJ8Q=")
+    static let part = HTMLPage.Part(text, digest: "/evnYaoSJgIR/0HlBu2nGsWGC4cX6raj9m52INa2g0o=")
     static let script = HTMLPage.Part(scriptText, digest: "FrDJDKi4zU2ebX44C+COb01p/O/qw9O875La57+TYaY=")
 
     private static let text = """
-        :root{--c0:#f6dcae;--c1:#f3cfa3;--c2:#f0d8c6;--tb:#dfe6ee;--tg:#f6d3a5}
-        @media(prefers-color-scheme:dark){:root{--c0:#57431f;--c1:#5e3d24;--c2:#503a32;--tb:#2b3844;--tg:#644018}}
-        .pic{margin:.5rem 0 .2rem}
-        .pic svg text{font:11px ui-monospace,"SF Mono","Cascadia Mono","JetBrains Mono",Menlo,"DejaVu Sans Mono","Liberation Mono",monospace;\
-        fill:var(--ink);pointer-events:none}
+        :root{--tb:#dfe6ee;--tg:#f6d3a5}
+        @media(prefers-color-scheme:dark){:root{--tb:#2b3844;--tg:#644018}}
         .ft{display:flex;flex-wrap:wrap;align-items:center;gap:.4rem .6rem;margin-bottom:.4rem}.ft input{flex:0 1 15rem;min-width:0}
         .ft button[aria-pressed=true]{background:var(--ink);color:var(--bg)}.ft button:disabled{color:var(--mute);cursor:default}
         .ft output{color:var(--mute);font-size:.86rem}.ft .fz{margin-left:auto}
-        .flame{display:block}.fb{cursor:pointer;outline:none}.fb rect{stroke:var(--bg);stroke-width:.6}.fb.thin>rect{stroke:none}
-        .c0>rect{fill:var(--c0)}.c1>rect{fill:var(--c1)}.c2>rect{fill:var(--c2)}.fb.lib>rect{fill:var(--line)}
-        .rest>rect{fill:url(#hatch)}.fb.hit>rect{fill:var(--hl);stroke:var(--hit);stroke-width:2}
+        .fb{cursor:pointer;outline:none}.fb.thin>rect{stroke:none}.fb.hit>rect{fill:var(--hl);stroke:var(--hit);stroke-width:2}
         .fb:focus-visible>rect{stroke:var(--link);stroke-width:3}.fb:hover>rect{stroke:var(--ink)}
         .fi{margin:.2rem 0 0;color:var(--mute);font-size:.86rem;min-height:1.5em}
         .tm{display:block}.tb rect{fill:var(--tb);stroke:var(--bg);stroke-width:2}.tb.grown rect{fill:var(--tg)}

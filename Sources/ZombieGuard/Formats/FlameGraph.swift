@@ -117,11 +117,16 @@ package struct FlameGraph {
         text +=
             "<input class=\"fq\" type=\"search\" placeholder=\"Find a call\" aria-label=\"mark calls that contain this text\">"
         text += "<output class=\"fn\"></output><button type=\"button\" class=\"fz\" disabled>Zoom out</button></div>"
+        return text + picture(caption: caption) + "<p class=\"fi\">&nbsp;</p></figure>\n"
+    }
+
+    /// The `svg` element alone, for pages without the script.
+    package func picture(caption: String) -> String {
         let height = root.depth * Self.rowHeight
-        text +=
+        var text =
             "<svg class=\"flame\" width=\"100%\" height=\"\(height)\" role=\"img\" aria-label=\"\(htmlText(caption, cutAt: 600))\">"
         write(root, height: height, to: &text)
-        return text + "</svg><p class=\"fi\">&nbsp;</p></figure>\n"
+        return text + "</svg>"
     }
 
     private func write(_ box: Box, height: Int, to text: inout String) {

@@ -23,7 +23,7 @@ package struct HTMLFinding {
         let unsure = finding.confidence == .inferred ? "<span class=\"tag\">inferred</span>" : ""
         return """
             <details class="f" id="f\(number)"\(isOpen ? " open" : "")><summary><span class="no">\(number)</span>\
-            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(holders)\(stacks)\(changes)\(details)</div>\
+            <span class="say">\(sentence)</span>\(unsure)\(badge)</summary><div class="in">\(block)\(holders)\(waits)\(stacks)\(changes)\(details)</div>\
             </details>
 
             """
@@ -102,6 +102,9 @@ package struct HTMLFinding {
             "<section class=\"chg held\"><h4>Still held by</h4>\(HolderPicture(finding)?.list ?? "")<div class=\"scroll\"><table>"
             + rows.joined() + "</table></div></section>"
     }
+
+    // Who waits for whom, or what the samples of a stall have in common.
+    private var waits: String { WaitGraph(finding)?.figure ?? finding.stall?.flame ?? "" }
 
     // The retains and releases of the object, as in the text report.
     private var changes: String {

@@ -3,17 +3,18 @@
 package enum HTMLStyle {
     /// SHA-256 of the text in base64, for the page's content security policy. Tests/Reports/formats.py prints the
     /// required value.
-    static let digest = "1MnRAlSEtkR5R6k+j0Wb5feBofD/AJ9/tUkTX45ovDY="
+    static let digest = "XLfDIL8Y9Yu3rPaKowwYZE6Wcw0uL8t+fdHbPq/aosg="
 
     package static var part: HTMLPage.Part { HTMLPage.Part(text, digest: digest) }
 
     package static let text = """
         :root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1c2024;--mute:#5d666f;--line:#dcdfe1;--soft:#f0f1f0;\
         --link:#1d5fa8;--red:#b3261e;--redbg:#fdecea;--amber:#8a5300;--blue:#23618f;--green:#2d6a3e;--hl:#fff3c4;--hit:#c9372c;\
-        --own:#1c2024;--live:#3f8f5b;--held:#c08a2b;--gone:#8a8f98}
+        --own:#1c2024;--live:#3f8f5b;--held:#c08a2b;--gone:#8a8f98;--c0:#f6dcae;--c1:#f3cfa3;--c2:#f0d8c6}
         @media(prefers-color-scheme:dark){:root{--bg:#131619;--card:#1b1f23;--ink:#e4e7ea;--mute:#9ba5ae;--line:#30363c;\
         --soft:#22272c;--link:#86b8ec;--red:#ff8f85;--redbg:#3a1f1d;--amber:#e5b567;--blue:#8cc4f0;--green:#8fd0a2;\
-        --hl:#3d3514;--hit:#d0453b;--own:#f2f4f6;--live:#57ab76;--held:#d3a146;--gone:#7d848d}}
+        --hl:#3d3514;--hit:#d0453b;--own:#f2f4f6;--live:#57ab76;--held:#d3a146;--gone:#7d848d;\
+        --c0:#57431f;--c1:#5e3d24;--c2:#503a32}}
         *{box-sizing:border-box}
         html{scroll-padding-top:7rem;-webkit-text-size-adjust:100%}
         body{margin:0;overflow-wrap:anywhere;background:var(--bg);color:var(--ink);font:14px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,\
@@ -75,6 +76,15 @@ package enum HTMLStyle {
         .path .loose:not(:last-child)::after{content:"⇢";content:"⇢" / "may point to"}
         .path div{border:1.5px solid var(--mute);border-radius:6px;padding:.25rem .6rem;min-width:0;max-width:14rem}.path i,.path span{display:block;font-style:normal;color:var(--mute)}\
         .path b{display:block;font-weight:600}.path .root div{border-width:3px;border-style:double}.path .unknown div{border-style:dotted}.path .freed div{border:1.5px dashed var(--hit)}.path .freed i{color:var(--red);font-weight:600}
+        .pic{margin:.5rem 0 .2rem}
+        .pic svg text{font:11px ui-monospace,"SF Mono","Cascadia Mono","JetBrains Mono",Menlo,"DejaVu Sans Mono","Liberation Mono",monospace;\
+        fill:var(--ink);pointer-events:none}
+        .pic figcaption,.wg figcaption{color:var(--mute);font-size:.86rem}
+        .flame{display:block}.fb rect{stroke:var(--bg);stroke-width:.6}
+        .c0>rect{fill:var(--c0)}.c1>rect{fill:var(--c1)}.c2>rect{fill:var(--c2)}.fb.lib>rect{fill:var(--line)}.rest>rect{fill:url(#hatch)}
+        .wg{margin:.2rem 0 .6rem}.wg svg{display:block;max-width:100%;height:auto}.wg text{font-size:11px;fill:var(--mute)}
+        .wg .wt{font-weight:600;font-size:12px;fill:var(--ink)}.wg .wl{text-anchor:middle}.wg rect{fill:var(--soft);stroke:var(--mute);stroke-width:1.5}
+        .wg .thread rect{fill:var(--card);stroke:var(--hit)}.wa{fill:none;stroke:var(--mute);stroke-width:1.5}.wh{fill:var(--mute)}
         .chg{margin:.8rem 0 0}.held{margin-bottom:.8rem}.chg td{padding:.1rem 1.2rem .1rem 0;white-space:pre;vertical-align:top}.held td{white-space:normal}.held td:last-child{overflow-wrap:normal}
         .stacks{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:.5rem 1.2rem}
         .stacks .access,.stacks.n1 section,.stacks.n2 section.access{grid-column:1/-1}

@@ -239,7 +239,7 @@ extension Finding {
     }
 
     /// "thread 1 (main)"
-    var threadName: String {
+    package var threadName: String {
         guard let thread else { return "a thread" }
         return thread.name.map { "thread \(thread.id) (\(visible($0)))" } ?? "thread \(thread.id)"
     }

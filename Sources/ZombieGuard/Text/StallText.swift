@@ -79,16 +79,17 @@ extension Finding.Stall {
 
 extension Finding.ThreadStack {
     /// "thread 2 (worker)", safe to print.
-    var label: String {
+    package var label: String {
         (id.map { "thread \($0)" } ?? "the thread with tid \(threadID)") + (name.map { " (\(visible($0)))" } ?? "")
     }
 
     /// Whether the thread waits for another one's end.
-    var joins: Bool { stack.joins }
+    package var joins: Bool { stack.joins }
 }
 
 extension [Finding.Frame] {
-    fileprivate var joins: Bool {
+    /// Whether the innermost calls wait for the end of a thread.
+    package var joins: Bool {
         prefix(6).contains {
             $0.function?.hasSuffix("join_ex") == true || $0.function?.contains("pthread_join") == true
         }
@@ -102,22 +103,21 @@ extension Finding {
 
     /// "thread 1 (main) waits in lock_both() (a.c:12) for a lock that thread 2 (worker) holds, which waits for a lock
     /// of thread 1 (main)".
-    var deadlockSentence: String {
+    package var deadlockSentence: String {
         guard let stall else { return "threads wait for each other" }
         let place = stacks.accessOrigin.map { " in \($0.shortPlace)" } ?? ""
         var text = "\(threadName) waits\(place) for "
         guard let holder = stall.holder else { return text + "a lock that it holds itself" }
         switch stall.awaitedKind(0) ?? (joinsThread ? "end" : "mutex") {
         case "end": text += "the end of \(holder.label)"
-        case "queue": text += "\(stall.queueName(0)), which \(holder.label) serves and"
+        case "queue": text += "\(stall.queueName(0)), served by \(holder.label)"
         default: text += "a lock that \(holder.label) holds"
         }
-        if stall.awaitedKind(0) != "queue" { text += "," }
         let others = [holder] + stall.waits
         for (index, one) in others.enumerated() {
             let last = detail["circle"].map { visible($0) } ?? threadName
             let next = index + 1 < others.count ? others[index + 1].label : last
-            text += index == 0 ? " which waits for " : ", which waits for "
+            text += ", which waits for "
             switch stall.awaitedKind(index + 1) ?? (one.joins ? "end" : "mutex") {
             case "end": text += "the end of \(next)"
             case "queue": text += "\(stall.queueName(index + 1)) of \(next)"
