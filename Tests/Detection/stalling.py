@@ -159,7 +159,7 @@ def stalls_of(place, command):
     """Runs a command under zguard; returns its findings."""
     report = place / "report.jsonl"
     report.unlink(missing_ok=True)
-    status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", *command], env=scrubbed())
+    status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--report", report, "--format", "json", "--", *command], env=scrubbed(), cwd=place)
     findings = findings_of(report)
     assert status == (99 if findings else 0), (status, errors[-1000:])
     return findings

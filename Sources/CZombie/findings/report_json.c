@@ -261,7 +261,7 @@ void zg_report_put_json(struct zg_text *text, const struct zg_finding *finding) 
     put_decimal(text, "count", finding->repeats ? finding->repeats : 1);
     if (finding->repeats) zg_text_string(text, ",\"again\":true");
     put_decimal(text, "pid", (uint64_t)zg_os_pid());
-    put_string(text, "program", zg_module_program_path());
+    put_string(text, "program", zg_module_executed_path());
     zg_text_string(text, ",\"time\":\"");
     put_time(text);
     zg_text_string(text, "\",\"signature\":\"\"}\n");

@@ -27,6 +27,8 @@ struct found_object {
 static int (*find_object)(void *, struct found_object *);
 static bool use_find_object;
 static char program_path[512];
+// The path that names the program in reports.
+static char executed_path[512];
 
 bool zg_module_has_find_object(void) { return find_object != NULL; }
 
@@ -68,6 +70,34 @@ static void find_program_path(void) {
     }
 }
 
+static const char *last_part(const char *path) {
+    const char *last = path;
+    for (const char *at = path; *at; at++)
+        if (*at == '/') last = at + 1;
+    return last;
+}
+
+// A program that was executed by a link with another name is named by the link: /usr/bin/redis-server, not
+// /usr/bin/redis-check-rdb. A script is not: its path leads to another file. Only such names cost system calls.
+static void find_executed_path(void) {
+    const char *executed = (const char *)getauxval(AT_EXECFN);
+    zg_string_copy(executed_path, program_path, sizeof executed_path);
+    if (!executed || !*program_path || zg_string_equal(last_part(executed), last_part(program_path)) ||
+        !zg_os_is_same_file(executed, "/proc/self/exe"))
+        return;
+    struct zg_text text;
+    char whole[sizeof executed_path];
+    zg_text_init(&text, whole, sizeof whole);
+    if (*executed != '/') {
+        if (zg_os_readlink("/proc/self/cwd", whole, sizeof whole) <= 0) return;
+        text.count = zg_string_length(whole);
+        zg_text_char(&text, '/');
+        if (zg_string_begins(executed, "./")) executed += 2;
+    }
+    zg_text_string(&text, executed);
+    if (!text.truncated) zg_string_copy(executed_path, whole, sizeof executed_path);
+}
+
 static void find_executable(void);
 
 void zg_module_init(bool use) {
@@ -78,8 +108,11 @@ void zg_module_init(bool use) {
     use_find_object = use && zg_module_has_find_object();
     if (!zg_loader_is_static && !use_find_object) zg_chain_init();
     if (zg_os_readlink("/proc/self/exe", program_path, sizeof program_path) <= 0) find_program_path();
+    find_executed_path();
     if (zg_loader_is_static) find_executable();
 }
+
+const char *zg_module_executed_path(void) { return executed_path; }
 
 const char *zg_module_program_path(void) { return program_path; }
 

@@ -163,6 +163,8 @@ bool zg_os_is_executable(const char *path);
 // Opens a kernel file (/proc, control groups) for reading. Tests put a directory's path into zg_os_root in front of it.
 extern const char *zg_os_root;
 int zg_os_open_system(const char *path);
+// Returns true if both paths lead to the same file.
+bool zg_os_is_same_file(const char *one, const char *other);
 int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
 // Identifies the file of a descriptor. False if it is closed.

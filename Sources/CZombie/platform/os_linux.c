@@ -817,6 +817,13 @@ int zg_os_open_system(const char *path) {
     return text.truncated ? -ENAMETOOLONG : zg_os_open_read(whole);
 }
 
+bool zg_os_is_same_file(const char *one, const char *other) {
+    struct stat first, second;
+    return !is_error(ZG_CALL(SYS_newfstatat, AT_FDCWD, one, &first, 0, 0, 0)) &&
+           !is_error(ZG_CALL(SYS_newfstatat, AT_FDCWD, other, &second, 0, 0, 0)) && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
     long result = ZG_CALL(SYS_readlinkat, AT_FDCWD, path, target, bytes - 1, 0, 0);
     target[result > 0 ? result : 0] = 0;

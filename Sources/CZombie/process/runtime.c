@@ -269,7 +269,7 @@ static void describe_process(void) {
     zg_stats->bytes = sizeof *zg_stats;
     zg_stats->pid = (uint32_t)zg_os_pid();
     zg_stats->started_ns = started_ns;
-    zg_string_copy(zg_stats->program, zg_module_program_path(), sizeof zg_stats->program);
+    zg_string_copy(zg_stats->program, zg_module_executed_path(), sizeof zg_stats->program);
     zg_stats->layout.kept =
         (struct zg_layout_kept){(uint64_t)&zg_journal, (uint64_t)&zg_last_text, (uint64_t)zg_annotations};
     zg_stats->layout.own_ranges = (uint64_t)zg_os_own_ranges(&zg_stats->layout.own_range_count);
