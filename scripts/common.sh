@@ -141,3 +141,26 @@ build_library() {
     "$toolchain/clang" "${compile[@]}" -ISources/CZombie -ISources/CZombiePublish/include "$@" Sources/CZombie/*/*.c \
         Sources/CZombiePublish/*.c "${link[@]}" -o "$output"
 }
+
+# make_static_libraries FOLDER LIBSTDCXX MUSL: makes a folder in which the linker finds libstdc++ and libm as archives
+# only, so that zguard needs no library but libc. The functions of libm are musl's: glibc's choose code for the processor
+# through internals of the libc that they were built with.
+make_static_libraries() {
+    local folder=$1 list
+    mkdir -p "$folder"
+    ln -sf "$2" "$folder/libstdc++.a"
+    list=$folder/functions
+    LC_ALL=C comm -12 <(defined_functions --dynamic "$(gcc -print-file-name=libm.so.6)") <(defined_functions "$3") >"$list"
+    # shellcheck disable=SC2046 # one argument for each function
+    "$toolchain/ld.lld" -r -o "$folder/all.o" $(sed 's/^/--undefined=/' "$list") "$3"
+    "$toolchain/llvm-objcopy" --keep-global-symbols="$list" "$folder/all.o" "$folder/math.o"
+    rm -f "$folder/libm.a"
+    ZERO_AR_DATE=1 "$toolchain/llvm-ar" rcsD "$folder/libm.a" "$folder/math.o"
+    rm "$folder/all.o" "$folder/math.o"
+}
+
+# Prints the public functions that a library defines, one per line.
+defined_functions() {
+    "$toolchain/llvm-nm" --defined-only --extern-only --format=posix "$@" 2>/dev/null |
+        sed -n 's/^\([a-z][a-z0-9_]*\)\(@.*\)\{0,1\} [TWi] .*/\1/p' | LC_ALL=C sort -u
+}

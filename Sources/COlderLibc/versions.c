@@ -6,6 +6,9 @@
 // into libc (2.34), and some others, have a second version that old and new libraries share, and are bound to it here.
 // Functions that did not exist before are implemented here. A test fails for any other reference
 // (Tests/House/release.py).
+//
+// All references to the shared versions are weak, because zguard requires no library but libc.so.6 and the loader:
+// libpthread.so.0 and libdl.so.2 are missing in small roots (start.c).
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -51,10 +54,8 @@ JUMP(sem_open, OLDEST);
 JUMP(sem_post, OLDEST);
 JUMP(sem_timedwait, OLDEST);
 JUMP(sem_wait, OLDEST);
-
-// These functions got a new version in 2.38, without the error handling of the SVID.
-JUMP(fmod, OLDEST);
-JUMP(fmodf, OLDEST);
+JUMP(pthread_once, OLDEST);
+JUMP(__pthread_key_create, OLDEST);
 
 // Since 2.38, headers replace sscanf, strtol and strtoll by these functions, which also accept binary numbers ("0b");
 // no caller in zguard needs them. The older functions are declared by symbol, because headers may redirect their names.
@@ -111,55 +112,4 @@ HIDDEN int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t
     int (*set)(pthread_attr_t *, const sigset_t *) =
         (int (*)(pthread_attr_t *, const sigset_t *))dlsym(RTLD_DEFAULT, "pthread_attr_setsigmask_np");
     return set != NULL ? set(attributes, mask) : 0;
-}
-
-// The function exists since the libstdc++ of GCC 11. Throws std::bad_alloc, the base class of the
-// std::bad_array_new_length thrown there.
-void std_throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((noreturn));
-HIDDEN void std_throw_bad_array_new_length(void) __asm__("_ZSt28__throw_bad_array_new_lengthv")
-    __attribute__((noreturn));
-void std_throw_bad_array_new_length(void) { std_throw_bad_alloc(); }
-
-// The function exists since the libstdc++ of GCC 12, and is called if the assertions in its headers are enabled.
-HIDDEN void glibcxx_assert_fail(const char *file, int line, const char *function,
-                                const char *condition) __asm__("_ZSt21__glibcxx_assert_failPKciS0_S0_")
-    __attribute__((noreturn));
-void glibcxx_assert_fail(const char *file, int line, const char *function, const char *condition) {
-    fprintf(stderr, "%s:%d: %s: '%s' does not hold\n", file, line, function, condition);
-    abort();
-}
-
-// Before 2.34, a program's start-up code passed __libc_start_main a function that calls the program's constructors.
-// Newer start-up code passes NULL, because newer libraries read the list of constructors themselves; they still call a
-// function that is passed (csu/libc-start.c of glibc). So always pass one.
-typedef void (*constructor)(int, char **, char **);
-extern constructor preinit_start[] __asm__("__preinit_array_start") HIDDEN;
-extern constructor preinit_end[] __asm__("__preinit_array_end") HIDDEN;
-extern constructor init_start[] __asm__("__init_array_start") HIDDEN;
-extern constructor init_end[] __asm__("__init_array_end") HIDDEN;
-extern void _init(void) HIDDEN;
-
-static void call_constructors(int count, char **arguments, char **environment) {
-    for (constructor *each = preinit_start; each < preinit_end; each++) {
-        (*each)(count, arguments, environment);
-    }
-    _init();
-    for (constructor *each = init_start; each < init_end; each++) {
-        (*each)(count, arguments, environment);
-    }
-}
-
-int old_start_main(int (*)(int, char **, char **), int, char **, constructor, void (*)(void), void (*)(void),
-                   void *) __asm__("zg_older___libc_start_main");
-__asm__(".symver zg_older___libc_start_main,__libc_start_main@GLIBC_" OLDEST);
-
-HIDDEN int start_main(int (*program)(int, char **, char **), int count, char **arguments, constructor none,
-                      void (*no_end)(void), void (*loader_end)(void), void *stack_end) __asm__("__libc_start_main");
-
-int start_main(int (*program)(int, char **, char **), int count, char **arguments, constructor none,
-               void (*no_end)(void), void (*loader_end)(void), void *stack_end) {
-    (void)none;
-    // Destructors need no help: in every version, the loader calls the program's destructors, as it calls those of
-    // every library.
-    return old_start_main(program, count, arguments, call_constructors, no_end, loader_end, stack_end);
 }

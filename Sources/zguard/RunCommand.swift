@@ -165,9 +165,11 @@ struct RunCommand {
     }
 
     /// Creates the run's directory in TMPDIR, if writable and without a colon (which separates ZGUARD_OPTIONS), else in
-    /// /tmp or /var/tmp.
+    /// /tmp or /var/tmp. A root for one program may have neither: containers have /dev/shm even if they are read-only,
+    /// and the last place is the current directory.
     private static func createDirectory() throws(Failure) -> RunDirectory {
-        let candidates = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp"].compactMap { $0 }
+        let places = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm", Preload.workingDirectory()]
+        let candidates = places.compactMap { $0 }
         for candidate in candidates
         where candidate.hasPrefix("/") && !candidate.contains(":")
             && candidate.utf8.count <= RunDirectory.longestParent && access(candidate, W_OK | X_OK) == 0
@@ -180,7 +182,8 @@ struct RunCommand {
             }
         }
         throw Failure(
-            "cannot find a directory for temporary files", hint: "set TMPDIR", status: ExitStatus.cannotGuard)
+            "cannot find a writable directory for temporary files",
+            hint: "set TMPDIR, or mount a tmpfs on /tmp (docker run --tmpfs /tmp)", status: ExitStatus.cannotGuard)
     }
 
     // Processes of a run open the coverage page through /proc.

@@ -8,6 +8,12 @@ enum SelfTest {
     private static let attempts = 400
     private static let pauseMicroseconds: UInt32 = 5000
 
+    /// A root for one program may lack cat.
+    static var canRun: Bool { access(program, X_OK) == 0 }
+
+    /// The reason why the self-test cannot run.
+    static let obstacle = "\(program) does not exist; run a program guarded to see whether it works"
+
     /// Runs cat with the runtime preloaded, reads its statistics while it waits for input, and closes the input.
     static func run() -> Result<String, Failure> {
         do throws(Failure) {

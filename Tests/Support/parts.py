@@ -165,6 +165,9 @@ PARTS = [
     # dpkg allows one process at a time.
     Part("package", driver("House/package", "--quick"), 10),
     Part("package-built", driver("House/package"), 35, needs=INSTALLED, when="full"),
+    # Roots with libc alone.
+    Part("distroless", driver("House/distroless"), 2),
+    Part("distroless-full", driver("House/distroless", "--full"), 8, needs=("distroless",), when="full"),
     # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),

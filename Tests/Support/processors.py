@@ -14,6 +14,8 @@ root's modules and libraries: compiled modules require the same compiler version
 
 usage: Tests/Support/processors.py zguard ARCH FOLDER [FLAG...]
 builds zguard for ARCH with these flags of `swift build`, which keeps its products in FOLDER; prints the program's path
+usage: Tests/Support/processors.py root ARCH
+makes the root for ARCH; prints its path
 """
 
 import json
@@ -34,7 +36,7 @@ from Support.environment import ARCH, HERE, ROOT, ZGUARD, guarded_by, scrubbed  
 SUITE = "trixie"
 DEBIAN = {"aarch64": "arm64"}  # Debian's names of processors
 # Packages for the drivers, and for the programs that run with and without the library (elsewhere.py).
-PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "libunwind-dev", "lua5.4", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3",
+PACKAGES = ["bash", "g++", "gcc", "git", "jq", "libc6-dev", "libunwind-dev", "lua5.4", "musl-dev", "nodejs", "perl", "python3", "redis-server", "ruby", "sqlite3",
             "swiftlang", "xz-utils"]
 # Packages for the runtime's own tests, and for programs whose stacks are compared with libunwind's.
 LIBRARY_PACKAGES = ["g++", "libc6-dev", "libunwind-dev", "lua5.4", "perl", "sqlite3"]
@@ -228,10 +230,11 @@ def build_zguard(arch, folder, flags):
 
 
 def main():
-    if len(sys.argv) < 4 or sys.argv[1] != "zguard" or sys.argv[2] not in DEBIAN:
+    arch = sys.argv[2] if len(sys.argv) > 2 else ""
+    if arch not in DEBIAN or sys.argv[1:2] != ["root"] and (sys.argv[1:2] != ["zguard"] or len(sys.argv) < 4):
         sys.exit("processors.py: error: wrong arguments\nhint: zguard " + "|".join(DEBIAN) + " FOLDER [FLAG...]")
     try:
-        print(build_zguard(*sys.argv[2:4], sys.argv[4:]))
+        print(root_of(arch).path if sys.argv[1] == "root" else build_zguard(arch, sys.argv[3], sys.argv[4:]))
     except (emulation.Unavailable, Failed) as reason:
         sys.exit(f"processors.py: error: {reason}")
 

@@ -10,6 +10,7 @@
 #include "findings/found.h"
 #include "images/loader.h"
 #include "platform/os.h"
+#include "settings/run_directory.h"
 #include "stacks/depot.h"
 
 // Used by one crash at a time.
@@ -33,7 +34,10 @@ static void ask_for_threads(struct zg_finding *finding, const struct zg_register
     switch (zg_collector_ask(registers)) {
     case zg_collected_threads: break;
     case zg_collected_no_zguard:
-        zg_finding_detail_text(finding, "threads", "only the crashed thread: the program does not run under zguard");
+        zg_finding_detail_text(finding, "threads",
+                               zg_run_is_named()
+                                   ? "only the crashed thread: zguard could not be asked (is /proc mounted?)"
+                                   : "only the crashed thread: the program does not run under zguard");
         break;
     case zg_collected_no_answer:
         zg_finding_detail_text(finding, "threads", "only the crashed thread: zguard did not answer");
