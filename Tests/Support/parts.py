@@ -168,6 +168,8 @@ PARTS = [
     # Roots with libc alone.
     Part("distroless", driver("House/distroless"), 2),
     Part("distroless-full", driver("House/distroless", "--full"), 8, needs=("distroless",), when="full"),
+    # What users rely on, compared with what was released.
+    Part("stable", driver("House/stable"), 6, needs=("zguard", "debug"), holds=("debug",)),
     # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
