@@ -28,6 +28,7 @@ from Support.checks import Checks, Failed  # noqa: E402
 from Support.environment import LIBRARY, ROOT, ZGUARD, scrubbed  # noqa: E402
 
 RELEASE = ROOT / "build/release"
+KEYS = ROOT / "build/tests/keys"  # made anew by each run
 INTEGRATION = ROOT / "docs/integration"
 HOST = platform.machine()
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -38,7 +39,7 @@ IN_ROOT = ("gcc", "libc6-dev", "man-db", "xz-utils")
 SECONDS = 3600  # deadline for hanging commands
 
 # The newest symbol versions that a file may require, so that it runs on older systems.
-NEWEST = {"bin/zguard": {"GLIBC": "2.31", "GLIBCXX": "3.4.28", "CXXABI": "1.3.12", "GCC": "4.8.0"},
+NEWEST = {"bin/zguard": {"GLIBC": "2.31"},
           "lib/zguard/libzguard.so": {"GLIBC": "2.31"}}
 DELIVERED = {
     "bin/zguard": 0o755, "lib/zguard/libzguard.so": 0o644, "share/man/man1/zguard.1.gz": 0o644,
@@ -94,7 +95,7 @@ def says_what_it_is(_):
 
 
 def everything_is_there(_):
-    expected = {"SHA256SUMS"}
+    expected = {"SHA256SUMS", "SHA256SUMS.sig"}
     for arch in made_for():
         name = f"zguard-{VERSION}-linux-{arch}"
         expected |= {f"{name}.tar.xz", f"{name}.spdx.json", f"zguard_{VERSION}_{DEBIAN[arch]}.deb"}
@@ -102,7 +103,7 @@ def everything_is_there(_):
     assert {path.name for path in RELEASE.iterdir()} == expected, sorted(path.name for path in RELEASE.iterdir())
     run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=RELEASE)
     listed = [line.split()[1].lstrip("*") for line in (RELEASE / "SHA256SUMS").read_text().splitlines()]
-    assert listed == sorted(expected - {"SHA256SUMS"}), listed
+    assert listed == sorted(expected - {"SHA256SUMS", "SHA256SUMS.sig"}), listed
 
 
 def archives_hold(_):
@@ -176,6 +177,31 @@ def same_bytes_again(work):
     for words, message in [(["x"], "unknown argument"), (["--arch", "sparc"], "no release for 'sparc'"), (["--arch"], "no release for")]:
         assert message in run(ROOT / "scripts/release", *words, status=1).stderr, words
     assert (RELEASE / "SHA256SUMS").read_text() == before
+
+
+def verify(folder, signers):
+    """Runs the first command of docs/INSTALL.md that checks a release; returns whether it succeeds."""
+    command = re.search(r"^ssh-keygen -Y verify .*$", (ROOT / "docs/INSTALL.md").read_text(), re.M)[0]
+    shutil.copy(signers, folder / "signers")
+    return run("sh", "-c", command, cwd=folder, status=None).returncode == 0
+
+
+def write_keys(folder):
+    """Makes two throw-away keys, and a file of the public one for each."""
+    for name in ("key", "other"):
+        run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name)
+        (folder / f"{name}.signers").write_text(f"releaser {(folder / f'{name}.pub').read_text()}")
+
+
+def checksums_are_signed(work):
+    """The signature verifies, and does not with another key or for changed checksums."""
+    for name in ("SHA256SUMS", "SHA256SUMS.sig"):
+        shutil.copy(RELEASE / name, work)
+    assert verify(work, KEYS / "key.signers"), "the signature does not verify"
+    assert not verify(work, KEYS / "other.signers"), "it verifies with another key"
+    (work / "SHA256SUMS").write_text((work / "SHA256SUMS").read_text() + "x")
+    assert not verify(work, KEYS / "key.signers"), "changed checksums verify"
+    assert "there is no key" in run(ROOT / "scripts/release", "--sign", work / "none", status=1).stderr
 
 
 def copy_of_tree(folder):
@@ -274,7 +300,7 @@ def what_is_linked_in_is_listed(_):
     said = json.loads((RELEASE / f"{NAME}.spdx.json").read_text())
     names = {package["SPDXID"]: package["name"] for package in said["packages"]}
     listed = {names[each["relatedSpdxElement"]] for each in said["relationships"] if each["relationshipType"] == "STATIC_LINK"}
-    others = {"llvm-support", "unicode-character-database", "libgcc"}
+    others = {"llvm-support", "unicode-character-database", "libgcc", "libstdc++", "musl"}
     assert listed - others == expected, f"linked in: {sorted(expected)}, listed: {sorted(listed)}"
     swift = run(ZGUARD, "version").stdout.split("Swift ")[1].rstrip(")\n")
     versions = {package["name"]: package.get("versionInfo") for package in said["packages"]}
@@ -424,10 +450,14 @@ def main():
     parser.add_argument("--built", action="store_true", help="only: everything built again in another directory has the same bytes")
     arguments = parser.parse_args()
     checks = Checks()
-    made = run(ROOT / "scripts/release", *words_for([] if arguments.all else [HOST]), env={name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"})
+    shutil.rmtree(KEYS, ignore_errors=True)
+    KEYS.mkdir(parents=True)
+    write_keys(KEYS)
+    words = [*words_for([] if arguments.all else [HOST]), "--sign", KEYS / "key"]
+    made = run(ROOT / "scripts/release", *words, env={name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"})
     print(made.stdout, end="")
     tests = [same_bytes_elsewhere] if arguments.built else [
-        says_what_it_is, everything_is_there, archives_hold, needs_old_libraries_only, package_needs_what_the_program_asks_for,
+        says_what_it_is, everything_is_there, checksums_are_signed, archives_hold, needs_old_libraries_only, package_needs_what_the_program_asks_for,
         same_bytes_again, library_says_not_where_it_was_built, list_of_contents, what_is_linked_in_is_listed, integration_is_well_formed]
     for test in tests:
         if arguments.filter not in test.__name__:
