@@ -5,11 +5,11 @@ import Glibc
 
 /// The decompressed bytes of a gzip file. Damaged data, truncated data, or more than `mostBytes` bytes end the stream
 /// early; `problem` tells the reason.
-final class GzipSource: ByteSource {
+package final class GzipSource: ByteSource {
     /// Magic number of gzip files.
     static let magic: [UInt8] = [0x1f, 0x8b]
     /// Limit of decompressed bytes, because a small file may expand to very many bytes.
-    static let mostBytes: UInt64 = 1 << 30
+    package static let mostBytes: UInt64 = 1 << 30
 
     private let file: Descriptor
     private let mostBytes: UInt64
@@ -22,9 +22,9 @@ final class GzipSource: ByteSource {
     private var total: UInt64 = 0
     private var isBetweenMembers = false
     private var isAtEnd = false
-    private(set) var problem: String?
+    package private(set) var problem: String?
 
-    init(file: Descriptor, mostBytes: UInt64 = GzipSource.mostBytes) {
+    package init(file: Descriptor, mostBytes: UInt64 = GzipSource.mostBytes) {
         self.file = file
         self.mostBytes = mostBytes
         stream = .allocate(capacity: 1)
@@ -43,7 +43,7 @@ final class GzipSource: ByteSource {
         stream.deallocate()
     }
 
-    func read(upTo count: Int) throws(SystemError) -> [UInt8] {
+    package func read(upTo count: Int) throws(SystemError) -> [UInt8] {
         while !isAtEnd {
             if position == input.count {
                 input = try file.read(upTo: 1 << 16)

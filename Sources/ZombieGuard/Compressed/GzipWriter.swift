@@ -36,7 +36,7 @@ package enum GzipWriter {
     }
 
     /// Compresses the chunks that `next` returns, until it returns an empty chunk.
-    private static func compress(
+    package static func compress(
         _ next: () throws(SystemError) -> [UInt8], to put: ([UInt8]) throws(SystemError) -> Void
     ) throws(SystemError) {
         guard let zlib = Zlib.shared else { throw SystemError(number: ENOSYS) }

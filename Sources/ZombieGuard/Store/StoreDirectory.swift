@@ -34,6 +34,34 @@ package struct StoreDirectory: Sendable {
         descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_DIRECTORY)
     }
 
+    /// Opens a directory in this one; nil if there is none.
+    ///
+    /// - Parameters:
+    ///   - name: name of the directory, which must not be a link.
+    ///   - create: whether to create it, for those who may use this directory.
+    package func directory(_ name: String, create: Bool = false) throws(SystemError) -> StoreDirectory? {
+        let isNew = create && mkdirat(descriptor.number, name, 0o700) == 0
+        if create, !isNew, errno != EEXIST { throw .last }
+        let opened: Descriptor
+        do throws(SystemError) {
+            opened = try Descriptor(
+                opening: name, in: descriptor, flags: O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+        } catch {
+            if error.number == ENOENT, !create { return nil }
+            throw error
+        }
+        if isNew, let own = descriptor.status {
+            if geteuid() == 0 { _ = fchown(opened.number, own.st_uid, own.st_gid) }
+            _ = fchmod(opened.number, own.st_mode & 0o777)
+        }
+        return StoreDirectory(path: "\(path)/\(name)", descriptor: opened)
+    }
+
+    private init(path: String, descriptor: Descriptor) {
+        self.path = path
+        self.descriptor = descriptor
+    }
+
     /// Opens a directory. Creates it and its missing parents, with mode 0700.
     package init(creating path: String) throws(StoreError) {
         var made = ""

@@ -58,7 +58,8 @@ final class ELFFile {
         try self.init(file: descriptor, path: path)
     }
 
-    private init(file descriptor: Descriptor, path: String) throws(Failure) {
+    /// Reads an open file; anything but a regular file is `unreadable`.
+    init(file descriptor: Descriptor, path: String) throws(Failure) {
         guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
             let size = Int(exactly: status.st_size)
         else { throw .unreadable }
@@ -280,6 +281,17 @@ final class ELFFile {
             return Array(bytes.dropFirst(Int(start)).prefix(count))
         }
         return []
+    }
+
+    /// Whether all section headers, and all sections with contents, lie within the file.
+    var isWhole: Bool {
+        var header = ByteCursor(rawFile, at: 40)
+        let table: UInt64 = header.number()
+        header.skip(12)
+        let count = Int(header.number(UInt16.self))
+        // A file with more sections than fit in the header has their number in section 0.
+        if table != 0, sections.count + 1 < count || sections.isEmpty { return false }
+        return sections.allSatisfy { $0.type == SHT_NOBITS || Self.bytes(of: $0, in: rawFile) != nil }
     }
 
     // MARK: Identity

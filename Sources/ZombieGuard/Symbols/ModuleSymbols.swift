@@ -20,12 +20,14 @@ final class ModuleSymbols {
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
     /// Finds the files of a module. If `buildID` is set, files of other builds are ignored. `author` is the user who
-    /// wrote `path`.
+    /// wrote `path`. `providers` are asked before `server`.
     convenience init(
         path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil,
-        author: Author = .own
+        providers: [any SymbolProvider] = [], author: Author = .own
     ) throws(Failure) {
+        let provided = ProvidedFiles(providers: providers, path: path)
         var files = SymbolFiles(module: path, buildID: buildID, sources: sources, author: author)
+        files.provided = provided
         let file: ELFFile?
         var failure: Failure?
         do throws(Failure) {
@@ -35,15 +37,20 @@ final class ModuleSymbols {
             failure = error
         }
         if let file { files.found = file }
+        var executable = file
         var debugFile = file
         if file?.hasDebugInformation != true {
             debugFile = files.debugFile(of: file)
             if debugFile == nil, let id = file?.buildID ?? buildID {
-                debugFile = Self.ask(server, .debugInformation, id)
+                let other = provided.file(.executable, id)
+                executable = file ?? other
+                debugFile =
+                    provided.file(.debug, id) { $0.hasDebugInformation }
+                    ?? (other?.hasDebugInformation == true ? other : nil)
+                    ?? Self.ask(server, .debugInformation, id) ?? provided.file(.debug, id) ?? other
             }
         }
-        var executable = file
-        if file == nil, let buildID { executable = Self.ask(server, .executable, buildID) }
+        if executable == nil, let buildID { executable = Self.ask(server, .executable, buildID) }
         if executable == nil, debugFile == nil, let failure { throw failure }
         if let debugFile { files.found = debugFile }
         self.init(file: executable, debugFile: debugFile, files: files)

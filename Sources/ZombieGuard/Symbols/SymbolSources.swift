@@ -52,6 +52,8 @@ struct SymbolFiles {
 
     /// The module's file, if found; its path is used to find split debug files.
     var found: ELFFile?
+    /// Files that are found by build-id alone.
+    var provided: ProvidedFiles?
 
     init(module: String, buildID: String?, sources: SymbolSources, author: Author = .own) {
         self.module = module
@@ -181,7 +183,7 @@ struct SymbolFiles {
         for path in places + byID + byName {
             if let file = try? open(path), file.buildID == buildID { return file }
         }
-        return nil
+        return provided?.file(.debug, buildID)
     }
 
     /// Paths to try for split debug information: packages (.dwp) first, then the file that the compiler wrote (.dwo).

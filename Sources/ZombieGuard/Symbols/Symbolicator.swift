@@ -12,6 +12,9 @@ public final class Symbolicator {
     private var names: [String: String] = [:]
     /// Author of the frames being named, if they are not part of a finding, which has its own author.
     package var author = Author.own
+    /// Whether frames without a build-id stay without names. Their module's path may be that of another build.
+    package var needsBuildIDs = false
+    private var providers: [any SymbolProvider] = []
 
     private static let mostMissing = 3
     // Cache limits: an untrusted report may name any number of modules and functions.
@@ -23,6 +26,12 @@ public final class Symbolicator {
     ///
     /// - Parameter sources: where to look for symbols.
     public init(sources: SymbolSources = SymbolSources()) { self.sources = sources }
+
+    /// Adds a source of files that are found by build-id.
+    package func add(_ provider: any SymbolProvider) {
+        providers.append(provider)
+        modules = [:]
+    }
 
     /// Completes a raw finding: names its frames, expands inlined calls to frames of their own, fills in class, member
     /// and access if the names tell them, and computes the signature. Values that are already set are kept.
@@ -204,7 +213,7 @@ public final class Symbolicator {
 
     /// The symbols of a frame's module; nil if none are available.
     func symbols(of frame: Finding.Frame) -> ModuleSymbols? {
-        guard let path = frame.module else { return nil }
+        guard let path = frame.module, frame.buildID != nil || !needsBuildIDs else { return nil }
         // The author is part of the key, because file permissions decide which symbols an author may see.
         let key = path + "\0" + (frame.buildID ?? "") + "\0" + (author.text ?? "")
         if let known = modules[key] { return known }
@@ -221,7 +230,8 @@ public final class Symbolicator {
             if server.hasTimedOut { note("the servers in DEBUGINFOD_URLS do not answer and are not asked again") }
         }
         do throws(ModuleSymbols.Failure) {
-            return try ModuleSymbols(path: path, buildID: buildID, sources: sources, server: server, author: author)
+            return try ModuleSymbols(
+                path: path, buildID: buildID, sources: sources, server: server, providers: providers, author: author)
         } catch {
             note("no names for '\(visible(path))': \(reason(error))")
             return nil

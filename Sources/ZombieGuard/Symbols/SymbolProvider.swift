@@ -1,0 +1,92 @@
+// Sources of executables and debug files that are found by build-id alone, such as those uploaded to a store.
+
+import Glibc
+
+/// What a file with symbols has besides them.
+package enum SymbolFileKind: String, CaseIterable, Sendable {
+    /// The code and data of an executable or library, with symbols or debug information.
+    case executable
+    /// Symbols or debug information only.
+    case debug
+}
+
+/// Finds files by build-id. Used by one thread at a time.
+package protocol SymbolProvider: AnyObject {
+    /// Opens a file of a build; nil if there is none. The file need not be well-formed.
+    func open(_ kind: SymbolFileKind, buildID: String) -> Descriptor?
+}
+
+/// A file that is to be kept as a source of symbols, after a look at its headers.
+package struct SymbolFile: Hashable, Sendable {
+    package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
+        case missing(SystemError)
+        case notELF
+        case damaged
+        case noBuildID
+        case noSymbols
+
+        package var description: String {
+            switch self {
+            case .missing(let error): "\(error)"
+            case .notELF: "it is not a 64-bit little-endian ELF file"
+            case .damaged: "it is damaged or cut off: sections lie beyond its end"
+            case .noBuildID: "it has no build-id (link with -Wl,--build-id)"
+            case .noSymbols: "it has neither a symbol table nor debug information"
+            }
+        }
+    }
+
+    /// The build-id in lower-case hexadecimal digits.
+    package let buildID: String
+    package let kind: SymbolFileKind
+    /// Whether it has DWARF, and not only a symbol table.
+    package let hasDebugInformation: Bool
+
+    /// Reads the headers of a file.
+    ///
+    /// - Parameters:
+    ///   - file: a file open for reading.
+    ///   - path: its path.
+    /// - Throws: ``Problem`` if it cannot name any code.
+    package init(_ file: Descriptor, path: String) throws(Problem) {
+        let elf: ELFFile
+        do throws(ELFFile.Failure) { elf = try ELFFile(file: file, path: path) } catch {
+            switch error {
+            case .missing(let error): throw .missing(error)
+            case .unreadable: throw .notELF
+            }
+        }
+        if !elf.isWhole { throw .damaged }
+        guard let id = elf.buildID, SymbolFiles.isBuildID(id) else { throw .noBuildID }
+        let hasTable = elf.sections.contains { section in
+            section.type != SHT_NOBITS && section.size > 0
+                && (section.type == SHT_SYMTAB || section.name == ".gnu_debugdata")
+        }
+        guard hasTable || elf.hasDebugInformation else { throw .noSymbols }
+        buildID = id
+        // In a debug file, the sections of the code have a size but no contents.
+        let hasCode = elf.sections.contains { $0.isLoaded && $0.flags & UInt64(SHF_EXECINSTR) != 0 }
+        kind = hasCode ? .executable : .debug
+        hasDebugInformation = elf.hasDebugInformation
+    }
+}
+
+/// Opens files of builds from several providers, for one module.
+struct ProvidedFiles {
+    let providers: [any SymbolProvider]
+    /// Path of the module, which the files take over: files beside it belong to it.
+    let path: String
+
+    /// A file of a build that has its build-id, the first that `isWanted` accepts.
+    func file(_ kind: SymbolFileKind, _ buildID: String?, where isWanted: (ELFFile) -> Bool = { _ in true }) -> ELFFile?
+    {
+        guard let buildID, SymbolFiles.isBuildID(buildID) else { return nil }
+        for provider in providers {
+            guard let file = provider.open(kind, buildID: buildID), let elf = try? ELFFile(file: file, path: path),
+                elf.buildID == buildID, isWanted(elf)
+            else { continue }
+            return elf
+        }
+        return nil
+    }
+}
