@@ -65,6 +65,7 @@ struct Command: Sendable {
     static let all: [Command] = [
         RunCommand.command, StatsCommand.command, ReportCommand.command, CoverageCommand.command,
         CollectCommand.command, ServeCommand.command, TriageCommand.command, AlertsCommand.command,
+        SymbolsCommand.command,
         CheckCommand.command, HistoryCommand.command, HeapCommand.command, LeaksCommand.command,
         DanglingCommand.command, TrimCommand.command, OptionsCommand.command,
         DoctorCommand.command, CompletionsCommand.command, version, HelpText.command,

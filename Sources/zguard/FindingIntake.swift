@@ -1,6 +1,7 @@
 // Prepares findings for output: adds symbol names, applies suppressions, and groups equal findings.
 
 import ZombieGuard
+import ZombieGuardFleet
 
 /// Collects raw or finished findings.
 struct FindingIntake {
@@ -14,6 +15,15 @@ struct FindingIntake {
     init(_ options: ReportOptions) {
         groups = FindingGroups(suppressions: options.suppressions)
         symbolicator = Symbolicator(sources: options.symbols)
+    }
+
+    /// Uses the symbols that were uploaded to a store.
+    func use(_ store: SymbolStore) {
+        do throws(FleetError) {
+            if let provider = try store.provider() { symbolicator.add(provider) }
+        } catch {
+            Output.warn("the symbols in the store cannot be read: \(error)", hint: error.hint)
+        }
     }
 
     /// Symbolicates a finding and adds it to its group. Returns the finding if it is the first of a group that is not

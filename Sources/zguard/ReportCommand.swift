@@ -203,6 +203,7 @@ struct ReportCommand {
         do throws(FleetError) {
             let reader = try FleetReader(address)
             contents.triage = try states(reader)
+            contents.intake.use(SymbolStore(address, tenant: filter.tenant))
             defer { contents.triage = [:] }
             var groups = try reader.groups(filter, limit: Self.mostGroups + 1)
             if groups.isEmpty, filter.signature != nil {
@@ -230,6 +231,7 @@ struct ReportCommand {
 
     private func readStore(_ path: String, into contents: inout Contents) throws(Failure) {
         contents.triage = try triage(in: path)
+        contents.intake.use(SymbolStore(.directory(path), tenant: filter.tenant))
         defer { contents.triage = [:] }
         do throws(StoreError) {
             let store = ReportStore(directory: path)

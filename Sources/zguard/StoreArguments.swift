@@ -22,7 +22,11 @@ extension Arguments {
     ///   - use: what it is for, such as "serve".
     ///   - refusal: what is wrong with an address to which findings are only sent.
     func store(to use: String, otherwise refusal: String) throws(Failure) -> FleetAddress {
-        let text = operands[0]
+        try Self.store(operands[0], to: use, otherwise: refusal)
+    }
+
+    /// The store of findings that an argument names; the other parameters as above.
+    static func store(_ text: String, to use: String, otherwise refusal: String) throws(Failure) -> FleetAddress {
         let address: FleetAddress
         do throws(ValueError) { address = try FleetAddress(text) } catch {
             throw .usage("cannot \(use) '\(visible(text))': expected a directory, sqlite:FILE or postgresql://…")

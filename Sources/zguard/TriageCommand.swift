@@ -155,6 +155,7 @@ struct TriageCommand {
         let groups = try source.ask { (reader) throws(FleetError) in try reader.groups(muted) }
         // Rules name functions, as reports do.
         var intake = FindingIntake(try ReportOptions(arguments))
+        intake.use(SymbolStore(address, tenant: tenant))
         for finding in groups.compactMap(\.finding) { intake.add(finding) }
         for note in intake.notes { Output.warn(note) }
         Output.out(intake.groups.findings.map { Suppressions.suggestion(for: $0) }.joined(separator: "\n"))

@@ -92,7 +92,7 @@ class Postgres:
 
     def clear(self):
         self.query("DROP TABLE IF EXISTS zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals, zguard_former, zguard_triage, "
-                   "zguard_alerts, zguard_weeks, zguard_names")
+                   "zguard_alerts, zguard_weeks, zguard_names, zguard_symbols, zguard_symbol_parts")
 
     def close(self):
         self.quit()

@@ -136,6 +136,8 @@ PARTS = [
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
     Part("alerts", driver("Fleet/alerts"), 60, waits=True),
     Part("alerts-killed", driver("Fleet/alerts", "--kills", "70", "--only", "killed"), 120, needs=("alerts",), when="full", waits=True),
+    Part("later-symbols", driver("Fleet/symbols"), 30, waits=True),
+    Part("later-symbols-many", driver("Fleet/symbols", "--findings", "100000", "--only", "many findings"), 250, needs=("later-symbols",), when="full"),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.

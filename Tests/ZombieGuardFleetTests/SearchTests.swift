@@ -120,6 +120,19 @@ import ZombieGuard
             store.rows(of: table, from: first, to: last, features)
         }
         func removeFindings(before day: String) throws(FleetError) { try store.removeFindings(before: day) }
+        func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int { try store.insertWithin(findings) }
+        func insert(_ formers: [FormerSignature]) throws(FleetError) { try store.insert(formers) }
+        func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+            try store.changeCounts(work)
+        }
+        func findingsTable(of day: String) throws(FleetError) -> String { try store.findingsTable(of: day) }
+        func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
+            try store.replaceBodies(rows)
+        }
+        func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+            try store.inTransaction(work)
+        }
+        func prepareSymbols() throws(FleetError) { try store.prepareSymbols() }
     }
 
     private static func planned(_ ask: (FleetReader) throws -> Void) throws -> Planned {

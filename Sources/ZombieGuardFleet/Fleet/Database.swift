@@ -7,6 +7,7 @@ enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)
     case text(String)
+    case bytes([UInt8])
 
     init(_ text: String?) { self = text.map { .text($0) } ?? .null }
 
@@ -15,6 +16,7 @@ enum SQLValue: Hashable, Sendable {
         case .null: nil
         case .integer(let number): String(number)
         case .text(let text): text
+        case .bytes: nil
         }
     }
 
@@ -24,6 +26,7 @@ enum SQLValue: Hashable, Sendable {
         case .integer(let number): number
         // PostgreSQL's sum(bigint) is numeric, with any number of digits.
         case .text(let text): Int64(signedDigits: text) ?? Self.largest(text)
+        case .bytes: 0
         }
     }
 
@@ -58,6 +61,20 @@ protocol Database: AnyObject {
     func features() throws(FleetError) -> FleetFeatures
     /// The source of rows of zguard_findings or zguard_days of these days. The query has conditions on `day`, too.
     func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String
+    /// Inserts findings within a transaction, like ``insert(_:)``.
+    func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int
+    /// Adds pairs of an earlier signature and the present one, within a transaction.
+    func insert(_ formers: [FormerSignature]) throws(FleetError)
+    /// Runs statements that change counts in a transaction. No other connection changes counts meanwhile.
+    func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
+    /// Name of the table that has the findings of a day, for reading and updates.
+    func findingsTable(of day: String) throws(FleetError) -> String
+    /// Replaces the bodies of stored findings that have one. Returns those that had.
+    func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding]
+    /// Runs statements in a transaction.
+    func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
+    /// Creates the tables of symbols if they are missing.
+    func prepareSymbols() throws(FleetError)
     /// Removes findings of days before `day`.
     func removeFindings(before day: String) throws(FleetError)
 }

@@ -16,6 +16,9 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
         self.hint = hint
         self.isTemporary = isTemporary
     }
+
+    /// An error with a reason that is safe to print.
+    package init(failure reason: String) { self.init(reason) }
 }
 
 /// A shared library that is loaded on first use (libpq, libsqlite3, libcurl), so that zguard does not depend on it.

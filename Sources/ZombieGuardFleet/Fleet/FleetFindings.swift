@@ -50,11 +50,12 @@ extension FleetReader {
     ) throws(FleetError) -> [Stored] {
         let table = database.rows(of: "zguard_findings", from: day, to: day, try features())
         let condition = "\(rest) AND day = $\(key.count + 1)"
-        // Sort without the lines.
+        // Sort without the lines. A row without occurrences is the former place of a finding.
         let rows = try database.query(
             """
             SELECT body, at, host, version FROM \(table) f WHERE \(condition) AND id IN
-                (SELECT id FROM \(table) g WHERE \(condition) ORDER BY at DESC, id LIMIT \(limit) OFFSET \(offset))
+                (SELECT id FROM \(table) g WHERE \(condition) AND occurrences > 0
+                ORDER BY at DESC, id LIMIT \(limit) OFFSET \(offset))
             ORDER BY at DESC, id
             """, key + [.text(day)])
         return rows.map {

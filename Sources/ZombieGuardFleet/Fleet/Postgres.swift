@@ -92,11 +92,25 @@ class PostgresConnection {
     func query(_ statement: String, _ parameters: [SQLValue]) throws(FleetError) -> [[SQLValue]] {
         var pointers: [UnsafePointer<CChar>?] = []
         defer { for pointer in pointers { free(UnsafeMutablePointer(mutating: pointer)) } }
-        for value in parameters { pointers.append(value.text.flatMap { UnsafePointer(strdup($0)) }) }
+        for value in parameters { pointers.append(Self.text(of: value).flatMap { UnsafePointer(strdup($0)) }) }
         let result = pointers.withUnsafeBufferPointer { texts in
             library.query(handle, statement, CInt(parameters.count), nil, texts.baseAddress, nil, nil, 0)
         }
         return try rows(of: result)
+    }
+
+    /// Text form of a parameter.
+    private static func text(of value: SQLValue) -> String? {
+        guard case .bytes(let bytes) = value else { return value.text }
+        let digits = Array("0123456789abcdef".utf8)
+        return "\\x"
+            + String(unsafeUninitializedCapacity: 2 * bytes.count) { buffer in
+                for (index, byte) in bytes.enumerated() {
+                    buffer[2 * index] = digits[Int(byte >> 4)]
+                    buffer[2 * index + 1] = digits[Int(byte & 15)]
+                }
+                return 2 * bytes.count
+            }
     }
 
     /// Executes one statement. Its parameters are arrays of texts of equal length, in binary form to avoid escaping.

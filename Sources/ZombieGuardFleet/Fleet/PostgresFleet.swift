@@ -164,6 +164,12 @@ final class PostgresFleet: PostgresConnection, Database {
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         if findings.isEmpty { return 0 }
         for day in Set(findings.map(\.day)) { try prepare(day: day) }
+        return try transaction { () throws(FleetError) in try insertWithin(findings) }
+    }
+
+    // The days of the findings have partitions, or are in the default partition.
+    func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        if findings.isEmpty { return 0 }
         // All writers lock rows in the same order, to avoid deadlocks.
         let order = ShippedFinding.order(of: findings)
         var keys = VersionKeys()
@@ -173,36 +179,71 @@ final class PostgresFleet: PostgresConnection, Database {
             let values = findings[place].columns(versionKey: keys[findings[place].version])
             for (index, value) in values.enumerated() { columns[index].append(value) }
         }
-        return try transaction { () throws(FleetError) in
-            // Returns one row for each group that was not counted before, and one row without a group that has the
-            // number of new findings.
-            let rows = try query(Self.insertion, arrays: columns)
-            let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
-            var groups: [[String]: ShippedFinding] = [:]
-            if !unseen.isEmpty {
-                for finding in findings {
-                    let key = [finding.tenant, finding.signature]
-                    if unseen.contains(key) { groups[key] = groups[key] ?? finding }
-                }
+        // Returns one row for each group that was not counted before, and one row without a group that has the number
+        // of new findings.
+        let rows = try query(Self.insertion, arrays: columns)
+        let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
+        var groups: [[String]: ShippedFinding] = [:]
+        if !unseen.isEmpty {
+            for finding in findings {
+                let key = [finding.tenant, finding.signature]
+                if unseen.contains(key) { groups[key] = groups[key] ?? finding }
             }
-            if !groups.isEmpty {
-                let sorted = groups.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
-                try _ = query(
-                    Self.insertionOfGroups,
-                    arrays: [
-                        sorted.map(\.tenant), sorted.map(\.signature), sorted.map(\.kind), sorted.map(\.headline),
-                        sorted.map(\.words), sorted.map(\.line),
-                    ])
-                let formers = sorted.flatMap { one in
-                    one.formerSignatures.map { [one.tenant, $0.former, $0.signature] }
-                }
-                if hasFormer, !formers.isEmpty {
-                    try _ = query(Self.insertionOfFormers, arrays: (0..<3).map { column in formers.map { $0[column] } })
-                }
-                if hasNames { try insertNames(of: sorted.map { ($0.tenant, $0.signature, $0.finding) }) }
-            }
-            return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
         }
+        if !groups.isEmpty {
+            let sorted = groups.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
+            try _ = query(
+                Self.insertionOfGroups,
+                arrays: [
+                    sorted.map(\.tenant), sorted.map(\.signature), sorted.map(\.kind), sorted.map(\.headline),
+                    sorted.map(\.words), sorted.map(\.line),
+                ])
+            try insert(sorted.flatMap(\.formers))
+            if hasNames { try insertNames(of: sorted.map { ($0.tenant, $0.signature, $0.finding) }) }
+        }
+        return Int(rows.first { $0[0] == .null }?.last?.integer ?? 0)
+    }
+
+    func insert(_ formers: [FormerSignature]) throws(FleetError) {
+        if !hasFormer || formers.isEmpty { return }
+        try _ = query(
+            Self.insertionOfFormers,
+            arrays: [formers.map(\.tenant), formers.map(\.former), formers.map(\.signature)])
+    }
+
+    func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try transaction("BEGIN", work)
+    }
+
+    /// The lock excludes shippers before they lock rows: they take rows of zguard_days first.
+    func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try transaction { () throws(FleetError) in
+            try execute("LOCK TABLE zguard_days IN SHARE ROW EXCLUSIVE MODE")
+            return try work()
+        }
+    }
+
+    func findingsTable(of day: String) -> String { "zguard_findings" }
+
+    func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
+        if rows.isEmpty { return [] }
+        let found = try query(
+            """
+            UPDATE zguard_findings f SET body = i.body
+            FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[], $6::text[]::bigint[])
+                AS i(tenant, signature, day, id, body, place)
+            WHERE f.tenant = i.tenant AND f.signature = i.signature AND f.day = i.day AND f.id = i.id AND f.body <> ''
+            RETURNING i.place
+            """,
+            arrays: [
+                rows.map(\.tenant), rows.map(\.signature), rows.map(\.day), rows.map(\.id), rows.map(\.body),
+                rows.indices.map(String.init),
+            ])
+        return found.map { rows[Int($0[0].integer)] }
+    }
+
+    func prepareSymbols() throws(FleetError) {
+        if try !hasTable("zguard_symbol_parts") { try locked { FleetTables.symbols(binary: "bytea") } }
     }
 
     private func transaction<Result>(

@@ -19,6 +19,8 @@ private struct SQLiteLibrary: Sendable {
             Handle, UnsafePointer<CChar>, CInt, UnsafeMutablePointer<Handle?>, UnsafeRawPointer?
         ) -> CInt
     typealias BindText = @convention(c) (Handle, CInt, UnsafePointer<CChar>, CInt, Int) -> CInt
+    typealias BindBytes = @convention(c) (Handle, CInt, UnsafeRawPointer?, CInt, Int) -> CInt
+    typealias Blob = @convention(c) (Handle, CInt) -> UnsafeRawPointer?
     typealias BindInteger = @convention(c) (Handle, CInt, Int64) -> CInt
     typealias StatementFunction = @convention(c) (Handle?) -> CInt
     typealias ColumnFunction = @convention(c) (Handle, CInt) -> CInt
@@ -29,6 +31,7 @@ private struct SQLiteLibrary: Sendable {
     let bindText: BindText, bindInteger: BindInteger, bindNull: ColumnFunction
     let step: StatementFunction, reset: StatementFunction, finalize: StatementFunction, close: StatementFunction,
         changes: StatementFunction, columns: StatementFunction
+    let bindBytes: BindBytes, blob: Blob
     let timeout: ColumnFunction, type: ColumnFunction, bytes: ColumnFunction, integer: Integer, text: Text
 
     init() throws(FleetError) {
@@ -39,6 +42,8 @@ private struct SQLiteLibrary: Sendable {
         prepare = try library.function("sqlite3_prepare_v2", Prepare.self)
         bindText = try library.function("sqlite3_bind_text", BindText.self)
         bindInteger = try library.function("sqlite3_bind_int64", BindInteger.self)
+        bindBytes = try library.function("sqlite3_bind_blob", BindBytes.self)
+        blob = try library.function("sqlite3_column_blob", Blob.self)
         bindNull = try library.function("sqlite3_bind_null", ColumnFunction.self)
         step = try library.function("sqlite3_step", StatementFunction.self)
         reset = try library.function("sqlite3_reset", StatementFunction.self)
@@ -74,6 +79,7 @@ class SQLiteConnection {
     private static let waitMilliseconds: CInt = 30_000
     private static let integerType: CInt = 1
     private static let nullType: CInt = 5
+    private static let blobType: CInt = 4
     /// SQLITE_TRANSIENT: SQLite copies the text.
     private static let copies = -1
 
@@ -114,6 +120,8 @@ class SQLiteConnection {
             let status =
                 switch value {
                 case .null: library.bindNull(statement, place)
+                case .bytes(let bytes):
+                    library.bindBytes(statement, place, bytes, CInt(clamping: bytes.count), Self.copies)
                 case .integer(let number): library.bindInteger(statement, place, number)
                 case .text(let text):
                     library.bindText(statement, place, text, CInt(clamping: text.utf8.count), Self.copies)
@@ -155,6 +163,11 @@ class SQLiteConnection {
     private func value(of statement: OpaquePointer, _ column: CInt) -> SQLValue {
         switch library.type(statement, column) {
         case Self.nullType: return .null
+        case Self.blobType:
+            // The pointer of an empty value is null.
+            let count = Int(library.bytes(statement, column))
+            let start = library.blob(statement, column)
+            return .bytes(Array(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count)))
         case Self.integerType: return .integer(library.integer(statement, column))
         default:
             guard let start = library.text(statement, column) else { return .null }

@@ -167,31 +167,79 @@ final class SQLiteFleet: SQLiteConnection, Database {
     }
 
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
-        try transaction { () throws(FleetError) in
-            var keys = VersionKeys()
-            var group = Group()
-            var added = 0
-            var suffixes: [String: String] = [:]
-            for day in Set(findings.map(\.day)) { suffixes[day] = try suffix(of: day) }
-            // Insert in key order, for locality in the B-trees.
-            for place in ShippedFinding.order(of: findings) {
-                let finding = findings[place]
-                let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
-                try query(
-                    """
-                    INSERT INTO zguard_findings_\(suffixes[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-                    ON CONFLICT DO NOTHING
-                    """, values)
-                if changes == 0 { continue }
-                added += 1
-                let key = finding.tenant + "/" + finding.signature
-                if group.key != key { try count(&group, suffixes, next: key) }
-                group.add(finding, values)
-            }
-            try count(&group, suffixes, next: "")
-            return added
+        try transaction { () throws(FleetError) in try insertWithin(findings) }
+    }
+
+    func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
+        var keys = VersionKeys()
+        var group = Group()
+        var added = 0
+        var suffixes: [String: String] = [:]
+        for day in Set(findings.map(\.day)) { suffixes[day] = try suffix(of: day) }
+        // Insert in key order, for locality in the B-trees.
+        for place in ShippedFinding.order(of: findings) {
+            let finding = findings[place]
+            let values = finding.columns(versionKey: keys[finding.version]).map { SQLValue.text($0) }
+            try query(
+                """
+                INSERT INTO zguard_findings_\(suffixes[finding.day] ?? Self.otherDays) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                ON CONFLICT DO NOTHING
+                """, values)
+            if changes == 0 { continue }
+            added += 1
+            let key = finding.tenant + "/" + finding.signature
+            if group.key != key { try count(&group, suffixes, next: key) }
+            group.add(finding, values)
+        }
+        try count(&group, suffixes, next: "")
+        return added
+    }
+
+    func insert(_ formers: [FormerSignature]) throws(FleetError) {
+        for one in formers {
+            try query(
+                "INSERT INTO zguard_former VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                [one.tenant, one.former, one.signature].map { .text($0) })
         }
     }
+
+    func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try transaction(work)
+    }
+
+    func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
+        try transaction(work)
+    }
+
+    func findingsTable(of day: String) throws(FleetError) -> String {
+        if let known = findingsTables[day] { return known }
+        let suffix = FleetTables.suffix(of: day)
+        // The day may be in the table of other days although it has one of its own: see `suffix(of:)`.
+        let others = "SELECT 1 FROM zguard_findings_\(Self.otherDays) WHERE day = $1 LIMIT 1"
+        let hasTable = try suffixes().contains(suffix)
+        let isElsewhere = try !query(others, [.text(day)]).isEmpty
+        let isOwn = hasTable && !isElsewhere
+        let table = "zguard_findings_\(isOwn ? suffix : Self.otherDays)"
+        findingsTables[day] = table
+        return table
+    }
+
+    private var findingsTables: [String: String] = [:]
+
+    func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
+        var replaced: [StoredFinding] = []
+        for row in rows {
+            try query(
+                """
+                UPDATE \(try findingsTable(of: row.day)) SET body = $5
+                WHERE tenant = $1 AND signature = $2 AND day = $3 AND id = $4 AND body <> ''
+                """, [row.tenant, row.signature, row.day, row.id, row.body].map { .text($0) })
+            if changes > 0 { replaced.append(row) }
+        }
+        return replaced
+    }
+
+    func prepareSymbols() throws(FleetError) { try execute(FleetTables.symbols(binary: "blob")) }
 
     private func transaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try execute("BEGIN IMMEDIATE")
@@ -263,11 +311,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
                 try query(
                     "INSERT INTO zguard_groups VALUES ($1, $2, $3, $4, $5, $6)",
                     total.key + [finding.kind, finding.headline, finding.words, finding.line].map { .text($0) })
-                for (former, signature) in finding.formerSignatures {
-                    try query(
-                        "INSERT INTO zguard_former VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                        [finding.tenant, former, signature].map { .text($0) })
-                }
+                try insert(finding.formers)
                 try insertNames(of: [(finding.tenant, finding.signature, finding.finding)])
             }
         }

@@ -48,8 +48,8 @@ public struct ShippedFinding: Sendable {
     /// Signature, 16 hexadecimal digits, the same for findings of one bug. A finding that an earlier version signed
     /// keeps that signature, which is part of its key: it is stored once, whichever version ships it.
     public let signature: String
-    /// Pairs of an earlier signature and the signature that findings of the bug have now.
-    let formerSignatures: [(former: String, signature: String)]
+    /// Earlier signatures of the bug, each with the one that its findings have now.
+    let formers: [FormerSignature]
     /// Time of the last occurrence, in milliseconds since 1970.
     let milliseconds: Int64
     /// Day of the last occurrence, in UTC.
@@ -99,7 +99,8 @@ public struct ShippedFinding: Sendable {
         // An earlier version's signature is kept.
         let isKept = Self.isDigits(finding.signature, count: 16)
         let signature = isKept ? finding.signature ?? "" : current
-        formerSignatures = signed.formerSignatures.map { ($0, current) }
+        let owner = Self.short(origin.tenant ?? "")
+        self.formers = signed.formerSignatures.map { FormerSignature(tenant: owner, former: $0, signature: current) }
         let sent = Set(finding.formerSignatures.prefix(Self.mostFormer))
         let formers = isKept ? signed.formerSignatures.filter(sent.contains) : signed.formerSignatures
         if let redaction {
@@ -127,7 +128,7 @@ public struct ShippedFinding: Sendable {
         self.signature = signature
         self.source = source
         id = origin.id ?? ""
-        tenant = Self.short(origin.tenant ?? "")
+        tenant = owner
         host = Self.short(origin.host ?? "")
         version = Self.short(origin.version ?? "")
         milliseconds = (time ?? arrival).milliseconds

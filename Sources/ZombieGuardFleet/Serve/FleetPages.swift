@@ -7,7 +7,7 @@ public struct FleetPages {
     private let source: FleetSource
     /// Name of the store, as given.
     private let name: String
-    private let symbolicator: Symbolicator
+    private let symbolicators: StoreSymbolicators
     private let today: () -> Timestamp
 
     private static let groupsOfPage = 100
@@ -26,7 +26,7 @@ public struct FleetPages {
     ) {
         self.source = source
         self.name = name
-        symbolicator = Symbolicator(sources: symbols)
+        symbolicators = StoreSymbolicators(source.address, sources: symbols)
         self.today = today
     }
 
@@ -238,7 +238,7 @@ public struct FleetPages {
         body += map
         body += findings.list(path: "/group/\(urlText(group.signature))", query)
         if let finding = findings.shown ?? Finding(jsonLine: group.line) {
-            var named = symbolicator.symbolicate(finding)
+            var named = symbolicators.symbolicator(tenant).symbolicate(finding)
             // Names may have given the finding another signature, which this store does not know.
             named.signature = group.signature
             body += FindingLife(named)?.figure ?? ""

@@ -5,7 +5,7 @@ import ZombieGuard
 
 /// A store of findings. A lock admits one thread at a time.
 public final class FleetSource: @unchecked Sendable {
-    private let address: FleetAddress
+    let address: FleetAddress
     private let lock = Mutex<Void>(())
     private var reader: FleetReader?
     /// In-memory database with the findings of a directory. `seen` lists the reports that were read into it.
@@ -13,6 +13,8 @@ public final class FleetSource: @unchecked Sendable {
     private var seen: [String: ReportFile] = [:]
     /// Version of the file of decisions that was read.
     private var triage: [Int]?
+    /// Names the findings of a directory, which stay as they are in its files.
+    private var names: DirectoryNames?
 
     /// Names a store. Opens nothing.
     ///
@@ -58,6 +60,12 @@ public final class FleetSource: @unchecked Sendable {
         return new
     }
 
+    private func insert(_ batch: inout [ShippedFinding]) throws(FleetError) {
+        _ = try copy?.insert(batch)
+        if let formers = names?.takeFormers() { try copy?.insert(formers) }
+        batch = []
+    }
+
     /// Reads new reports of a directory into memory. Starts over if a known report changed or was removed.
     private func read(_ path: String) throws(FleetError) {
         let sender = ShippedFinding.Sender()
@@ -67,9 +75,11 @@ public final class FleetSource: @unchecked Sendable {
             let names = Dictionary(uniqueKeysWithValues: files.map { ($0.name, $0) })
             // Rebuild the copy if a report changed or disappeared, so that the report's old findings are no longer
             // counted.
-            if copy == nil || seen.contains(where: { names[$0.key] != $0.value }) {
+            let symbols = DirectoryNames.version(in: path)
+            if copy == nil || symbols != self.names?.version || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()
                 reader = nil
+                self.names = DirectoryNames(path, version: symbols)
                 (seen, triage) = ([:], nil)
             }
             var batch: [ShippedFinding] = []
@@ -80,11 +90,8 @@ public final class FleetSource: @unchecked Sendable {
                         finding, text: text, source: "\(sender.host)/\(file.name)", line: line, written: file.written,
                         sender: sender)
                     guard let shipped else { return }
-                    batch.append(shipped)
-                    if batch.count == 1000 {
-                        _ = try copy?.insert(batch)
-                        batch = []
-                    }
+                    batch.append(self.names?.named(shipped) ?? shipped)
+                    if batch.count == 1000 { try insert(&batch) }
                 }
                 guard var reader = try store.reader(of: file) else { continue }
                 while let entry = try reader.next() ?? reader.finish() {
@@ -95,7 +102,7 @@ public final class FleetSource: @unchecked Sendable {
                     try remains.forEachFinding(missingIn: store.reader(of: file), take)
                 }
             }
-            _ = try copy?.insert(batch)
+            try insert(&batch)
             let version = TriageStore.version(in: path)
             if version != triage {
                 try copy?.replaceTriage(with: TriageStore.events(in: path))

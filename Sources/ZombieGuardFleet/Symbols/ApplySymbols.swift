@@ -1,0 +1,139 @@
+// Names the findings of a store with the symbols that it has (`zguard symbols apply`).
+
+import ZombieGuard
+import ZombieGuardCore
+
+extension SymbolStore {
+    /// What ``apply(builds:sources:)`` did.
+    public struct Application: Hashable, Sendable {
+        /// Findings that have got names in the store. Those of a directory get them whenever they are read.
+        public var findings = 0
+        /// Number of groups in which they were, and in which they are.
+        public var groupsBefore = 0, groupsAfter = 0
+        /// Signatures whose findings turned out to be of several bugs, each with the signatures that they have now.
+        public var apart: [String: [String]] = [:]
+        /// Why modules have no names, or incomplete ones.
+        public var notes: [String] = []
+    }
+
+    /// Names the findings of a database whose symbols have come since they were stored, signs them anew and joins them
+    /// with the groups of their bugs. May be interrupted and repeated at any time, and run beside shippers and others.
+    /// Changes nothing in a directory, whose findings are named when they are read.
+    ///
+    /// - Parameters:
+    ///   - builds: only findings with frames of these builds; empty: all.
+    ///   - sources: where to look for symbols, besides those of the store.
+    /// - Returns: what was done.
+    /// - Throws: ``FleetError`` if the store cannot be read or written.
+    public func apply(
+        builds: [String] = [], sources: SymbolSources = SymbolSources()
+    ) throws(FleetError) -> Application {
+        let database: any Database
+        switch address {
+        case .sqlite(let path): database = try SQLiteFleet(existing: path)
+        case .postgres(let address): database = try PostgresFleet(address: address)
+        case .directory, .web, .openTelemetry: return Application()
+        }
+        let namer = FindingNamer(sources: sources, providers: [try provider()].compactMap { $0 })
+        let renaming = Renaming(database, tenant: tenant, namer: namer, builds: builds)
+        try renaming.run()
+        let result = renaming.result
+        return Application(
+            findings: result.findings, groupsBefore: result.before.count, groupsAfter: result.after.count,
+            apart: result.apart.mapValues { $0.sorted() }, notes: namer.symbolicator.notes)
+    }
+
+    /// Build-ids of the modules in a directory's findings that have frames without names.
+    ///
+    /// - Returns: the build-ids; empty for a database.
+    /// - Throws: ``FleetError`` if the directory cannot be read.
+    public func missingBuilds() throws(FleetError) -> Set<String> {
+        guard case .directory(let path) = address else { return [] }
+        var builds: Set<String> = []
+        do {
+            let store = ReportStore(directory: path)
+            for file in try store.files() {
+                guard var reader = try store.reader(of: file) else { continue }
+                while let entry = try reader.next() ?? reader.finish() {
+                    if case .finding(let finding, _) = entry { builds.formUnion(finding.unnamedBuilds) }
+                }
+            }
+        } catch {
+            throw FleetError("cannot read '\(visible(path))': \(error)")
+        }
+        return builds.subtracting(try entries().map(\.buildID))
+    }
+}
+
+/// Symbolicators of a store's readers, one for each tenant, which see what is uploaded meanwhile. Not thread-safe.
+final class StoreSymbolicators {
+    private let address: FleetAddress
+    private let sources: SymbolSources
+    private var known: [String: (version: String?, symbolicator: Symbolicator)] = [:]
+
+    private static let most = 16
+
+    init(_ address: FleetAddress, sources: SymbolSources) {
+        self.address = address
+        self.sources = sources
+    }
+
+    func symbolicator(_ tenant: String?) -> Symbolicator {
+        let store = SymbolStore(address, tenant: tenant)
+        let keeper = try? store.keeper()
+        let version = (try? keeper?.version()) ?? nil
+        if let one = known[store.tenant], one.version == version { return one.symbolicator }
+        let symbolicator = Symbolicator(sources: sources)
+        if version != nil, let keeper { symbolicator.add(keeper) }
+        if known.count >= Self.most { known = [:] }
+        known[store.tenant] = (version, symbolicator)
+        return symbolicator
+    }
+}
+
+/// Names the findings of a directory as they are read.
+final class DirectoryNames {
+    /// Version of the uploaded symbols.
+    let version: String?
+    private let path: String
+    private var namers: [String: FindingNamer?] = [:]
+    private var formers: Set<FormerSignature> = []
+
+    init(_ path: String, version: String?) {
+        self.path = path
+        self.version = version
+    }
+
+    /// A text that changes if symbols are uploaded or removed, by any tenant; nil if there are none.
+    static func version(in path: String) -> String? {
+        let names = (try? StoreDirectory(opening: path).names()) ?? []
+        let versions = names.filter { $0.hasPrefix(SymbolDirectory.name) }.sorted().compactMap { name in
+            ((try? SymbolDirectory(path, name: name).version()) ?? nil).map { "\(name)\n\($0)" }
+        }
+        return versions.isEmpty ? nil : versions.joined(separator: "\n")
+    }
+
+    /// The finding with the names that the uploaded symbols give it; nil if they give it none.
+    func named(_ shipped: ShippedFinding) -> ShippedFinding? {
+        guard version != nil, let namer = namer(of: shipped.tenant),
+            let finding = namer.named(shipped.finding, signature: shipped.signature)
+        else { return nil }
+        let named = ShippedFinding(finding, from: shipped.row)
+        formers.formUnion(named.formers)
+        return named
+    }
+
+    /// The earlier signatures of the findings named since the last call.
+    func takeFormers() -> [FormerSignature] {
+        defer { formers = [] }
+        return Array(formers)
+    }
+
+    private func namer(of tenant: String) -> FindingNamer? {
+        if let known = namers[tenant] { return known }
+        let provider = (try? SymbolStore(.directory(path), tenant: tenant).provider()) ?? nil
+        let namer = provider.map { FindingNamer(sources: SymbolSources(), providers: [$0]) }
+        namers[tenant] = .some(namer)
+        return namer
+    }
+}

@@ -1,0 +1,258 @@
+// Names findings of a database whose symbols have come, signs them anew, and moves them to the groups of their bugs.
+
+import Glibc
+import ZombieGuard
+import ZombieGuardCore
+
+/// Names stored findings of one tenant. Every transaction leaves the store consistent, and a run that was interrupted
+/// is completed by another one.
+final class Renaming {
+    /// What was done.
+    struct Result: Hashable, Sendable {
+        /// Findings that have got names.
+        var findings = 0
+        /// Signatures of the groups in which they were, and in which they are.
+        var before: Set<String> = []
+        var after: Set<String> = []
+        /// Signatures whose findings turned out to be of several bugs.
+        var apart: [String: Set<String>] = [:]
+    }
+
+    private let database: any Database
+    private let tenant: String
+    private let namer: FindingNamer
+    /// Build-ids of which a finding must name one; empty: any.
+    private let builds: [String]
+
+    private var batch: [(row: StoredFinding, named: ShippedFinding)] = []
+    private var batchBytes = 0
+    /// Groups whose rows were all read.
+    private var finished: [String] = []
+    private(set) var result = Result()
+    private var successors: [String: Set<String>] = [:]
+
+    private static let mostRows = 1000, mostBytes = 16 << 20, pageRows = 200, pageGroups = 200
+    private static let mostBuilds = 20
+    private static let attempts = 8
+
+    init(_ database: any Database, tenant: String, namer: FindingNamer, builds: [String] = []) {
+        self.database = database
+        self.tenant = tenant
+        self.namer = namer
+        self.builds = builds.count <= Self.mostBuilds ? builds : []
+    }
+
+    func run() throws(FleetError) {
+        try database.prepare()
+        for signature in try candidates() { try read(signature) }
+        try flush()
+        result.apart = successors.filter { $0.value.count > 1 }
+    }
+
+    /// Signatures of the groups whose findings may get names. The builds of a group's findings may differ.
+    private func candidates() throws(FleetError) -> [String] {
+        var found: [String] = []
+        var last = ""
+        while true {
+            let rows = try database.query(
+                """
+                SELECT signature, body FROM zguard_groups WHERE tenant = $1 AND signature > $2
+                ORDER BY signature LIMIT \(Self.pageGroups)
+                """, [.text(tenant), .text(last)])
+            for row in rows {
+                let signature = row[0].text ?? ""
+                last = signature
+                if Finding(jsonLine: row[1].text ?? "")?.hasUnnamedFrames == true { found.append(signature) }
+            }
+            if rows.count < Self.pageGroups { return found }
+        }
+    }
+
+    private func read(_ signature: String) throws(FleetError) {
+        let days = try database.query(
+            "SELECT DISTINCT day FROM zguard_days WHERE tenant = $1 AND signature = $2 ORDER BY day",
+            [.text(tenant), .text(signature)])
+        for day in days.compactMap({ $0.first?.text }) { try read(signature, day) }
+        finished.append(signature)
+    }
+
+    private func read(_ signature: String, _ day: String) throws(FleetError) {
+        var parameters: [SQLValue] = [.text(tenant), .text(signature), .text(day)]
+        let conditions = builds.indices.map { "body LIKE $\($0 + 5)" }
+        // An id is a UUID in PostgreSQL.
+        var last = String(repeating: "0", count: 32)
+        let table = try database.findingsTable(of: day)
+        let statement = """
+            SELECT \(StoredFinding.columns) FROM \(table)
+            WHERE tenant = $1 AND signature = $2 AND day = $3 AND id > $4 AND body <> ''
+                \(conditions.isEmpty ? "" : "AND (\(conditions.joined(separator: " OR ")))") ORDER BY id LIMIT \(Self.pageRows)
+            """
+        parameters.append(.text(last))
+        parameters += builds.map { .text("%\"\($0)\"%") }
+        while true {
+            parameters[3] = .text(last)
+            let rows = try database.query(statement, parameters)
+            for row in rows {
+                let row = StoredFinding(row, tenant: tenant, signature: signature, day: day)
+                last = row.id
+                try take(row)
+            }
+            if rows.count < Self.pageRows { return }
+        }
+    }
+
+    private func take(_ row: StoredFinding) throws(FleetError) {
+        guard let finding = Finding(jsonLine: row.body), let named = namer.named(finding, signature: row.signature)
+        else { return }
+        let shipped = ShippedFinding(named, from: row)
+        batch.append((row, shipped))
+        batchBytes += shipped.line.utf8.count
+        if batch.count >= Self.mostRows || batchBytes >= Self.mostBytes { try flush() }
+    }
+
+    // MARK: Writing
+
+    /// Stores the findings of the batch, then completes the groups whose rows were all read.
+    private func flush() throws(FleetError) {
+        var attempt = 0
+        while true {
+            do throws(FleetError) {
+                let moved = try database.changeCounts { () throws(FleetError) in try self.store() }
+                result.findings += moved
+                break
+            } catch {
+                attempt += 1
+                guard error.isTemporary, attempt < Self.attempts else { throw error }
+                usleep(useconds_t.random(in: 50_000...500_000))
+            }
+        }
+        for (row, named) in batch {
+            result.before.insert(row.signature)
+            result.after.insert(named.signature)
+            successors[row.signature, default: []].insert(named.signature)
+        }
+        (batch, batchBytes, finished) = ([], 0, [])
+    }
+
+    private func store() throws(FleetError) -> Int {
+        let rows = batch.map { entry in
+            var row = entry.row
+            row.body = entry.named.signature == row.signature ? entry.named.line : ""
+            return row
+        }
+        let replaced = try database.replaceBodies(rows)
+        // Another process may have moved some of the findings meanwhile.
+        let buried = Set(replaced.filter { $0.body.isEmpty }.map { [$0.signature, $0.day, $0.id] })
+        let moved = batch.filter { buried.contains([$0.row.signature, $0.row.day, $0.row.id]) }
+        try database.subtractCounts(of: moved.map(\.row))
+        _ = try database.insertWithin(moved.map(\.named))
+        try database.insert(Array(Set(moved.flatMap(\.named.formers))))
+        let left = Dictionary(grouping: moved.map(\.row), by: \.signature)
+        for (signature, rows) in left.sorted(by: { $0.key < $1.key }) {
+            try database.removeEmptyGroup(tenant, signature, days: Set(rows.map(\.day)))
+        }
+        for signature in finished { try database.refreshGroup(tenant, signature) }
+        return replaced.count
+    }
+}
+
+extension Database {
+    /// Subtracts findings from the counts of their groups.
+    func subtractCounts(of rows: [StoredFinding]) throws(FleetError) {
+        func subtract(_ table: String, _ columns: [String], _ key: (StoredFinding) -> [String]) throws(FleetError) {
+            let sums = Dictionary(grouping: rows) { [$0.tenant, $0.signature] + key($0) }
+            let names = ["tenant", "signature"] + columns
+            let condition = names.enumerated().map { "\($1) = $\($0 + 3)" }.joined(separator: " AND ")
+            let statement = """
+                UPDATE \(table) SET findings = findings - $1, occurrences = occurrences - $2 WHERE \(condition)
+                """
+            for key in sums.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+                let some = sums[key] ?? []
+                let occurrences = some.reduce(0 as Int64) { $0 + $1.occurrences }
+                try query(statement, [.integer(Int64(some.count)), .integer(occurrences)] + key.map { .text($0) })
+            }
+        }
+        let days = Dictionary(grouping: rows, by: \.day)
+        for day in days.keys.sorted() {
+            let some = days[day] ?? []
+            let sums = Dictionary(grouping: some) { [$0.tenant, $0.signature, $0.day, $0.program, $0.version] }
+            let table = try findingsTable(of: day).replacing("zguard_findings", with: "zguard_days")
+            for key in sums.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+                let some = sums[key] ?? []
+                try query(
+                    """
+                    UPDATE \(table) SET findings = findings - $1, occurrences = occurrences - $2
+                    WHERE tenant = $3 AND signature = $4 AND day = $5 AND program = $6 AND version = $7
+                    """,
+                    [.integer(Int64(some.count)), .integer(some.reduce(0 as Int64) { $0 + $1.occurrences })]
+                        + key.map { .text($0) })
+            }
+        }
+        try subtract("zguard_hosts", ["host"]) { [$0.host] }
+        try subtract("zguard_totals", []) { _ in [] }
+    }
+
+    /// Removes what has no findings left: the counts of days and machines, and the group, whose only successor takes
+    /// over the time of its first occurrence and its oldest version, since its oldest findings may be pruned.
+    func removeEmptyGroup(_ tenant: String, _ signature: String, days: Set<String>) throws(FleetError) {
+        let key: [SQLValue] = [.text(tenant), .text(signature)]
+        try query(
+            """
+            UPDATE zguard_totals SET
+                first_at = CASE WHEN o.first_at < zguard_totals.first_at THEN o.first_at ELSE zguard_totals.first_at END,
+                version = CASE WHEN o.version_key < zguard_totals.version_key THEN o.version ELSE zguard_totals.version END,
+                version_key = CASE WHEN o.version_key < zguard_totals.version_key THEN o.version_key ELSE zguard_totals.version_key END
+            FROM zguard_totals o
+            WHERE zguard_totals.tenant = $1 AND o.tenant = $1 AND o.signature = $2 AND o.findings <= 0
+                AND zguard_totals.signature = (SELECT min(f.signature) FROM zguard_former f
+                    WHERE f.tenant = $1 AND f.former = $2 GROUP BY f.former HAVING count(*) = 1)
+            """, key)
+        for table in Set(try days.map { day throws(FleetError) in try findingsTable(of: day) }).sorted() {
+            try query(
+                """
+                DELETE FROM \(table.replacing("zguard_findings", with: "zguard_days"))
+                WHERE tenant = $1 AND signature = $2 AND findings <= 0
+                """, key)
+        }
+        try query("DELETE FROM zguard_hosts WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
+        try query(
+            """
+            DELETE FROM zguard_groups WHERE tenant = $1 AND signature = $2 AND EXISTS (SELECT 1 FROM zguard_totals t
+                WHERE t.tenant = $1 AND t.signature = $2 AND t.findings <= 0)
+            """, key)
+        try query("DELETE FROM zguard_totals WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
+        if try features().hasNames {
+            try query(
+                """
+                DELETE FROM zguard_names WHERE tenant = $1 AND signature = $2 AND NOT EXISTS (SELECT 1 FROM zguard_groups g
+                    WHERE g.tenant = $1 AND g.signature = $2)
+                """, key)
+        }
+    }
+
+    /// Shows one of the findings that a group has now: the one shown may have moved, or have got names.
+    func refreshGroup(_ tenant: String, _ signature: String) throws(FleetError) {
+        let key: [SQLValue] = [.text(tenant), .text(signature)]
+        let bodies = try query(
+            """
+            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 AND body <> ''
+            ORDER BY day DESC, id LIMIT 10
+            """, key
+        ).compactMap { $0.first?.text }
+        let findings = bodies.compactMap { body in Finding(jsonLine: body).map { (body, $0) } }
+        // Sampling has removed the stacks of some.
+        guard let (body, finding) = findings.first(where: { $0.1.stacks != Finding.Stacks() }) else { return }
+        var row = StoredFinding(
+            [.text(""), .integer(0), .text(""), .text(""), .text(""), .integer(0), .text(body)], tenant: tenant,
+            signature: signature, day: "")
+        row.program = finding.program ?? ""
+        let shown = ShippedFinding(finding, from: row)
+        try query(
+            "UPDATE zguard_groups SET headline = $3, words = $4, body = $5 WHERE tenant = $1 AND signature = $2",
+            key + [shown.headline, shown.words, body].map { .text($0) })
+        if try features().hasNames {
+            try query("DELETE FROM zguard_names WHERE tenant = $1 AND signature = $2", key)
+            try insertNames(of: [(tenant, signature, finding)])
+        }
+    }
+}

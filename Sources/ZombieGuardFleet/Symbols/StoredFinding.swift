@@ -1,0 +1,146 @@
+// A row of stored findings, and the finding that it becomes when its frames get names.
+
+import ZombieGuard
+import ZombieGuardCore
+
+/// A pair of an earlier signature of a bug and the one that its findings have now.
+struct FormerSignature: Hashable, Sendable {
+    var tenant: String
+    var former: String
+    var signature: String
+}
+
+/// A row of zguard_findings.
+struct StoredFinding: Hashable, Sendable {
+    var tenant: String
+    var signature: String
+    var day: String
+    var id: String
+    var milliseconds: Int64
+    var host: String
+    var program: String
+    var version: String
+    var occurrences: Int64
+    /// The finding as a line of JSON. Empty: it is stored under another signature now. The row stays, so that the
+    /// finding is not inserted again when a shipper sends it again with its old signature.
+    var body: String
+
+    /// The columns from which a row is made, in this order.
+    static let columns = "id, at, host, program, version, occurrences, body"
+
+    init(_ row: [SQLValue], tenant: String, signature: String, day: String) {
+        (self.tenant, self.signature, self.day) = (tenant, signature, day)
+        id = row[0].text ?? ""
+        milliseconds = row[1].integer
+        host = row[2].text ?? ""
+        program = row[3].text ?? ""
+        version = row[4].text ?? ""
+        occurrences = row[5].integer
+        body = row[6].text ?? ""
+    }
+}
+
+/// Names findings that are stored already.
+final class FindingNamer {
+    let symbolicator: Symbolicator
+
+    init(sources: SymbolSources, providers: [any SymbolProvider]) {
+        symbolicator = Symbolicator(sources: sources)
+        symbolicator.needsBuildIDs = true
+        for provider in providers { symbolicator.add(provider) }
+    }
+
+    /// The finding with names that it did not have; nil if it gets none.
+    ///
+    /// - Parameters:
+    ///   - finding: a finding, raw or finished.
+    ///   - signature: the signature under which it is stored.
+    func named(_ finding: Finding, signature: String) -> Finding? {
+        guard finding.hasUnnamedFrames else { return nil }
+        var signed = finding
+        if signed.signature != signature { (signed.signature, signed.formerSignatures) = (signature, []) }
+        signed.addSignature()
+        var named = symbolicator.symbolicate(signed)
+        if named.names <= signed.names { return nil }
+        if named.signature != signature, !named.isSigned(signature) {
+            named.formerSignatures.insert(signature, at: 0)
+        }
+        return named
+    }
+}
+
+extension Finding {
+    /// Calls a function with each stack of the finding.
+    private func forEachStack(_ body: ([Frame]) -> Void) {
+        for stack in [stacks.access, stacks.free, stacks.alloc, stacks.previous, stacks.thrown] { body(stack) }
+        for change in history { body(change.stack) }
+        for thread in crash?.threads ?? [] { body(thread.stack) }
+        for sample in stall?.sampled ?? [] { body(sample.stack) }
+        for thread in (stall?.waits ?? []) + [stall?.holder].compactMap({ $0 }) { body(thread.stack) }
+        for step in leak?.cycle ?? [] { body(step.alloc + [step.code].compactMap { $0 }) }
+        for holder in holders ?? [] { body(holder.alloc + [holder.frame].compactMap { $0 }) }
+    }
+
+    /// Whether there are frames of a known build without names.
+    var hasUnnamedFrames: Bool {
+        var found = false
+        forEachStack { stack in
+            found = found || stack.contains { $0.function == nil && $0.file == nil && $0.buildID != nil }
+        }
+        return found || block?.memberFrame != nil
+    }
+
+    /// Build-ids of frames without names.
+    var unnamedBuilds: Set<String> {
+        var builds: Set<String> = []
+        forEachStack { stack in
+            for frame in stack where frame.function == nil && frame.file == nil {
+                if let id = frame.buildID { builds.insert(id) }
+            }
+        }
+        return builds
+    }
+
+    /// Number of names: functions, lines, variables, class and member.
+    fileprivate var names: Int {
+        var count = (block?.className == nil ? 0 : 1) + (block?.member == nil ? 0 : 1)
+        forEachStack { stack in
+            for frame in stack { count += (frame.function == nil ? 0 : 1) + (frame.line == nil ? 0 : 1) }
+        }
+        for holder in holders ?? [] { count += holder.symbol == nil ? 0 : 1 }
+        return count
+    }
+}
+
+extension ShippedFinding {
+    /// A stored finding whose frames have got names.
+    ///
+    /// - Parameters:
+    ///   - finding: the named finding.
+    ///   - row: the row of the finding as it was stored.
+    init(_ finding: Finding, from row: StoredFinding) {
+        var finding = finding
+        // Only who reads a file knows its author.
+        finding.author = .own
+        self.finding = finding
+        line = finding.jsonLine
+        source = ""
+        id = row.id.filter { $0 != "-" }
+        signature = finding.signature ?? row.signature
+        milliseconds = row.milliseconds
+        (day, tenant, host, version) = (row.day, row.tenant, row.host, row.version)
+        let signature = self.signature
+        formers = finding.formerSignatures.filter { Self.isDigits($0, count: 16) && $0 != signature }.map {
+            FormerSignature(tenant: row.tenant, former: $0, signature: signature)
+        }
+    }
+
+    /// The finding as it would be stored.
+    var row: StoredFinding {
+        StoredFinding(
+            [
+                .text(id), .integer(milliseconds), .text(host), .text(program), .text(version), .integer(occurrences),
+                .text(line),
+            ], tenant: tenant, signature: signature, day: day)
+    }
+}
