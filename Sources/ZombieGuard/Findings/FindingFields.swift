@@ -192,7 +192,11 @@ extension Finding.Block: JSONObject {
         .needed("start", \.start), .needed("size", \.size), .optional("offset", \.offset), .optional("state", \.state),
         .optional("language", \.language), .optional("class", \.className), .optional("member", \.member),
         .optional("alloc_thread", \.allocatingThread), .optional("free_thread", \.freeingThread),
-        .optional("class_symbol", \.classSymbol, isRaw: true), .optional("member_frame", \.memberFrame, isRaw: true),
+        .optional("class_symbol", \.classSymbol, isRaw: true),
+        JSONField(
+            "member_frame", read: JSONField<Finding.Block>.optional("member_frame", \.memberFrame).read,
+            // Symbols of its build may come later.
+            write: { $0.memberFrame.flatMap { $0.buildID == nil ? nil : $0.json } }),
         .list("next", \.next, isRaw: true), .list("bases", \.bases, isRaw: true),
     ])
 }

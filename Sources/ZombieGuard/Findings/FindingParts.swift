@@ -147,7 +147,16 @@ extension Finding {
         }
 
         /// The module's file name without its directory.
-        public var moduleName: String? { module.map { String($0.split(separator: "/").last ?? $0[...]) } }
+        public var moduleName: String? {
+            guard let module else { return nil }
+            let slash = UInt8(ascii: "/")
+            // Fast for usual paths: signatures ask for each frame.
+            guard module.utf8.last == slash else {
+                return module.utf8.lastIndex(of: slash).map { String(module[module.utf8.index(after: $0)...]) }
+                    ?? module
+            }
+            return String(module.split(separator: "/").last ?? module[...])
+        }
     }
 }
 

@@ -8,6 +8,7 @@ public final class Symbolicator {
     private let sources: SymbolSources
     private lazy var server = DebugServer(sources.patience)
     private var modules: [String: ModuleSymbols?] = [:]
+    private var last: (path: String, buildID: String?, author: Author, symbols: ModuleSymbols?)?
     private var noted: Set<String> = []
     private var names: [String: String] = [:]
     /// Author of the frames being named, if they are not part of a finding, which has its own author.
@@ -31,6 +32,7 @@ public final class Symbolicator {
     package func add(_ provider: any SymbolProvider) {
         providers.append(provider)
         modules = [:]
+        last = nil
     }
 
     /// Completes a raw finding: names its frames, expands inlined calls to frames of their own, fills in class, member
@@ -214,6 +216,14 @@ public final class Symbolicator {
     /// The symbols of a frame's module; nil if none are available.
     func symbols(of frame: Finding.Frame) -> ModuleSymbols? {
         guard let path = frame.module, frame.buildID != nil || !needsBuildIDs else { return nil }
+        // Most frames are in the module of the frame before.
+        if let last, last.path == path, last.buildID == frame.buildID, last.author == author { return last.symbols }
+        let symbols = moduleSymbols(path, frame)
+        last = (path, frame.buildID, author, symbols)
+        return symbols
+    }
+
+    private func moduleSymbols(_ path: String, _ frame: Finding.Frame) -> ModuleSymbols? {
         // The author is part of the key, because file permissions decide which symbols an author may see.
         let key = path + "\0" + (frame.buildID ?? "") + "\0" + (author.text ?? "")
         if let known = modules[key] { return known }

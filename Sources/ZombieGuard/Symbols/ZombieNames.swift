@@ -19,8 +19,14 @@ extension Symbolicator {
             access = name.role.access ?? access
         }
         block.classSymbol = nil
-        block.memberFrame = nil
+        if block.member != nil || !isNameable(block.memberFrame) { block.memberFrame = nil }
         return block
+    }
+
+    /// Whether code has no name because the symbols of its build are missing. They may come later.
+    private func isNameable(_ frame: Finding.Frame?) -> Bool {
+        guard let frame, let offset = frame.offset, frame.buildID != nil else { return false }
+        return symbols(of: frame)?.symbol(around: offset) == nil
     }
 
     /// Sets the member of an object that was only retained so far, or whose class was only read: the first of the
