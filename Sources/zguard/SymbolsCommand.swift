@@ -99,7 +99,10 @@ struct SymbolsCommand {
         if builds.isEmpty { return status }
         let there = builds.count == 1 ? "1 build" : "\(builds.count) builds"
         Output.out("\(counted(added, "file")) of \(there) uploaded to \(visible(address.name))\n")
-        say(try store.apply(builds: builds.sorted()))
+        var result = try store.apply(builds: builds.sorted())
+        // Modules besides the uploaded ones need not have names.
+        result.notes = []
+        say(result)
         return status
     }
 

@@ -8,6 +8,7 @@ after; what was decided about a stripped build's group stays."""
 import argparse
 import json
 import os
+import pwd
 import random
 import shutil
 import sqlite3
@@ -89,7 +90,9 @@ COMPILERS = {
 
 
 class Work(fleet.Work):
-    """`build` and `run_bug` keep what they have made, since every case runs in three stores."""
+    """`build` keeps what it has made, since every case runs in three stores."""
+
+    number = 0
 
     def __init__(self, path):
         super().__init__(path)
@@ -166,9 +169,9 @@ def api(work, place, path):
     return answer.split("\r\n\r\n", 1)[1]
 
 
-def groups(work, place):
+def groups(work, place, state="all"):
     """Returns the groups of the pages by signature: what the store itself says, without the names that a reader finds."""
-    return {one["signature"]: one for one in json.loads(api(work, place, "/api/groups?limit=1000"))["groups"]}
+    return {one["signature"]: one for one in json.loads(api(work, place, f"/api/groups?limit=1000&state={state}"))["groups"]}
 
 
 def count_of(found):
@@ -296,6 +299,286 @@ def compressed_sections(work):
     one_bug_is_one_group(work, "gcc -O2", "-gz=zlib")
 
 
+@everywhere
+def what_was_decided(work, place):
+    """Decisions about a stripped build's groups hold for the groups that these become. Findings that come later are named, too."""
+    program = work.build("gcc -O2", 3)
+    bare = work.reports(work.stripped(program))
+    work.store(place, bare, "1.0")
+    first, second = sorted(groups(work, place))
+    work.run("triage", place, "resolve", first, "--in", "1.1", "--author", "anna")
+    work.run("triage", place, "mute", second, "--author", "bob", "--comment", "known since May")
+    work.upload(place, program)
+    named = groups(work, place, "all")
+    assert len(named) == 2 and not {first, second} & set(named), named
+    assert sorted(one["state"] for one in named.values()) == ["muted", "resolved"], named
+    shown = work.run("triage", place, "show", second).stdout
+    assert "bob muted it: known since May" in shown and shown.split()[0] in named, shown
+    # A later version has both, still stripped: one is a regression. Readers know that before anybody names them.
+    work.store(place, work.reports(work.stripped(program)), "1.1")
+    states = {one["state"] for one in groups(work, place, "all").values()}
+    assert states == {"muted", "regression"}, states
+    assert set(work.findings(place)) == set(named), (work.findings(place), named)
+    assert not work.findings(place, "--new-since", "1.1")
+    assert set(work.findings(place, "--state", "regression")) == {key for key, one in named.items() if one["state"] == "resolved"}
+    work.symbols("apply", place)
+    after = groups(work, place, "all")
+    assert set(after) == set(named) and {one["count"] for one in after.values()} == {2}, after
+    assert {one["state"] for one in after.values()} == {"muted", "regression"}, after
+    consistent(place, 4)
+    assert not work.findings(place, "--new-since", "1.1")
+    words = json.loads(api(work, place, "/api/groups?q=cancel&state=all"))["groups"]
+    assert len(words) == 1 and words[0]["kind"] == "double-free", words
+
+
+def raw_findings(program, offsets, version, number, pid):
+    """Findings of a program in a library folder, as a machine without any symbols writes them."""
+    new = []
+    for offset in offsets:
+        one = finding(number + len(new), 0, pid=pid + len(new), at=int(time.time()) - 3600, program="/usr/bin/shop", signature=False,
+                      origin={"host": "a", "version": version})
+        frame = {"pc": hex(0x7f0000000000 + offset), "module": "/usr/lib/libshop.so.1", "build_id": build_id(program), "offset": hex(offset)}
+        one["stacks"] = {stack: [frame] for stack in ("access", "free", "alloc")}
+        del one["block"]["class"], one["block"]["member"]
+        new.append(one)
+    return new
+
+
+@everywhere
+def several_bugs_of_one_signature(work, place):
+    """Bugs that had one signature, because a library of the system gave its name only, come apart, and count what is theirs."""
+    program = work.build("gcc -O2", 5)
+    places = {line.split()[-1]: int(line.split()[0], 16) for line in
+              subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout.splitlines() if len(line.split()) == 3}
+    total, cancel = places["total"] + 1, places["cancel"] + 1
+    old = write_report(work.path / f"old-{work.number}", 1, raw_findings(program, [total, total, cancel], "1.0", 10, 100)).parent
+    new = write_report(work.path / f"new-{work.number}", 2, raw_findings(program, [cancel, places["drop"] + 1], "1.1", 20, 200)).parent
+    work.number += 1
+    for reports in (old, new):
+        if Path(place).name == "kept":
+            shutil.copytree(reports, place, dirs_exist_ok=True)
+        else:
+            work.store(place, reports)
+    before = groups(work, place)
+    assert len(before) == 1 and count_of(before) == 5, before
+    one = next(iter(before))
+    work.run("triage", place, "mute", one)
+    said = work.upload(place, program).stdout
+    after = groups(work, place, "all")
+    assert sorted(group["count"] for group in after.values()) == [1, 2, 2] and one not in after, after
+    if Path(place).name != "kept":
+        assert f"{one} was several bugs: " in said, said
+    fresh = work.findings(place, "--new-since", "1.1")
+    assert len(fresh) == 1 and all("drop" in item["stacks"]["access"][0]["function"] for item in fresh.values()), fresh
+    # Nobody knows for which of them the decision was meant.
+    assert {group["state"] for group in after.values()} == {"open"}, after
+    if Path(place).name != "kept":
+        work.store(place, old, again=True)
+        work.store(place, new, again=True)
+        assert {key: group["count"] for key, group in groups(work, place, "all").items()} == {key: group["count"] for key, group in after.items()}
+        consistent(place, 5)
+
+
+@everywhere
+def only_its_own_build(work, place):
+    """Symbols of another build name nothing, and uploads of the wrong kind are refused with a reason."""
+    program, other = work.build("gcc -O2", 3), work.build("gcc -O2", 4)
+    bare = work.stripped(program)
+    work.store(place, work.reports(bare), "1.0")
+    before = groups(work, place)
+    work.upload(place, other)
+    assert set(groups(work, place)) == set(before)
+    damaged = work.path / "damaged"
+    text, rest = work.path / "text", work.path / "rest"
+    damaged.write_bytes(program.read_bytes()[:-400])
+    text.write_text("no program\n" * 20)
+    nameless = work.path / "nameless"
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", str(program), str(nameless)], check=True)
+    rest.write_bytes(b"\x7fELF" + os.urandom(5000))
+    tree = work.path / "wrong/.build-id/ab"
+    tree.mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, tree / "cdef.debug")
+    empty = work.path / "empty"
+    empty.mkdir(exist_ok=True)
+    (empty / "notes").write_text("nothing")
+    for path, words in ((damaged, "damaged or cut off"), (text, "not a 64-bit little-endian ELF file"), (nameless, "no build-id"),
+                        (bare, "neither a symbol table nor debug information"), (rest, "ELF file"), (tree.parents[1], "and its name says abcdef"),
+                        (empty, "no file with a build-id and symbols"), (work.path / "missing", "No such file")):
+        said = work.upload(place, path, status=1)
+        assert words in said.stderr, (path, said)
+    assert set(groups(work, place)) == set(before)
+    listed = [json.loads(line) for line in work.symbols("list", place, "--format", "json").stdout.splitlines()]
+    assert [one["build_id"] for one in listed] == [build_id(other)] and listed[0]["name"] == "shop" and listed[0]["size"] == other.stat().st_size, listed
+    # One wrong file does not keep the others from being uploaded.
+    said = work.upload(place, text, program, status=1)
+    assert "not a 64-bit" in said.stderr and not set(groups(work, place)) & set(before), said
+    assert "removed" in work.symbols("remove", place, build_id(other)).stdout
+    assert build_id(other) not in work.symbols("list", place).stdout
+    work.symbols("remove", place, build_id(other), status=1)
+    for words, text in ((("uplaod", "x"), "did you mean 'upload'?"), (("upload", str(program)), "needs '--to'"), (("list",), "needs a store"),
+                        (("remove", place), "needs a build-id"), (("list", place, "more"), "unexpected operand"),
+                        (("upload", str(program), "--to", "https://example.com"), "keeps no symbols")):
+        assert text in work.symbols(*words, status=64).stderr, words
+
+
+@everywhere
+def from_elsewhere(work, place):
+    """`apply --symbols DIR` names what the directories have."""
+    program = work.build("gcc -O2", 3)
+    work.store(place, work.reports(work.stripped(program)), "1.0")
+    before = groups(work, place)
+    work.symbols("apply", place)
+    assert set(groups(work, place)) == set(before)
+    said = work.symbols("apply", place, "--symbols", program.parent).stdout
+    after = groups(work, place)
+    assert len(after) == 2 and not set(after) & set(before), (said, after)
+    consistent(place, 2)
+
+
+@everywhere
+def tenants(work, place):
+    """The symbols of one tenant name no finding of another."""
+    program = work.build("gcc -O2", 3)
+    reports = work.reports(work.stripped(program))
+    for tenant in ("red", "blue"):
+        for path in reports.glob(".zguard-collect-*"):
+            path.unlink()
+        work.collect(place, "--tenant", tenant, source=reports)
+    def of(tenant):
+        return set(json.loads(api(work, place, f"/api/groups?tenant={tenant}"))["groups"][at]["signature"] for at in (0, 1))
+    if Path(place).name == "kept":
+        return
+    red, blue = of("red"), of("blue")
+    assert red == blue
+    work.upload(place, program, "--tenant", "red")
+    assert of("blue") == blue and not of("red") & red
+    assert not work.symbols("list", place).stdout.count(build_id(program))
+    assert work.symbols("list", place, "--tenant", "red").stdout.count(build_id(program)) == 1
+    assert all("function" not in one["stacks"]["access"][0] or "shop" not in one["stacks"]["access"][0].get("file", "")
+               for one in work.findings(place, "--tenant", "blue").values())
+
+
+def killed_uploads(work):
+    """Uploads are killed at random moments, with shippers beside them. The same upload completes what was begun."""
+    seed = random.randrange(1 << 30)
+    print(f"       seed {seed}")
+    chance = random.Random(seed)
+    program, other = work.build("gcc -O2", 3), work.build("gcc -O0", 3)
+    # Large enough for several parts and batches.
+    for path in (program, other):
+        big = path.parent / "big"
+        big.write_bytes(random.Random(5).randbytes(3_000_000))
+        subprocess.run(["objcopy", "--add-section", f".debug_more={big}", str(path)], check=True, capture_output=True)
+        big.unlink()
+    reports = work.reports(work.stripped(program), times=10)
+    more = work.reports(work.stripped(other), times=10)
+    for place in work.places():
+        work.store(place, reports, "1.0")
+        before = groups(work, place)
+        began = time.monotonic()
+        ended = killed = 0
+        usual = 0.4
+        for number in range(KILLS):
+            process = subprocess.Popen([str(ZGUARD), "symbols", "upload", str(program), str(other), "--to", place], env=work.environment,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            shipper = None
+            if number == KILLS // 2:
+                shipper = subprocess.Popen([str(ZGUARD), "collect", "--from", str(more), "--to", place, "--program-version", "1.1"],
+                                           env=work.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                _, errors = process.communicate(timeout=chance.uniform(0, usual))
+                assert process.returncode == 0, errors[-600:]
+                ended += 1
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                killed += 1
+            if shipper:
+                _, errors = shipper.communicate(timeout=120)
+                assert shipper.returncode == 0, errors[-600:]
+            usual = usual * 1.3 if ended * 3 < killed else usual
+        print(f"       {place.split(':')[0]}: {killed} killed, {ended} ended, in {time.monotonic() - began:.0f} s")
+        consistent(place, 40)
+        work.upload(place, program, other)
+        work.store(place, reports, "1.0", again=True)
+        after = groups(work, place)
+        assert not set(after) & set(before) and count_of(after) == 40, after
+        consistent(place, 40)
+        listed = work.symbols("list", place, "--format", "json").stdout.splitlines()
+        assert {json.loads(line)["size"] for line in listed} == {path.stat().st_size for path in (program, other)}, listed
+        if Path(place).is_dir():
+            left = [path.name for path in (Path(place) / ".zguard-symbols").iterdir()]
+            assert len(left) <= 3, left
+
+
+def another_user(work):
+    """What root uploads into another user's directory, that user may use. A link in place of the symbols is not followed."""
+    if os.geteuid() != 0:
+        return
+    account = pwd.getpwnam("nobody")
+    program = work.build("gcc -O2", 3)
+    place = work.path / "theirs"
+    work.store(str(place), work.reports(work.stripped(program)), "1.0")
+    work.path.chmod(0o711)
+    for path in (place, *place.rglob("*")):
+        os.chown(path, account.pw_uid, account.pw_gid)
+    work.upload(place, program)
+    kept = place / ".zguard-symbols"
+    assert {path.stat().st_uid for path in (kept, *kept.iterdir())} == {account.pw_uid}
+    assert not any(path.stat().st_mode & 0o077 for path in (kept, *kept.iterdir())), [oct(path.stat().st_mode) for path in kept.iterdir()]
+    for words in (["report", str(place), "--format", "json"], ["symbols", "list", str(place)], ["symbols", "upload", str(place), "--to", str(place)]):
+        said = subprocess.run([str(ZGUARD), *words], capture_output=True, text=True, env=work.environment, stdin=subprocess.DEVNULL, cwd="/",
+                              user=account.pw_uid, group=account.pw_gid, extra_groups=[])
+        assert said.returncode == 0, said
+        assert words[0] != "report" or "cancel" in said.stdout, said.stdout[:500]
+    for path in kept.iterdir():
+        path.unlink()
+        path.symlink_to(program)
+    assert "cancel" not in work.run("report", place, "--format", "json").stdout
+    shutil.rmtree(kept)
+    kept.symlink_to(program.parent)
+    work.upload(place, program, status=1)
+    assert "cancel" not in work.run("report", place, "--format", "json").stdout
+
+
+def before_the_first_finding(work):
+    """Symbols may be there before any finding is; a finding that comes later is named by `apply`."""
+    program = work.build("gcc -O2", 3)
+    reports = work.reports(work.stripped(program))
+    for place in work.places():
+        work.upload(place, program)
+        work.store(place, reports, "1.0")
+        said = work.run("report", place).stdout
+        assert "cancel" in said and "total" in said, said
+        work.symbols("apply", place)
+        found = json.loads(api(work, place, "/api/groups?q=cancel"))["groups"]
+        assert len(found) == 1, found
+        consistent(place, 2)
+
+
+def large_files(work):
+    """A debug file of 300 MB is uploaded and used in bounded memory."""
+    program = work.build("gcc -O2", 6)
+    noise = program.parent / "noise"
+    with open(noise, "wb") as file:
+        for number in range(MEGABYTES):
+            file.write((b"%08d" % number) * 100_000 + os.urandom(200_000))
+    large = program.parent / "large"
+    subprocess.run(["objcopy", "--add-section", f".debug_more={noise}", str(program), str(large)], check=True, capture_output=True)
+    noise.unlink()
+    reports = work.reports(work.stripped(program))
+    for place in work.places():
+        work.store(place, reports, "1.0")
+        began = time.monotonic()
+        process = subprocess.Popen([str(ZGUARD), "symbols", "upload", str(large), "--to", place], env=work.environment,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        print(f"       {place.split(':')[0]}: {large.stat().st_size >> 20} MiB in {time.monotonic() - began:.1f} s, {usage.ru_maxrss >> 10} MiB of memory")
+        assert status == 0 and usage.ru_maxrss < 150_000, (status, usage.ru_maxrss)
+        assert len(json.loads(api(work, place, "/api/groups?q=cancel"))["groups"]) == 1
+
+
 FUNCTIONS = 500
 
 
@@ -352,18 +635,23 @@ __attribute__((noinline)) int caller{one}(int a) {{ a = use{one}(a) * 3; __asm__
         number += 1
 
 
-TESTS = [("many findings", many_findings),
-("C -O0", c_without_optimization), ("C -O2", c_with_optimization), ("C++ of clang", cxx), ("C++ of gcc", cxx_of_gcc),
-         ("Swift", swift), ("separate debug files", separate_files), (".build-id trees", trees), ("compressed sections", compressed_sections)]
+TESTS = [("C -O0", c_without_optimization), ("C -O2", c_with_optimization), ("C++ of clang", cxx), ("C++ of gcc", cxx_of_gcc),
+         ("Swift", swift), ("separate debug files", separate_files), (".build-id trees", trees), ("compressed sections", compressed_sections),
+         ("what was decided", what_was_decided), ("several bugs of one signature", several_bugs_of_one_signature),
+         ("only its own build", only_its_own_build), ("from elsewhere", from_elsewhere), ("tenants", tenants),
+         ("before the first finding", before_the_first_finding), ("another user", another_user), ("killed uploads", killed_uploads),
+         ("large files", large_files), ("many findings", many_findings)]
 
 
 def main():
-    global FINDINGS
+    global FINDINGS, KILLS, MEGABYTES
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     parser.add_argument("--findings", type=int, default=2000, help="findings that are regrouped at once (default 2000)")
+    parser.add_argument("--kills", type=int, default=12, help="uploads for each store, of which most are killed (default 12)")
+    parser.add_argument("--megabytes", type=int, default=40, help="size of a large debug file (default 40)")
     arguments = parser.parse_args()
-    FINDINGS = arguments.findings
+    FINDINGS, KILLS, MEGABYTES = arguments.findings, arguments.kills, arguments.megabytes
     fleet.server = Postgres()
     try:
         return run_tests(TESTS, "zguard-symbols-", arguments.only, Work)

@@ -127,6 +127,12 @@ extension FleetReader {
                     NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
                         WHERE f.tenant = \(tenant) AND f.signature = d.signature AND o.version_key < \(value))
                     """)
+                // Nor is a group that is not yet stored under the signature of an old bug.
+                question.rows.append(
+                    """
+                    NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals n ON n.tenant = f.tenant AND n.signature = f.signature
+                        WHERE f.tenant = \(tenant) AND f.former = d.signature AND n.version_key < \(value))
+                    """)
             }
         }
         return question

@@ -34,13 +34,14 @@ extension SymbolStore {
         case .postgres(let address): database = try PostgresFleet(address: address)
         case .directory, .web, .openTelemetry: return Application()
         }
-        let namer = FindingNamer(sources: sources, providers: [try provider()].compactMap { $0 })
+        let symbolicator = Symbolicator(sources: sources)
+        let namer = FindingNamer(symbolicator, providers: [try provider()].compactMap { $0 })
         let renaming = Renaming(database, tenant: tenant, namer: namer, builds: builds)
         try renaming.run()
         let result = renaming.result
         return Application(
             findings: result.findings, groupsBefore: result.before.count, groupsAfter: result.after.count,
-            apart: result.apart.mapValues { $0.sorted() }, notes: namer.symbolicator.notes)
+            apart: result.apart.mapValues { $0.sorted() }, notes: symbolicator.notes)
     }
 
     /// Build-ids of the modules in a directory's findings that have frames without names.
@@ -132,7 +133,7 @@ final class DirectoryNames {
     private func namer(of tenant: String) -> FindingNamer? {
         if let known = namers[tenant] { return known }
         let provider = (try? SymbolStore(.directory(path), tenant: tenant).provider()) ?? nil
-        let namer = provider.map { FindingNamer(sources: SymbolSources(), providers: [$0]) }
+        let namer = provider.map { FindingNamer(Symbolicator(), providers: [$0]) }
         namers[tenant] = .some(namer)
         return namer
     }

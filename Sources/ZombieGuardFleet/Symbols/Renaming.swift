@@ -26,7 +26,8 @@ final class Renaming {
 
     private var batch: [(row: StoredFinding, named: ShippedFinding)] = []
     private var batchBytes = 0
-    /// Groups whose rows were all read.
+    /// Groups that show a finding which has got names or has moved, and those of them whose rows were all read.
+    private var changed: Set<String> = []
     private var finished: [String] = []
     private(set) var result = Result()
     private var successors: [String: Set<String>] = [:]
@@ -62,7 +63,10 @@ final class Renaming {
             for row in rows {
                 let signature = row[0].text ?? ""
                 last = signature
-                if Finding(jsonLine: row[1].text ?? "")?.hasUnnamedFrames == true { found.append(signature) }
+                guard let shown = Finding(jsonLine: row[1].text ?? ""), shown.hasUnnamedFrames else { continue }
+                found.append(signature)
+                // Also where an earlier run was interrupted.
+                if namer.named(shown, signature: signature) != nil { changed.insert(signature) }
             }
             if rows.count < Self.pageGroups { return found }
         }
@@ -73,7 +77,7 @@ final class Renaming {
             "SELECT DISTINCT day FROM zguard_days WHERE tenant = $1 AND signature = $2 ORDER BY day",
             [.text(tenant), .text(signature)])
         for day in days.compactMap({ $0.first?.text }) { try read(signature, day) }
-        finished.append(signature)
+        if changed.contains(signature) { finished.append(signature) }
     }
 
     private func read(_ signature: String, _ day: String) throws(FleetError) {
@@ -106,6 +110,7 @@ final class Renaming {
         else { return }
         let shipped = ShippedFinding(named, from: row)
         batch.append((row, shipped))
+        changed.insert(row.signature)
         batchBytes += shipped.line.utf8.count
         if batch.count >= Self.mostRows || batchBytes >= Self.mostBytes { try flush() }
     }
@@ -114,6 +119,7 @@ final class Renaming {
 
     /// Stores the findings of the batch, then completes the groups whose rows were all read.
     private func flush() throws(FleetError) {
+        if batch.isEmpty, finished.isEmpty { return }
         var attempt = 0
         while true {
             do throws(FleetError) {

@@ -42,12 +42,16 @@ struct StoredFinding: Hashable, Sendable {
 
 /// Names findings that are stored already.
 final class FindingNamer {
-    let symbolicator: Symbolicator
+    private let name: (Finding) -> Finding
 
-    init(sources: SymbolSources, providers: [any SymbolProvider]) {
-        symbolicator = Symbolicator(sources: sources)
+    /// - Parameter name: names the frames of a finding.
+    init(_ name: @escaping (Finding) -> Finding) { self.name = name }
+
+    /// Names findings with symbols. A frame without a build-id stays as it is.
+    convenience init(_ symbolicator: Symbolicator, providers: [any SymbolProvider]) {
         symbolicator.needsBuildIDs = true
         for provider in providers { symbolicator.add(provider) }
+        self.init { symbolicator.symbolicate($0) }
     }
 
     /// The finding with names that it did not have; nil if it gets none.
@@ -60,7 +64,7 @@ final class FindingNamer {
         var signed = finding
         if signed.signature != signature { (signed.signature, signed.formerSignatures) = (signature, []) }
         signed.addSignature()
-        var named = symbolicator.symbolicate(signed)
+        var named = name(signed)
         if named.names <= signed.names { return nil }
         if named.signature != signature, !named.isSigned(signature) {
             named.formerSignatures.insert(signature, at: 0)
@@ -87,7 +91,7 @@ extension Finding {
         forEachStack { stack in
             found = found || stack.contains { $0.function == nil && $0.file == nil && $0.buildID != nil }
         }
-        return found || block?.memberFrame != nil
+        return found || block?.memberFrame?.buildID != nil
     }
 
     /// Build-ids of frames without names.
