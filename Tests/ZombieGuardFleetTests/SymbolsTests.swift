@@ -56,7 +56,7 @@ import ZombieGuardCore
         #expect(totals.values.reduce(0, +) == count)
         #expect(try numbers(database, "zguard_days") == totals && numbers(database, "zguard_hosts") == totals)
         let rows = try database.query(
-            "SELECT signature, count(*) FROM zguard_findings WHERE body <> '' GROUP BY signature")
+            "SELECT signature, count(*) FROM zguard_findings WHERE occurrences > 0 GROUP BY signature")
         #expect(Dictionary(uniqueKeysWithValues: rows.map { ($0[0].text ?? "", $0[1].integer) }) == totals)
         #expect(
             try Set(database.query("SELECT signature FROM zguard_groups").map { $0[0].text ?? "" }) == Set(totals.keys))

@@ -69,7 +69,8 @@ protocol Database: AnyObject {
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
     /// Name of the table that has the findings of a day, for reading and updates.
     func findingsTable(of day: String) throws(FleetError) -> String
-    /// Replaces the bodies of stored findings that have one. Returns those that had.
+    /// Replaces the bodies of stored findings. An empty body makes the row the former place of a finding, without
+    /// occurrences. Returns the rows that were no such places before.
     func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding]
     /// Runs statements in a transaction.
     func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result

@@ -122,20 +122,24 @@ extension FleetReader {
                 d.signature IN (SELECT signature FROM zguard_totals WHERE tenant = \(tenant) AND version_key >= \(value))
                 """)
             if try features().hasFormer {
-                question.rows.append(
-                    """
-                    NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.former
-                        WHERE f.tenant = \(tenant) AND f.signature = d.signature AND o.version_key < \(value))
-                    """)
-                // Nor is a group that is not yet stored under the signature of an old bug.
-                question.rows.append(
-                    """
-                    NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals n ON n.tenant = f.tenant AND n.signature = f.signature
-                        WHERE f.tenant = \(tenant) AND f.former = d.signature AND n.version_key < \(value))
-                    """)
+                question.rows += [
+                    Self.noOlder("signature", "former", tenant, value),
+                    Self.noOlder("former", "signature", tenant, value),
+                ]
             }
         }
         return question
+    }
+
+    /// The condition that a row's group was stored in no older version under a signature that it had, or that it has
+    /// now although the row does not have it yet.
+    private static func noOlder(
+        _ own: String, _ other: String, _ tenant: String, _ version: String
+    ) -> String {
+        """
+        NOT EXISTS (SELECT 1 FROM zguard_former f JOIN zguard_totals o ON o.tenant = f.tenant AND o.signature = f.\(other)
+            WHERE f.tenant = \(tenant) AND f.\(own) = d.signature AND o.version_key < \(version))
+        """
     }
 
     /// Chooses the tables of counts: that of all days, that of weeks where a row has its program and version, and for

@@ -218,7 +218,12 @@ final class PostgresFleet: PostgresConnection, Database {
     /// The lock excludes shippers before they lock rows: they take rows of zguard_days first.
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try transaction { () throws(FleetError) in
-            try execute("LOCK TABLE zguard_days IN SHARE ROW EXCLUSIVE MODE")
+            // Rows are found by their keys. Without statistics the planner would read whole partitions.
+            try execute(
+                """
+                LOCK TABLE zguard_days IN SHARE ROW EXCLUSIVE MODE;
+                SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off
+                """)
             return try work()
         }
     }
@@ -229,10 +234,10 @@ final class PostgresFleet: PostgresConnection, Database {
         if rows.isEmpty { return [] }
         let found = try query(
             """
-            UPDATE zguard_findings f SET body = i.body
+            UPDATE zguard_findings f SET body = i.body, occurrences = CASE WHEN i.body = '' THEN 0 ELSE f.occurrences END
             FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[], $6::text[]::bigint[])
                 AS i(tenant, signature, day, id, body, place)
-            WHERE f.tenant = i.tenant AND f.signature = i.signature AND f.day = i.day AND f.id = i.id AND f.body <> ''
+            WHERE f.tenant = i.tenant AND f.signature = i.signature AND f.day = i.day AND f.id = i.id AND f.occurrences > 0
             RETURNING i.place
             """,
             arrays: [

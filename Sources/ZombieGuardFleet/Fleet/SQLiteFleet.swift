@@ -231,8 +231,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
         for row in rows {
             try query(
                 """
-                UPDATE \(try findingsTable(of: row.day)) SET body = $5
-                WHERE tenant = $1 AND signature = $2 AND day = $3 AND id = $4 AND body <> ''
+                UPDATE \(try findingsTable(of: row.day)) SET body = $5, occurrences = CASE WHEN $5 = '' THEN 0 ELSE occurrences END
+                WHERE tenant = $1 AND signature = $2 AND day = $3 AND id = $4 AND occurrences > 0
                 """, [row.tenant, row.signature, row.day, row.id, row.body].map { .text($0) })
             if changes > 0 { replaced.append(row) }
         }

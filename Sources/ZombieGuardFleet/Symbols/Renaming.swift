@@ -88,7 +88,7 @@ final class Renaming {
         let table = try database.findingsTable(of: day)
         let statement = """
             SELECT \(StoredFinding.columns) FROM \(table)
-            WHERE tenant = $1 AND signature = $2 AND day = $3 AND id > $4 AND body <> ''
+            WHERE tenant = $1 AND signature = $2 AND day = $3 AND id > $4 AND occurrences > 0
                 \(conditions.isEmpty ? "" : "AND (\(conditions.joined(separator: " OR ")))") ORDER BY id LIMIT \(Self.pageRows)
             """
         parameters.append(.text(last))
@@ -241,7 +241,7 @@ extension Database {
         let key: [SQLValue] = [.text(tenant), .text(signature)]
         let bodies = try query(
             """
-            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 AND body <> ''
+            SELECT body FROM zguard_findings WHERE tenant = $1 AND signature = $2 AND occurrences > 0
             ORDER BY day DESC, id LIMIT 10
             """, key
         ).compactMap { $0.first?.text }

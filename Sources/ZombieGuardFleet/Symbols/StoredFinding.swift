@@ -21,8 +21,8 @@ struct StoredFinding: Hashable, Sendable {
     var program: String
     var version: String
     var occurrences: Int64
-    /// The finding as a line of JSON. Empty: it is stored under another signature now. The row stays, so that the
-    /// finding is not inserted again when a shipper sends it again with its old signature.
+    /// The finding as a line of JSON. Empty, with 0 occurrences: it is stored under another signature now. The row
+    /// stays, so that the finding is not inserted again when a shipper sends it again with its old signature.
     var body: String
 
     /// The columns from which a row is made, in this order.
