@@ -11,6 +11,7 @@ struct CollectCommand {
     private let redaction: Redaction?
     private let sampling: Sampling?
     private let retention: Retention?
+    private let tokenFile: String?
     /// Seconds between two passes; nil for a single pass.
     private let interval: Double?
     private let isQuiet: Bool
@@ -47,6 +48,11 @@ struct CollectCommand {
         sampling = try arguments.sampling()
         retention =
             Arguments.keepFlags.contains(where: arguments.has) ? try arguments.retention(standard: .unlimited) : nil
+        tokenFile = arguments.value("--token-file")
+        // A token for one receiver must not be shown to another.
+        if tokenFile != nil, targets.filter(\.isWeb).count != 1 {
+            throw .usage("option '--token-file' is for one destination https://…")
+        }
         interval = try arguments.value("--watch").map { text throws(Failure) in
             text.isEmpty ? Self.standardInterval : try StatsCommand.interval(text)
         }
@@ -66,7 +72,8 @@ struct CollectCommand {
         for target in targets {
             let collector = try Collector(
                 from: directories, to: target, sender: sender, redaction: redaction, sampling: sampling,
-                attempts: interval == nil ? 5 : nil, warn: { Output.warn($0) })
+                tokenFile: target.isWeb ? tokenFile : nil, attempts: interval == nil ? 5 : nil,
+                warn: { Output.warn($0) })
             collectors.append((target.name, collector))
         }
         var status = ExitStatus.success
@@ -107,6 +114,9 @@ extension CollectCommand {
             Flag(
                 name: "--to", value: .required("PLACE"), repeats: true,
                 text: "directory, sqlite:FILE, postgresql://…, https://… (JSON lines) or otlp+https://…"),
+            Flag(
+                name: "--token-file", value: .required("FILE"),
+                text: "file with the token that the server of '--to https://…' asks for"),
             Flag(
                 name: "--watch", value: .optionalNumber("SECONDS"),
                 text: "look again every SECONDS seconds (default 10), for ever"),

@@ -64,8 +64,8 @@ struct Command: Sendable {
     /// Every command, in the order of the help text. Each is defined in its own file.
     static let all: [Command] = [
         RunCommand.command, StatsCommand.command, ReportCommand.command, CoverageCommand.command,
-        CollectCommand.command, ServeCommand.command, TriageCommand.command, AlertsCommand.command,
-        SymbolsCommand.command,
+        CollectCommand.command, ServeCommand.command, NewTokenCommand.command, TriageCommand.command,
+        AlertsCommand.command, SymbolsCommand.command,
         CheckCommand.command, HistoryCommand.command, HeapCommand.command, LeaksCommand.command,
         DanglingCommand.command, TrimCommand.command, OptionsCommand.command,
         DoctorCommand.command, CompletionsCommand.command, version, HelpText.command,

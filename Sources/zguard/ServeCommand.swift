@@ -1,4 +1,4 @@
-// zguard serve: shows a store of findings as web pages on the loopback interface.
+// zguard serve: shows a store of findings as web pages, to this machine or, with tokens, to a team.
 
 import Glibc
 import ZombieGuard
@@ -7,6 +7,9 @@ import ZombieGuardFleet
 struct ServeCommand {
     private let address: FleetAddress
     private let port: UInt16
+    private let listen: ListenAddress
+    private let tokens: String?
+    private let certificate: (chain: String, key: String)?
     private let symbols: SymbolSources
 
     private static let standardPort: UInt16 = 7070
@@ -14,50 +17,88 @@ struct ServeCommand {
     private static let threads = 6
 
     init(_ arguments: Arguments) throws(Failure) {
+        func wrong(_ flag: String, _ text: String, _ expected: String) -> Failure {
+            .usage("option '\(flag)' has the bad value '\(visible(text))': expected \(expected)")
+        }
         address = try arguments.store(to: "serve", otherwise: "cannot be read from")
         port =
             try arguments.value("--port").map { text throws(Failure) in
-                guard let port = UInt16(digits: text) else {
-                    throw .usage("option '--port' has the bad value '\(visible(text))': expected 0 to 65535")
-                }
+                guard let port = UInt16(digits: text) else { throw wrong("--port", text, "0 to 65535") }
                 return port
             } ?? Self.standardPort
+        listen =
+            try arguments.value("--listen").map { text throws(Failure) in
+                guard let address = ListenAddress(text) else {
+                    throw wrong("--listen", text, "an address in numbers, such as 0.0.0.0 or ::1")
+                }
+                return address
+            } ?? .loopback
+        tokens = arguments.value("--tokens")
+        certificate = try arguments.value("--tls").map { text throws(Failure) in
+            let paths = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+            guard paths.count == 2, !paths.contains("") else { throw wrong("--tls", text, "CERT,KEY") }
+            return (paths[0], paths[1])
+        }
         symbols = try ReportOptions(arguments).symbols
+        if tokens == nil, arguments.has("--listen") || certificate != nil {
+            throw .usage(
+                "'--listen' and '--tls' need '--tokens'", hint: "'zguard new-token FILE NAME' makes the file")
+        }
+        if !listen.isLoopback, certificate == nil, !arguments.has("--plain-http") {
+            throw .usage(
+                "tokens would travel to \(listen) unencrypted",
+                hint: "--tls CERT,KEY, or --plain-http if that is wanted")
+        }
     }
 
     func run() throws -> Int32 {
+        do throws(FleetError) { try serve() } catch { throw Failure("\(error)", hint: error.hint) }
+    }
+
+    private func serve() throws(FleetError) -> Never {
         // Reports an unreadable store now instead of on a page.
         let first = FleetSource(address)
-        do throws(FleetError) {
-            _ = try first.ask { (reader) throws(FleetError) in try reader.totals(FleetFilter()) }
-        } catch {
-            throw Failure("\(error)", hint: error.hint)
+        _ = try first.ask { (reader) throws(FleetError) in try reader.totals(FleetFilter()) }
+        let access = AccessControl(
+            try tokens.map { (path) throws(FleetError) in try TokenFile(path, warn: { Output.warn($0) }) },
+            isEncrypted: certificate != nil)
+        let loaded = try certificate.map { (paths) throws(FleetError) in
+            try HTTPServer.Certificate(chain: paths.chain, key: paths.key)
         }
-        let server: HTTPServer
-        do throws(SystemError) { server = try HTTPServer(port: port) } catch {
-            throw Failure("cannot listen on port \(port): \(error)", hint: "--port 0 uses a free port")
-        }
-        Output.out("serving \(visible(address.name)) at http://127.0.0.1:\(server.port)/\n")
-        do throws(SystemError) {
-            try server.serve(threads: Self.threads) { [address, symbols] in
-                let pages = FleetPages(
-                    first.isShared ? first : FleetSource(address), name: address.name, symbols: symbols)
+        let server = try HTTPServer(listen, port: port, access: access, certificate: loaded)
+        let scheme = certificate == nil ? "http" : "https"
+        Output.out("serving \(visible(address.name)) at \(scheme)://\(listen.host):\(server.port)/\n")
+        let (address, symbols) = (address, symbols)
+        let source = { @Sendable in first.isShared ? first : FleetSource(address) }
+        try server.serve(
+            threads: Self.threads,
+            pages: {
+                let pages = FleetPages(source(), name: address.name, symbols: symbols)
                 return { pages.response(to: $0) }
-            }
-        } catch {
-            throw Failure("cannot start a thread for the web pages: \(error)")
-        }
+            },
+            changes: {
+                let changes = FleetChanges(source(), address)
+                return { changes.response(to: $0) }
+            })
     }
 }
 
 extension ServeCommand {
     static let command = Command(
         name: "serve", operands: "STORE", operandCount: 1...1,
-        text: "show a directory of reports, or a database, as web pages on this machine",
+        text: "show a directory of reports, or a database, as web pages: on this machine, or with tokens to a team",
         flags: [
+            Flag(name: "--port", value: .required("N"), text: "port (default 7070); 0: one that is free"),
             Flag(
-                name: "--port", value: .required("N"), text: "port on 127.0.0.1 (default 7070); 0: one that is free"
-            ),
+                name: "--tokens", value: .required("FILE"),
+                text: "who may read, decide and send findings; 'zguard new-token' adds to this file"),
+            Flag(
+                name: "--listen", value: .required("ADDRESS"),
+                text: "with --tokens: address to listen on (default 127.0.0.1)"),
+            Flag(
+                name: "--tls", value: .required("CERT,KEY"),
+                text: "with --tokens: speak TLS with this certificate and its key, both PEM"),
+            Flag(name: "--plain-http", text: "allow --listen without TLS beyond this machine"),
             .symbols,
         ], run: { try ServeCommand($0).run() })
 }

@@ -173,9 +173,7 @@ struct TriageCommand {
         let triage = try source.ask { (reader) throws(FleetError) in try reader.triage(tenant) }
         var events: [TriageEvent] = []
         for group in groups {
-            // After what was decided before, whatever the clocks of the machines say.
-            let last = triage[group.signature]?.events.last?.time.milliseconds ?? .min
-            let time = Timestamp(milliseconds: max(Timestamp.now.milliseconds, last == .max ? .max : last + 1))
+            let time = TriageEvent.time(after: triage[group.signature]?.events.last?.time)
             events.append(
                 TriageEvent(
                     try action(on: group, source), of: group.signature, by: author,
@@ -217,14 +215,11 @@ struct TriageCommand {
             return .occurrences(count, before: before)
         }
         guard let text = arguments.value("--until") else { return nil }
-        // "7d" is seven days from now on.
-        if let seconds = Retention.parseAge(text), seconds > 0 { return .time(now.earlier(bySeconds: -seconds)) }
-        guard let time = Timestamp(text), time > now else {
-            throw Failure.usage(
-                "option '--until' has the bad value '\(visible(text))': expected a span such as 7d, or a date that is to come"
-            )
+        do throws(ValueError) {
+            return try .until(text, now: now)
+        } catch {
+            throw Failure.usage("option '--until' has the bad value '\(visible(text))': expected \(error.expected)")
         }
-        return .time(time)
     }
 
     /// The name of the user who runs zguard.

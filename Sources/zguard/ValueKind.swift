@@ -23,7 +23,8 @@ enum ValueKind: Hashable, Sendable {
         "SIZE": .text, "PERCENT": .text, "TEXT": .text, "PLACE": .file, "STORE": .file, "FINDING": .file,
         "SIGNATURE": .text, "STATE": .text, "VERSION": .text, "TIME": .text, "NAME": .text,
         "ACTION": .choice(TriageCommand.actions),
-        "ADDRESS": .text, "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
+        "ADDRESS": .text, "CERT,KEY": .file, "ROLE": .text,
+        "OPTION": .choice(OptionTable.options.filter(\.isShown).map(\.name)),
     ]
 
     /// The kinds of a placeholder such as "PATH", "PID-or-CORE", or a choice of words "bash|zsh", each once; nil if

@@ -368,7 +368,7 @@ def pages(work, place):
             assert "error" in api(path, status), path
 
 
-def described(answer, path):
+def described(answer, path, method="get"):
     """The answer has what the description says, and nothing else."""
     document = json.loads((ROOT / "docs/fleet.openapi.json").read_text())
     known = document["components"]["schemas"]
@@ -382,7 +382,7 @@ def described(answer, path):
         rest = {"additionalProperties": False} if "properties" in schema else {}
         return {**{key: whole(value) for key, value in schema.items()}, **rest}
 
-    jsonschema.validate(answer, whole(document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]))
+    jsonschema.validate(answer, whole(document["paths"][path][method]["responses"]["200"]["content"]["application/json"]["schema"]))
 
 
 def a_role_that_only_reads(work):

@@ -84,7 +84,8 @@ import Testing
         let page = ManPage(date: "2026-11-21").text
         #expect(page.hasPrefix(".TH ZGUARD 1 \"2026-11-21\" \"zguard \(Roff.escaped(zombieGuardVersion))\""))
         for command in Command.all {
-            #expect(page.contains("\n.SS \"\(command.name)\"\n\\fBzguard \(command.name)\\fR\n"))
+            let name = Roff.escaped(command.name)
+            #expect(page.contains("\n.SS \"\(name)\"\n\\fBzguard \(name)\\fR\n"))
             for flag in command.flags { #expect(page.contains("\n.TP\n\\fB\(Roff.escaped(flag.name))\\fR")) }
         }
         for option in OptionTable.options { #expect(page.contains("\n.TP\n\\fB\(option.name)\\fR=")) }

@@ -98,10 +98,10 @@ package final class GzipSource: ByteSource {
 }
 
 /// The contents of an open file, decompressed if the file begins with gzip's magic number.
-func byteSource(of file: Descriptor) -> any ByteSource {
+func byteSource(of file: Descriptor, mostBytes: UInt64 = GzipSource.mostBytes) -> any ByteSource {
     // Reading at an offset fails on pipes: their contents are taken uncompressed.
     let start = (try? file.read(at: 0, upTo: GzipSource.magic.count)) ?? []
-    return start == GzipSource.magic ? GzipSource(file: file) : file
+    return start == GzipSource.magic ? GzipSource(file: file, mostBytes: mostBytes) : file
 }
 
 extension FindingReader {
@@ -119,4 +119,13 @@ extension FindingReader {
     ///
     /// - Parameter file: a report, possibly compressed with gzip; its position must be at the beginning.
     public init(file: Descriptor) { self.init(source: byteSource(of: file), author: Author(of: file)) }
+
+    /// Reads lines that were received from elsewhere: their author is unknown.
+    ///
+    /// - Parameters:
+    ///   - file: the lines, possibly compressed with gzip; its position must be at the beginning.
+    ///   - mostBytes: limit of the decompressed bytes.
+    package init(file: Descriptor, mostBytes: UInt64) {
+        self.init(source: byteSource(of: file, mostBytes: mostBytes))
+    }
 }

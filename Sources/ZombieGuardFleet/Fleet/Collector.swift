@@ -49,16 +49,17 @@ public final class Collector {
     ///   - sender: identity of this machine.
     ///   - redaction: rules that remove private data from findings; nil: none.
     ///   - sampling: decides which findings are sent as counts only; nil: all are sent whole.
+    ///   - tokenFile: path of the file with the token for an HTTP receiver; nil: none.
     ///   - attempts: attempts at an operation that fails temporarily; nil: unlimited.
     ///   - warn: called with problems that do not end the pass; the texts are safe to print.
     /// - Throws: ``FleetError`` if the destination cannot be set up.
     public init(
         from directories: [String], to target: FleetAddress, sender: ShippedFinding.Sender, redaction: Redaction? = nil,
-        sampling: Sampling? = nil, attempts: Int? = 5, warn: @escaping (String) -> Void
+        sampling: Sampling? = nil, tokenFile: String? = nil, attempts: Int? = 5, warn: @escaping (String) -> Void
     ) throws(FleetError) {
         self.directories = directories
         name = "\(target.name) \(sender.tenant)"
-        destination = try target.destination(sender)
+        destination = try target.destination(sender, tokenFile: tokenFile)
         self.sender = sender
         self.redaction = redaction
         self.sampling = sampling

@@ -111,9 +111,22 @@ struct Curl: Sendable {
 /// An HTTP receiver that the user provides: JSON lines, compressed with gzip.
 final class WebDestination: Destination {
     private let address: String
+    /// File with the token that the receiver asks for. Read for each request: tokens are replaced while a shipper runs.
+    private let tokenFile: String?
     private var curl: Curl?
 
-    init(_ address: String) { self.address = address }
+    init(_ address: String, tokenFile: String?) { (self.address, self.tokenFile) = (address, tokenFile) }
+
+    private func token() throws(FleetError) -> String? {
+        guard let tokenFile else { return nil }
+        let text = String(decoding: try PrivateFile.read(tokenFile), as: UTF8.self)
+        let token = text.filter { !$0.isWhitespace }
+        // Anything else could add headers to the request.
+        guard !token.isEmpty, token.hasOnly({ (0x21...0x7e).contains($0) }) else {
+            throw FleetError("'\(visible(tokenFile))' has no token")
+        }
+        return token
+    }
 
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         let curl = try Curl.opened(&curl)
@@ -123,6 +136,7 @@ final class WebDestination: Destination {
         var headers = ["Content-Type: application/x-ndjson", "Idempotency-Key: \(digest.digits(16))", "Expect:"]
         let packed = GzipWriter.compressed(lines)
         if packed != nil { headers.append("Content-Encoding: gzip") }
+        if let token = try token() { headers.append("Authorization: Bearer \(token)") }
         try curl.post(packed ?? lines, to: address, headers: headers)
         return findings.count
     }

@@ -70,6 +70,14 @@ public enum FleetAddress: Hashable, Sendable {
         return address[..<scheme.upperBound] + host + path
     }
 
+    /// Whether it is an HTTP receiver of JSON lines.
+    public var isWeb: Bool {
+        switch self {
+        case .web: true
+        case .directory, .sqlite, .postgres, .openTelemetry: false
+        }
+    }
+
     /// Whether findings can also be queried there.
     public var isDatabase: Bool {
         switch self {
@@ -78,13 +86,16 @@ public enum FleetAddress: Hashable, Sendable {
         }
     }
 
-    func destination(_ sender: ShippedFinding.Sender) throws(FleetError) -> any Destination {
+    /// - Parameters:
+    ///   - sender: identity of this machine.
+    ///   - tokenFile: path of the file with the token for an HTTP receiver; nil: none.
+    func destination(_ sender: ShippedFinding.Sender, tokenFile: String? = nil) throws(FleetError) -> any Destination {
         switch self {
         case .directory(let path): DirectoryDestination(path)
         case .sqlite(let path): DatabaseDestination { () throws(FleetError) in try SQLiteFleet(path: path) }
         case .postgres(let address):
             DatabaseDestination { () throws(FleetError) in try PostgresFleet(address: address) }
-        case .web(let address): WebDestination(address)
+        case .web(let address): WebDestination(address, tokenFile: tokenFile)
         case .openTelemetry(let address): OpenTelemetryDestination(address)
         }
     }

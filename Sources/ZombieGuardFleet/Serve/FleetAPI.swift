@@ -12,21 +12,13 @@ struct FleetAPI {
 
     func response(_ parts: ArraySlice<Substring>, _ request: HTTPRequest) throws(FleetError) -> HTTPResponse {
         let parts = parts.map(String.init)
-        guard parts.first == "groups" else { return problem(404, "there is no such page") }
+        guard parts.first == "groups" else { return .problem(404, "there is no such page") }
         switch parts.count {
         case 1: return try groups(request.query)
         case 2: return try group(parts[1], request.query)
         case 3 where parts[2] == "findings": return try findings(parts[1], request.query)
-        default: return problem(404, "there is no such page")
+        default: return .problem(404, "there is no such page")
         }
-    }
-
-    private func json(status: Int = 200, _ fields: [(key: String, value: JSONText?)]) -> HTTPResponse {
-        HTTPResponse(status: status, type: "application/json", body: JSONText.object(fields).line + "\n")
-    }
-
-    private func problem(_ status: Int, _ text: String) -> HTTPResponse {
-        json(status: status, [("error", .string(text))])
     }
 
     private func page(_ query: [String: String]) -> (limit: Int, offset: Int, number: Int) {
@@ -44,7 +36,7 @@ struct FleetAPI {
 
     private func groups(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
         let (filter, problem) = filter(query)
-        if let problem { return self.problem(400, problem) }
+        if let problem { return .problem(400, problem) }
         let (limit, offset, number) = page(query)
         let order = FleetReader.Order(rawValue: query["order"] ?? "") ?? .often
         let ((groups, totals), triage) = try pages.ask { (reader) throws(FleetError) in
@@ -53,7 +45,7 @@ struct FleetAPI {
             filter.triage = triage
             return (try reader.page(filter, order: order, limit: limit + 1, offset: offset), triage)
         }
-        return json([
+        return .json([
             ("groups", .array(groups.prefix(limit).map { $0.json(triage[$0.signature]) })),
             ("count", .integer(totals.groups)), ("page", .integer(Int64(number))),
             ("next", groups.count > limit && number < Self.mostPage ? .integer(Int64(number + 1)) : nil),
@@ -69,7 +61,7 @@ struct FleetAPI {
             let triage = try reader.triage(owner, now: pages.now)[group.signature]
             let hosts = try reader.hosts(of: group.signature, tenant: owner)
             let versions = try reader.versions(of: group.signature, tenant: owner)
-            return json([
+            return .json([
                 ("group", group.json(triage)),
                 ("events", .array((triage?.events ?? []).map(\.json))),
                 ("host_count", .integer(hosts.count)),
@@ -96,7 +88,7 @@ struct FleetAPI {
                 ),
             ])
         }
-        return answer ?? problem(404, "there is no group with this signature")
+        return answer ?? .problem(404, "there is no group with this signature")
     }
 
     // The findings are lines of a report, as they were shipped.
@@ -107,7 +99,7 @@ struct FleetAPI {
             guard let group = try reader.groups(signed: wanted, tenant: owner).first else { return nil as [String]? }
             return try reader.findings(of: group.signature, tenant: owner, limit: limit, offset: offset).map(\.line)
         }
-        guard let lines = answer else { return problem(404, "there is no group with this signature") }
+        guard let lines = answer else { return .problem(404, "there is no group with this signature") }
         return HTTPResponse(type: "application/x-ndjson", body: lines.map { $0 + "\n" }.joined())
     }
 }

@@ -18,6 +18,9 @@ enum FleetPageStyle {
         .kind{color:var(--red);font-weight:600}
         .state{border:1px solid var(--line);border-radius:6px;padding:0 .4rem;font-size:.82rem;color:var(--mute)}
         .state.regression{color:var(--red);border-color:var(--red);font-weight:600}.triage{margin:.6rem 0}.triage p{margin:.2rem 0}
+        .login{max-width:34rem;margin:3rem auto}.logout{max-width:1180px;margin:1rem auto 0;padding:0 1.25rem;color:var(--mute)}
+        .decide{display:flex;flex-wrap:wrap;gap:.5rem 1.2rem;margin:.6rem 0}.decide form{display:flex;flex-wrap:wrap;gap:.3rem;max-width:100%}
+        .decide input{width:9.5rem;min-width:0}.decide .remark{width:14rem}
         .facts{color:var(--mute);font-size:.86rem;font-variant-numeric:tabular-nums;text-align:right}.facts b{color:var(--ink)}
         .spark{display:block;max-width:100%}.spark rect{fill:var(--blue)}.spark path{stroke:var(--line);fill:none}
         .chart{margin:.6rem 0 0}.chart svg{width:100%;height:auto}.chart figcaption{color:var(--mute);font-size:.84rem}

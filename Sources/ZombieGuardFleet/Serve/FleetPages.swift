@@ -9,6 +9,8 @@ public struct FleetPages {
     private let name: String
     private let symbolicators: StoreSymbolicators
     private let today: () -> Timestamp
+    /// Who asks for the page; nil if the server has no tokens.
+    private var user: User?
 
     private static let groupsOfPage = 100
     static let sparkDays: Int64 = 30
@@ -35,6 +37,12 @@ public struct FleetPages {
     /// - Parameter request: a parsed request.
     /// - Returns: a page, or an error page with status 404 or 503.
     public func response(to request: HTTPRequest) -> HTTPResponse {
+        var pages = self
+        pages.user = request.user
+        return pages.answer(request)
+    }
+
+    private func answer(_ request: HTTPRequest) -> HTTPResponse {
         do throws(FleetError) {
             switch request.path {
             case "/": return try overview(request.query)
@@ -75,12 +83,19 @@ public struct FleetPages {
                 </head>
                 <body>
                 \(body)
-                <footer>zguard \(htmlText(zombieGuardVersion)) · \(htmlText(name)) · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
+                \(user.map(Self.logout) ?? "")<footer>zguard \(htmlText(zombieGuardVersion)) · \(htmlText(name)) · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
                 next and previous, <kbd>Enter</kbd> open, <kbd>u</kbd> back</footer>
                 </body>
                 </html>
 
                 """)
+    }
+
+    private static func logout(_ user: User) -> String {
+        """
+        <form class="logout" action="/logout" method="post">\(htmlText(user.name, cutAt: 100)) <button>Log out</button></form>
+
+        """
     }
 
     // MARK: Overview
@@ -218,7 +233,7 @@ public struct FleetPages {
             <p class="sum">seen <b>\(group.occurrences)</b> times on <b>\(hosts.count)</b> machine\(hosts.count == 1 ? "" : "s"), first \
             \(htmlText(group.first.description)), last \(htmlText(group.last.description))</p></div></header>
             <main><h2>\(htmlText(withoutAddresses(group.headline), cutAt: 500))</h2>
-            \(triage.map(history) ?? "")\
+            \(triage.map(history) ?? "")\(TriageForms.text(for: group.signature, tenantQuery(query), user))\
             <figure class="chart">\(DayChart(counts[group.signature] ?? [:], since: first, count: days).svg(width: 720, height: 80))\
             <figcaption>occurrences per day, last \(days) days</figcaption></figure>
             <div class="tables">

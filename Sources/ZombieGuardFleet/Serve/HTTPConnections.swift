@@ -1,122 +1,283 @@
-// Table of the web server's connections and their poll(2) entries. For the polling thread only; no locks.
+// The web server's open connections: deadlines, and which of too many are closed. libmicrohttpd has a limit of idle
+// time only, which a client evades that sends a byte a second, and refuses new clients if there are too many.
 
+import CSystem
 import Glibc
+import Synchronization
 import ZombieGuard
 
-/// The server's open connections. A slow client among a thousand connections may make poll(2) return for every byte, so
-/// the cost per poll is kept low.
-struct HTTPConnections {
-    private var connections: [HTTPConnection] = []
-    /// `fixed` entries for other descriptors, then one for each connection in the order of `connections`.
-    private var polled: [pollfd]
-    private let fixed: Int
-    /// Index of a connection by its number.
-    private var places: [Int: Int] = [:]
-    private var nextNumber = 0
-    private let queue: PageQueue
-    private let port: UInt16
-    private var nextLook: UInt64 = 0
+/// A connection, which carries one request.
+final class HTTPConnection: @unchecked Sendable {
+    /// The stages, in the order in which connections are closed under overload.
+    enum Stage: Int, Comparable {
+        /// A response is held back, because the credentials were wrong.
+        case refused
+        /// TLS handshake, request line and headers, and the body of a request that is refused.
+        case request
+        /// The body of a request that is admitted.
+        case body
+        case response
+        /// A thread makes the page.
+        case page
 
+        static func < (one: Stage, other: Stage) -> Bool { one.rawValue < other.rawValue }
+    }
+
+    /// Progress of libmicrohttpd's calls for the request.
+    enum Step {
+        case head, body, answer
+    }
+
+    let handle: MicroHTTPD.Connection
+    let socket: CInt
+    /// Number of the connection, never reused.
+    let number: Int
+
+    // For the polling thread.
+    var step = Step.head
+    var target = ""
+    var admission: AccessControl.Admission?
+    var body: HTTPBody?
+
+    // Guarded by the lock of HTTPConnections.
+    fileprivate(set) var stage = Stage.request
+    /// Start of the stage and its end, in milliseconds of ``MonotonicTime``.
+    fileprivate(set) var since: UInt64
+    fileprivate(set) var deadline: UInt64
+    fileprivate var isSuspended = false
+    fileprivate var isClosed = false
+    fileprivate var response: EncodedResponse?
+
+    init(_ handle: MicroHTTPD.Connection, socket: CInt, number: Int, now: UInt64) {
+        (self.handle, self.socket, self.number) = (handle, socket, number)
+        since = now
+        deadline = now + HTTPConnections.requestMilliseconds
+    }
+}
+
+/// The body of a request. Two of them are never equal.
+public final class HTTPBody: Hashable, @unchecked Sendable {
+    /// The bytes received so far; all, once the request is answered.
+    private(set) var bytes: [UInt8] = []
+    private let connections: HTTPConnections?
+
+    init(_ connections: HTTPConnections?) { self.connections = connections }
+
+    deinit { connections?.release(bytes.count) }
+
+    /// Adds bytes; false if too many bytes of bodies wait for their turn.
+    func add(_ part: UnsafeRawBufferPointer) -> Bool {
+        guard connections?.reserve(part.count) ?? true else { return false }
+        bytes += part
+        return true
+    }
+
+    public static func == (one: HTTPBody, other: HTTPBody) -> Bool { one === other }
+    public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// All connections. Any thread may call its methods.
+final class HTTPConnections: @unchecked Sendable {
+    private struct State {
+        var open: [Int: HTTPConnection] = [:]
+        var nextNumber = 0
+        /// Connections that are not closed yet.
+        var count = 0
+        var refused = 0
+        /// Bytes of request bodies.
+        var received = 0
+    }
+
+    private let library: MicroHTTPD
+    private let state = Mutex(State())
+    /// Posted when the first connection is opened.
+    private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+
+    static let requestMilliseconds: UInt64 = 10_000
+    private static let bodyMilliseconds: UInt64 = 120_000, responseMilliseconds: UInt64 = 60_000
+    private static let refusedMilliseconds: UInt64 = 1000
     private static let lookMilliseconds: UInt64 = 100
+    /// Responses to wrong credentials that are held back at a time. More are sent at once.
+    private static let mostRefused = 100
+    static let mostConnections = 1000
+    /// Descriptors reserved for making pages: a database connection, and files with symbols.
+    private static let descriptorsOfPages = 64
+    /// Limits on response bytes that slow clients have not read, and on bytes of bodies that wait for their turn.
+    private static let mostUnsent = 64 << 20, mostReceived = 64 << 20
 
-    /// Makes an empty table.
-    ///
-    /// - Parameters:
-    ///   - descriptors: other descriptors to poll for input.
-    ///   - queue: receives complete requests.
-    ///   - port: port of the server.
-    init(besides descriptors: [Descriptor], queue: PageQueue, port: UInt16) {
-        polled = descriptors.map { pollfd(fd: $0.number, events: Int16(POLLIN), revents: 0) }
-        fixed = descriptors.count
-        self.queue = queue
-        self.port = port
+    init(_ library: MicroHTTPD) {
+        self.library = library
+        sem_init(opened, 0, 0)
     }
 
-    var count: Int { connections.count }
-
-    /// Waits until a descriptor is ready or deadlines must be checked.
-    mutating func wait() {
-        poll(&polled, nfds_t(polled.count), connections.isEmpty ? -1 : Int32(Self.lookMilliseconds))
-    }
-
-    /// Whether the other descriptor at `index` was ready.
-    func isReady(_ index: Int) -> Bool { polled[index].revents != 0 }
-
-    /// Serves all ready connections, and every 100 ms ends stages that passed their deadline.
-    mutating func proceed(now: UInt64) {
-        let isTimeToLook = now >= nextLook
-        if isTimeToLook { nextLook = now + Self.lookMilliseconds }
-        // Backward: a removed connection is replaced by the last one, which has already been served.
-        for place in connections.indices.reversed() where polled[fixed + place].revents != 0 || isTimeToLook {
-            if polled[fixed + place].revents != 0 { advance(place, now: now) }
-            if isTimeToLook { connections[place].expire(now: now) }
-            update(place)
+    /// Adds a connection. If there are too many, closes one in sixteen, the lowest stage and the oldest first.
+    func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
+        let limit = Self.limit
+        let now = MonotonicTime.milliseconds
+        return state.withLock { state in
+            let connection = HTTPConnection(
+                handle, socket: library.socket(of: handle), number: state.nextNumber, now: now)
+            state.nextNumber += 1
+            if state.open.isEmpty { sem_post(opened) }
+            state.open[connection.number] = connection
+            state.count += 1
+            if state.count > limit {
+                let order = state.open.values.filter { !$0.isClosed && $0 !== connection }.sorted {
+                    ($0.stage, $0.since, $0.number) < ($1.stage, $1.since, $1.number)
+                }
+                for one in order.prefix(max(1, order.count / 16)) { close(one, &state) }
+            }
+            return connection
         }
     }
 
-    /// Adds a connection and reads what it has already sent.
-    mutating func add(_ socket: Descriptor, now: UInt64) {
-        let connection = HTTPConnection(socket, number: nextNumber, now: now)
-        nextNumber += 1
-        places[connection.number] = connections.count
-        connections.append(connection)
-        polled.append(connection.events)
-        advance(connections.count - 1, now: now)
-        update(connections.count - 1)
+    /// Forgets a connection that libmicrohttpd has closed.
+    func remove(_ connection: HTTPConnection) {
+        state.withLock { state in
+            guard state.open.removeValue(forKey: connection.number) != nil else { return }
+            leave(connection, &state)
+            if !connection.isClosed { state.count -= 1 }
+            connection.isClosed = true
+        }
     }
 
-    /// Starts sending pages. If there are more than `mostUnsent` unsent bytes, closes the connections that have made no
-    /// progress for longest.
-    mutating func send(_ pages: [PageQueue.Page], mostUnsent: Int, now: UInt64) {
-        for page in pages {
-            for number in page.connections {
-                // The connection is missing if it was closed meanwhile. Numbers are never reused.
-                guard let place = places[number] else { continue }
-                connections[place].respond(page.bytes, now: now)
-                update(place)
+    /// Starts the stage in which an admitted body is received. Call in the polling thread, as all below.
+    func receive(_ connection: HTTPConnection) {
+        state.withLock { enter(.body, connection, Self.bodyMilliseconds, &$0) }
+    }
+
+    /// Counts bytes of a body.
+    ///
+    /// - Returns: false if too many bytes wait.
+    func reserve(_ count: Int) -> Bool {
+        state.withLock { state in
+            if state.received + count > Self.mostReceived { return false }
+            state.received += count
+            return true
+        }
+    }
+
+    fileprivate func release(_ count: Int) { state.withLock { $0.received -= count } }
+
+    /// Suspends a connection until `finish` has its response.
+    func wait(_ connection: HTTPConnection) {
+        state.withLock { state in
+            enter(.page, connection, nil, &state)
+            connection.isSuspended = true
+            library.suspend(connection.handle)
+        }
+    }
+
+    /// Suspends a connection for a second before its response is sent, unless too many are suspended so.
+    ///
+    /// - Returns: whether it is.
+    func delay(_ connection: HTTPConnection, _ response: EncodedResponse?) -> Bool {
+        state.withLock { state in
+            if state.refused >= Self.mostRefused { return false }
+            enter(.refused, connection, Self.refusedMilliseconds, &state)
+            connection.response = response
+            connection.isSuspended = true
+            library.suspend(connection.handle)
+            return true
+        }
+    }
+
+    /// Gives connections the response that they wait for. Any thread may call it.
+    func finish(_ connections: [HTTPConnection], _ response: EncodedResponse?) {
+        state.withLock { state in
+            for connection in connections where connection.isSuspended {
+                connection.response = response
+                resume(connection)
             }
         }
-        var unsent = connections.reduce(0) { $0 + $1.unsent }
-        if unsent <= mostUnsent { return }
-        for connection in connections.filter({ $0.unsent > 0 }).sorted(by: { $0.lastProgress < $1.lastProgress })
-        where unsent > mostUnsent {
-            unsent -= connection.unsent
-            close(connection)
+    }
+
+    /// The response that a resumed connection waited for, which it sends from now on; nil: it is to be closed.
+    func takeResponse(_ connection: HTTPConnection) -> EncodedResponse? {
+        state.withLock { _ in
+            connection.isClosed ? nil : connection.response
         }
     }
 
-    /// Closes one in sixteen connections, lowest rank and least recent progress first, to amortize the sort.
-    ///
-    /// - Returns: whether a connection was closed.
-    mutating func closeSome() -> Bool {
-        let order = connections.sorted { ($0.rank, $0.lastProgress, $0.number) < ($1.rank, $1.lastProgress, $1.number) }
-        for connection in order.prefix(max(1, order.count / 16)) { close(connection) }
-        return !order.isEmpty
-    }
-
-    private mutating func advance(_ place: Int, now: UInt64) {
-        let connection = connections[place]
-        if let request = connection.proceed(port: port, now: now) { queue.request(request, for: connection.number) }
-    }
-
-    private mutating func close(_ connection: HTTPConnection) {
-        connection.close()
-        if let place = places[connection.number] { update(place) }
-    }
-
-    /// Updates the poll entry of a connection, or removes a closed connection from the table.
-    private mutating func update(_ place: Int) {
-        let connection = connections[place]
-        if !connection.isClosed {
-            polled[fixed + place] = connection.events
-            return
+    /// Starts the stage in which a response is sent.
+    func respond(_ connection: HTTPConnection, _ response: EncodedResponse) {
+        state.withLock { state in
+            connection.response = response
+            enter(.response, connection, Self.responseMilliseconds, &state)
+            boundUnsent(&state)
         }
-        if let request = connection.unanswered { queue.cancel(request, for: connection.number) }
-        places[connection.number] = nil
-        connections.swapAt(place, connections.count - 1)
-        polled.swapAt(fixed + place, polled.count - 1)
-        connections.removeLast()
-        polled.removeLast()
-        if place < connections.count { places[connections[place].number] = place }
+    }
+
+    /// Ends stages that have passed their deadlines; never returns.
+    func watch() -> Never {
+        while true {
+            if state.withLock({ $0.open.isEmpty }) {
+                sem_wait(opened)
+                continue
+            }
+            usleep(useconds_t(Self.lookMilliseconds * 1000))
+            let now = MonotonicTime.milliseconds
+            state.withLock { state in
+                for connection in state.open.values where !connection.isClosed && connection.deadline <= now {
+                    if connection.stage == .refused { resume(connection) } else { close(connection, &state) }
+                }
+                boundUnsent(&state)
+            }
+        }
+    }
+
+    // MARK: Under the lock
+
+    private func enter(
+        _ stage: HTTPConnection.Stage, _ connection: HTTPConnection, _ milliseconds: UInt64?, _ state: inout State
+    ) {
+        leave(connection, &state)
+        if stage == .refused { state.refused += 1 }
+        connection.stage = stage
+        connection.since = MonotonicTime.milliseconds
+        connection.deadline = milliseconds.map { connection.since + $0 } ?? .max
+    }
+
+    private func leave(_ connection: HTTPConnection, _ state: inout State) {
+        if connection.stage == .refused { state.refused -= 1 }
+        connection.stage = .request
+    }
+
+    private func resume(_ connection: HTTPConnection) {
+        guard connection.isSuspended else { return }
+        connection.isSuspended = false
+        connection.deadline = .max
+        library.resume(connection.handle)
+    }
+
+    /// libmicrohttpd closes a connection whose socket is shut down. It calls `remove` before it closes the socket, so
+    /// the descriptor is still that of the connection.
+    private func close(_ connection: HTTPConnection, _ state: inout State) {
+        if connection.isClosed { return }
+        connection.isClosed = true
+        state.count -= 1
+        connection.response = nil
+        shutdown(connection.socket, Int32(SHUT_RDWR))
+        resume(connection)
+    }
+
+    /// Closes the connections that have been sending for longest, if too many bytes are unsent. Equal requests share
+    /// one response.
+    private func boundUnsent(_ state: inout State) {
+        var responses: [ObjectIdentifier: Int] = [:]
+        for case let response? in state.open.values.map(\.response) {
+            responses[ObjectIdentifier(response)] = response.count
+        }
+        if responses.values.reduce(0, +) <= Self.mostUnsent { return }
+        let sending = state.open.values.filter { $0.stage == .response && !$0.isClosed }.sorted { $0.since < $1.since }
+        for connection in sending.prefix(max(1, sending.count / 4)) { close(connection, &state) }
+    }
+
+    /// Maximum number of connections. Read each time, because prlimit(2) may lower RLIMIT_NOFILE from outside.
+    private static var limit: Int {
+        var limits = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0 else { return mostConnections }
+        let descriptors = Int(clamping: limits.rlim_cur)
+        return max(1, min(mostConnections, max(descriptors - descriptorsOfPages, descriptors / 2)))
     }
 }

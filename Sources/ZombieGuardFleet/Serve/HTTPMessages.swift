@@ -1,6 +1,22 @@
-// Parses HTTP/1.1 requests and encodes responses: GET only, one response per connection. No state, no locks.
+// Requests and responses of the web server. No state, no locks.
 
 import ZombieGuard
+
+/// The request line and the headers of a request, as they came.
+struct HTTPHead {
+    var method: String
+    /// Path and query, percent-encoded.
+    var target: String
+    var headers: [(name: String, value: String)]
+
+    /// The values of a header.
+    func values(_ name: String) -> [String] {
+        headers.filter { $0.name.lowercased() == name }.map(\.value)
+    }
+
+    /// The value of a header; nil if there is none.
+    func value(_ name: String) -> String? { values(name).first }
+}
 
 /// A parsed request.
 public struct HTTPRequest: Hashable, Sendable {
@@ -8,43 +24,37 @@ public struct HTTPRequest: Hashable, Sendable {
     public var path: String
     /// Decoded parameters of the query. If a name is repeated, the last value counts.
     public var query: [String: String]
+    /// Who asks; nil if the server has no tokens.
+    public var user: User?
+    /// Content-Type of the body, in lower case and without parameters; "" if there is none.
+    public var type = ""
+    /// The body of a POST.
+    public var body: HTTPBody?
 
-    /// Parses the head of a request. For a malformed or unsupported head, returns nil and the status of the response.
-    static func parse(_ head: [UInt8], port: UInt16) -> (request: HTTPRequest?, status: Int) {
-        guard let text = String(validating: head, as: UTF8.self) else { return (nil, 400) }
-        let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
-        let words = lines[0].split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count == 3, words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0", words[1].hasPrefix("/"),
-            lines[0].utf8.allSatisfy({ (0x20...0x7e).contains($0) })
-        else { return (nil, 400) }
-        guard words[0] == "GET" else { return (nil, 405) }
-        var host: Substring?
-        for line in lines.dropFirst() where !line.isEmpty {
-            guard let colon = line.firstIndex(of: ":") else { return (nil, 400) }
-            if line[..<colon].lowercased() == "host" {
-                if host != nil { return (nil, 400) }
-                host = line[line.index(after: colon)...].trimmingPrefix { $0 == " " }
-            }
+    /// Parses path and query; nil if they are malformed.
+    init?(target: String) {
+        guard target.hasPrefix("/"), target.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else { return nil }
+        let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let path = Self.decoded(parts[0]), let query = Self.fields(parts.count > 1 ? parts[1] : "") else {
+            return nil
         }
-        // Only local host names. A site whose name resolves to 127.0.0.1 (DNS rebinding) must not read findings.
-        guard let host, ["127.0.0.1:\(port)", "localhost:\(port)", "[::1]:\(port)"].contains(String(host)) else {
-            return (nil, 421)
-        }
-        let parts = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let path = decoded(parts[0]) else { return (nil, 400) }
-        var query: [String: String] = [:]
-        for pair in (parts.count > 1 ? parts[1] : "").split(separator: "&") {
-            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard let name = decoded(sides[0]), let value = decoded(sides.count > 1 ? sides[1] : "") else {
-                return (nil, 400)
-            }
-            query[name] = value
-        }
-        return (HTTPRequest(path: path, query: query), 200)
+        (self.path, self.query) = (path, query)
     }
 
-    /// The owner of the findings that the query names; nil: the default one.
+    /// The owner of the findings that the query names; nil: the default one. ``AccessControl`` puts it there where the
+    /// user's token is bound to tenants.
     static func tenant(in query: [String: String]) -> String? { query["tenant"].flatMap { $0.isEmpty ? nil : $0 } }
+
+    /// Decodes the fields of a form or of a query; nil if they are malformed.
+    static func fields(_ text: Substring) -> [String: String]? {
+        var fields: [String: String] = [:]
+        for pair in text.split(separator: "&") {
+            let sides = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard let name = decoded(sides[0]), let value = decoded(sides.count > 1 ? sides[1] : "") else { return nil }
+            fields[name] = value
+        }
+        return fields
+    }
 
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
@@ -73,10 +83,26 @@ public struct HTTPResponse: Hashable, Sendable {
     public var type: String
     /// Value of Content-Security-Policy.
     public var policy: String
-    /// Text of the body.
+    /// The body.
     public var body: String
+    /// Further headers.
+    public var more: [Header] = []
 
-    /// Makes a response. Each parameter sets the property of the same name.
+    /// A header.
+    public struct Header: Hashable, Sendable {
+        public var name: String
+        public var value: String
+
+        init(_ name: String, _ value: String) { (self.name, self.value) = (name, value) }
+    }
+
+    /// Creates a response.
+    ///
+    /// - Parameters:
+    ///   - status: HTTP status code.
+    ///   - type: value of Content-Type.
+    ///   - policy: value of Content-Security-Policy.
+    ///   - body: the body.
     public init(
         status: Int = 200, type: String = "text/html; charset=utf-8", policy: String = HTTPResponse.strict, body: String
     ) {
@@ -86,30 +112,33 @@ public struct HTTPResponse: Hashable, Sendable {
         self.body = body
     }
 
+    /// An error as JSON.
+    static func problem(_ status: Int, _ text: String) -> HTTPResponse {
+        json(status: status, [("error", .string(text))])
+    }
+
+    /// An object as JSON.
+    static func json(status: Int = 200, _ fields: [(key: String, value: JSONText?)]) -> HTTPResponse {
+        HTTPResponse(status: status, type: "application/json", body: JSONText.object(fields).line + "\n")
+    }
+
     /// Allows style sheets and scripts as files from this server only; nothing from other hosts and nothing inline.
     public static let strict =
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-    private static let words = [
-        200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 408: "Request Timeout",
-        421: "Misdirected Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable",
-    ]
+    func adding(_ name: String, _ value: String) -> HTTPResponse {
+        var response = self
+        response.more.append(Header(name, value))
+        return response
+    }
 
-    var bytes: [UInt8] {
-        let content = Array(body.utf8)
-        let head = """
-            HTTP/1.1 \(status) \(Self.words[status] ?? "Error")\r
-            Content-Type: \(type)\r
-            Content-Length: \(content.count)\r
-            Content-Security-Policy: \(policy)\r
-            X-Content-Type-Options: nosniff\r
-            Referrer-Policy: no-referrer\r
-            Cross-Origin-Resource-Policy: same-origin\r
-            Cache-Control: no-store\r
-            Connection: close\r
-            \r
-
-            """
-        return Array(head.utf8) + content
+    /// All headers but those that the server makes itself. With the policy `no-referrer`, browsers would send the forms
+    /// of these pages with `Origin: null`, as if they came from elsewhere.
+    var headers: [(String, String)] {
+        [
+            ("Content-Type", type), ("Content-Security-Policy", policy), ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "same-origin"), ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Cache-Control", "no-store"), ("Connection", "close"),
+        ] + more.map { ($0.name, $0.value) }
     }
 }

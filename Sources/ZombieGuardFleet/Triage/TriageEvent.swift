@@ -60,6 +60,17 @@ public struct TriageEvent: Hashable, Sendable {
         self.comment = String(comment.prefix(Self.longestComment))
     }
 
+    /// The time of an event after another one of the same group, whatever the clocks of two machines say.
+    ///
+    /// - Parameters:
+    ///   - last: time of the group's last event; nil: it has none.
+    ///   - now: the current time.
+    /// - Returns: the later of the current time and the first millisecond after `last`.
+    public static func time(after last: Timestamp?, now: Timestamp = .now) -> Timestamp {
+        let last = last?.milliseconds ?? .min
+        return Timestamp(milliseconds: max(now.milliseconds, last == .max ? .max : last + 1))
+    }
+
     private static let longestComment = 4000, longestName = 250
 
     private static func digits(_ number: UInt64) -> String {
@@ -172,6 +183,21 @@ extension TriageEvent.Action: CustomStringConvertible {
 }
 
 extension TriageEvent.Limit {
+    /// Reads the end of a mute: a span such as "7d" from now on, or a date that is to come.
+    ///
+    /// - Parameters:
+    ///   - text: a span or a date.
+    ///   - now: the current time.
+    /// - Returns: the limit.
+    /// - Throws: ``ValueError`` for any other text.
+    public static func until(_ text: String, now: Timestamp = .now) throws(ValueError) -> TriageEvent.Limit {
+        if let seconds = Retention.parseAge(text), seconds > 0 { return .time(now.earlier(bySeconds: -seconds)) }
+        guard let time = Timestamp(text), time > now else {
+            throw ValueError(expected: "a span such as 7d, or a date that is to come")
+        }
+        return .time(time)
+    }
+
     fileprivate var word: String {
         switch self {
         case .time(let time): "time \(time)"

@@ -1,0 +1,229 @@
+// Decides about each request of `zguard serve` before its body is read: who asks, and whether the call is allowed.
+
+import Synchronization
+import ZombieGuard
+
+/// Admits requests. Without tokens it admits whoever reads from this machine.
+public final class AccessControl: @unchecked Sendable {
+    /// A request that is admitted once its body is there.
+    struct Call {
+        enum Kind {
+            /// Only reads.
+            case page
+            /// Changes something; answered one at a time.
+            case change
+            case login
+        }
+
+        var kind: Kind
+        var request: HTTPRequest
+        /// Limit of the body's size.
+        var mostBytes = 0
+        /// What a login needs to know of the headers.
+        var isEncrypted = false
+    }
+
+    enum Admission {
+        case accepted(Call)
+        /// `isSlow`: the credentials were wrong, and the response is held back.
+        case refused(HTTPResponse, isSlow: Bool)
+    }
+
+    private let tokens: TokenFile?
+    private let isEncrypted: Bool
+    private let sessions = Sessions()
+    /// The port that the server listens on; set before it serves.
+    var port: UInt16 = 0
+
+    private static let cookie = "zguard_session"
+    private static let mostFormBytes = 64 << 10, mostLoginBytes = 4 << 10
+    private static let mostReportBytes = 16 << 20
+    /// The size of bodies that are read though the request is refused.
+    static let mostIgnored = 64 << 10
+
+    static let tooLarge = HTTPResponse.problem(413, "the body is too large")
+    static let busy = HTTPResponse.problem(503, "too many requests wait").adding("Retry-After", "5")
+    static let tooMany = HTTPResponse.problem(429, "too many wrong tokens").adding("Retry-After", "10")
+
+    /// - Parameters:
+    ///   - tokens: who may do what; nil: everybody on this machine may read.
+    ///   - isEncrypted: whether the server itself speaks TLS.
+    public init(_ tokens: TokenFile?, isEncrypted: Bool) { (self.tokens, self.isEncrypted) = (tokens, isEncrypted) }
+
+    // MARK: Calls
+
+    /// A call that changes something, and the role that it takes.
+    private static func change(_ path: String) -> (role: Role, mostBytes: Int)? {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        switch parts.count {
+        case 3 where path == "/api/findings": return (.ship, mostReportBytes)
+        // Symbols would be `/api/symbols` here, with the role ship.
+        case 4 where parts[1] == "group" && parts[3] == "triage": return (.triage, mostFormBytes)
+        case 5 where parts[1] == "api" && parts[2] == "groups" && parts[4] == "triage": return (.triage, mostFormBytes)
+        default: return nil
+        }
+    }
+
+    private static let login = "/login", logout = "/logout"
+    /// Files without findings. The page with the login needs them.
+    private static let assets: Set<String> = ["/style.css", "/keys.js"]
+
+    /// Decides about a request.
+    func admit(_ head: HTTPHead) -> Admission {
+        if let problem = Self.malformed(head) { return .refused(problem, isSlow: false) }
+        guard var request = HTTPRequest(target: head.target) else { return Self.refused(400, "malformed request") }
+        let kind = head.value("content-type") ?? ""
+        request.type = kind.prefix { $0 != ";" }.lowercased().filter { $0 != " " }
+        let change = Self.change(request.path)
+        let isForm = [Self.login, Self.logout].contains(request.path)
+        let allowed = tokens != nil && (change != nil || isForm) ? "POST" : "GET"
+        guard head.method == allowed else {
+            return .refused(
+                Self.problem(405, "\(request.path) takes \(allowed)").adding("Allow", allowed), isSlow: false)
+        }
+        guard let tokens else {
+            // Only local host names. A site whose name resolves to 127.0.0.1 (DNS rebinding) must not read findings.
+            guard ["127.0.0.1:\(port)", "localhost:\(port)", "[::1]:\(port)"].contains(head.value("host") ?? "") else {
+                return Self.refused(421, "this host name is not served")
+            }
+            return .accepted(Call(kind: .page, request: request))
+        }
+        if Self.assets.contains(request.path) { return .accepted(Call(kind: .page, request: request)) }
+        if allowed == "POST", Self.isForeign(head) { return Self.refused(403, "the request comes from another origin") }
+        let isSecure = isEncrypted || head.value("x-forwarded-proto") == "https"
+        if request.path == Self.login {
+            return .accepted(
+                Call(kind: .login, request: request, mostBytes: Self.mostLoginBytes, isEncrypted: isSecure))
+        }
+        do throws(FleetError) {
+            return admit(request, head, try tokens.tokens(), change)
+        } catch {
+            return Self.refused(503, "the file of tokens cannot be used")
+        }
+    }
+
+    private func admit(
+        _ request: HTTPRequest, _ head: HTTPHead, _ tokens: [Token], _ change: (role: Role, mostBytes: Int)?
+    ) -> Admission {
+        var request = request
+        let user: User
+        switch identify(head, tokens) {
+        case .user(let found): user = found
+        case .unknown(let isWrong):
+            let isPage = change == nil && !request.path.hasPrefix("/api/") && request.path != "/metrics"
+            // A link from another site leads here without the cookie (SameSite=Strict). The page loads itself once
+            // more, with the cookie if there is one.
+            let isFromElsewhere = head.value("sec-fetch-site") == "cross-site" && isPage
+            let page =
+                isFromElsewhere
+                ? LoginPage.again() : isPage ? LoginPage.page(to: head.target) : Self.problem(401, "a token is needed")
+            return .refused(page.adding("WWW-Authenticate", "Bearer realm=\"zguard\""), isSlow: isWrong)
+        case .forged: return Self.refused(403, "the request does not say that it comes from these pages")
+        }
+        if request.path == Self.logout {
+            if let id = Self.session(head) { sessions.close(id) }
+            return .refused(LoginPage.leave(Self.expired), isSlow: false)
+        }
+        let role = change?.role ?? .read
+        guard user.roles.contains(role) else {
+            return Self.refused(403, "this token has not the role '\(role.rawValue)'")
+        }
+        // A tenant that is not the token's does not exist, for all that the answer says.
+        guard let tenant = user.tenant(asked: HTTPRequest.tenant(in: request.query)) else {
+            return Self.refused(404, "there is no such tenant")
+        }
+        request.query["tenant"] = tenant
+        request.user = user
+        return .accepted(
+            Call(kind: change == nil ? .page : .change, request: request, mostBytes: change?.mostBytes ?? 0))
+    }
+
+    // MARK: Who asks
+
+    private enum Identity {
+        case user(User)
+        /// `isWrong`: something was tried.
+        case unknown(isWrong: Bool)
+        /// A cookie with a POST that names no origin.
+        case forged
+    }
+
+    private func identify(_ head: HTTPHead, _ tokens: [Token]) -> Identity {
+        let credentials = head.values("authorization")
+        if !credentials.isEmpty {
+            let words = credentials[0].split(separator: " ", omittingEmptySubsequences: false)
+            guard credentials.count == 1, words.count == 2, words[0].lowercased() == "bearer",
+                let token = Secret.token(String(words[1]), among: tokens)
+            else { return .unknown(isWrong: true) }
+            return .user(token.user)
+        }
+        guard let id = Self.session(head), let hash = sessions.token(of: id),
+            // The token may have been revoked since.
+            let token = tokens.first(where: { $0.hash == hash })
+        else { return .unknown(isWrong: false) }
+        // Browsers name the origin with each POST. Others send the token.
+        if head.method == "POST", head.value("origin") == nil, head.value("sec-fetch-site") == nil { return .forged }
+        return .user(token.user)
+    }
+
+    private static func session(_ head: HTTPHead) -> String? {
+        for pair in head.values("cookie").joined(separator: ";").split(separator: ";") {
+            let sides = pair.split(separator: "=", maxSplits: 1)
+            if sides.count == 2, sides[0].filter({ $0 != " " }) == cookie {
+                return String(sides[1].filter { $0 != " " })
+            }
+        }
+        return nil
+    }
+
+    /// Whether a browser says that the request comes from another site.
+    private static func isForeign(_ head: HTTPHead) -> Bool {
+        if let site = head.value("sec-fetch-site"), site != "same-origin" { return true }
+        guard let origin = head.value("origin") else { return false }
+        // Behind a proxy the scheme is another one.
+        let host = origin.firstRange(of: "://").map { origin[$0.upperBound...] }
+        return host?.lowercased() != head.value("host")?.lowercased()
+    }
+
+    // MARK: Login
+
+    /// Answers the form of the login.
+    func logIn(_ body: [UInt8], _ call: Call) -> (response: HTTPResponse, isSlow: Bool) {
+        let fields = String(validating: body, as: UTF8.self).flatMap { HTTPRequest.fields($0[...]) } ?? [:]
+        let target = LoginPage.target(fields["to"])
+        do throws(FleetError) {
+            guard let text = fields["token"], let known = try tokens?.tokens(),
+                let token = Secret.token(text.filter { !$0.isWhitespace }, among: known)
+            else { return (LoginPage.page(to: target, isWrong: true), true) }
+            let id = sessions.open(for: token)
+            let secure = call.isEncrypted ? "; Secure" : ""
+            let cookie =
+                "\(Self.cookie)=\(id); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(Sessions.seconds)\(secure)"
+            return (LoginPage.leave(cookie, to: target), false)
+        } catch {
+            return (Self.problem(503, "the file of tokens cannot be used"), false)
+        }
+    }
+
+    private static let expired = "\(cookie)=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+
+    // MARK: Malformed requests
+
+    private static func malformed(_ head: HTTPHead) -> HTTPResponse? {
+        let lengths = head.values("content-length")
+        let codings = head.values("transfer-encoding")
+        if head.values("host").count > 1 || lengths.count > 1 { return problem(400, "malformed request") }
+        // Two servers in a row could take different lengths (request smuggling).
+        if !lengths.isEmpty, !codings.isEmpty { return problem(400, "malformed request") }
+        if codings.contains(where: { $0.lowercased() != "chunked" }) || codings.count > 1 {
+            return problem(501, "this transfer coding is not known")
+        }
+        return nil
+    }
+
+    private static func problem(_ status: Int, _ text: String) -> HTTPResponse { .problem(status, text) }
+
+    private static func refused(_ status: Int, _ text: String) -> Admission {
+        .refused(problem(status, text), isSlow: false)
+    }
+}

@@ -1,0 +1,190 @@
+// Answers requests that change a store: decisions about groups, and findings that collectors send.
+
+import CSystem
+import Glibc
+import ZombieGuard
+
+/// Changes a store on request. For one thread.
+public final class FleetChanges {
+    private let source: FleetSource
+    private let address: FleetAddress
+    private var destination: (any Destination)?
+    private let now: () -> Timestamp
+
+    private static let mostFindings = 10_000
+    private static let mostBytes: UInt64 = 64 << 20
+
+    /// - Parameters:
+    ///   - source: the store, for reading.
+    ///   - address: its address.
+    ///   - now: the current time.
+    public init(_ source: FleetSource, _ address: FleetAddress, now: @escaping () -> Timestamp = { .now }) {
+        (self.source, self.address, self.now) = (source, address, now)
+    }
+
+    /// Answers a request that ``AccessControl`` has admitted.
+    ///
+    /// - Parameter request: a POST.
+    /// - Returns: JSON, or the way back to the page with the form.
+    public func response(to request: HTTPRequest) -> HTTPResponse {
+        guard let user = request.user else { return .problem(401, "a token is needed") }
+        do throws(FleetError) {
+            let parts = request.path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
+            if request.path == "/api/findings" { return try store(request, user) }
+            if parts.count == 4 { return try decide(about: parts[2], request, user, isForm: true) }
+            return try decide(about: parts[3], request, user, isForm: false)
+        } catch {
+            destination = nil
+            return .problem(error.isTemporary ? 503 : 500, "\(error)")
+        }
+    }
+
+    // MARK: Decisions
+
+    private func decide(about wanted: String, _ request: HTTPRequest, _ user: User, isForm: Bool) throws(FleetError)
+        -> HTTPResponse
+    {
+        let tenant = HTTPRequest.tenant(in: request.query)
+        guard let fields = Self.fields(request) else { return .problem(400, "expected a form, or an object of JSON") }
+        let (groups, last) = try source.ask { (reader) throws(FleetError) in
+            let groups = try reader.groups(signed: wanted, tenant: tenant)
+            return (
+                groups,
+                try groups.first.flatMap { (group) throws(FleetError) in
+                    try reader.triage(tenant, now: now())[group.signature]?.events.last?.time
+                }
+            )
+        }
+        guard let group = groups.first else { return .problem(404, "there is no group with this signature") }
+        if groups.count > 1 { return .problem(409, "several groups had this signature") }
+        let action: TriageEvent.Action
+        do throws(ValueError) {
+            action = try self.action(fields, now())
+        } catch {
+            return .problem(400, "expected \(error.expected)")
+        }
+        var decision = action
+        if case .mute(until: .occurrences(let count, _)?) = action {
+            // The occurrences of today that were before the decision.
+            let before = try source.ask { (reader) throws(FleetError) in
+                try reader.count(of: group.signature, from: now().day, tenant: tenant)
+            }
+            decision = .mute(until: .occurrences(count, before: before))
+        }
+        let event = TriageEvent(
+            decision, of: group.signature, by: user.name, comment: fields["comment"] ?? "", tenant: tenant,
+            time: TriageEvent.time(after: last, now: now()))
+        try TriageStore(address).add([event])
+        if isForm {
+            let query = tenant.map { "?tenant=\(urlText($0))" } ?? ""
+            return HTTPResponse(status: 303, type: "text/plain", body: "").adding(
+                "Location", "/group/\(urlText(group.signature))\(query)")
+        }
+        let triage = try source.ask { (reader) throws(FleetError) in
+            try reader.triage(tenant, now: now())[group.signature]
+        }
+        return .json([("group", group.json(triage)), ("event", event.json)])
+    }
+
+    private static func fields(_ request: HTTPRequest) -> [String: String]? {
+        guard var text = String(validating: request.body?.bytes ?? [], as: UTF8.self) else { return nil }
+        switch request.type {
+        case "application/x-www-form-urlencoded": return HTTPRequest.fields(text[...])
+        case "application/json":
+            return try? JSONScanner.read(&text) { (scanner) throws(JSONScanner.Problem) in
+                try scanner.dictionary { (scanner) throws(JSONScanner.Problem) in try scanner.anyText() }
+            }
+        default: return nil
+        }
+    }
+
+    // As the flags of `zguard triage`.
+    private func action(_ fields: [String: String], _ now: Timestamp) throws(ValueError) -> TriageEvent.Action {
+        func value(_ name: String) -> String? { fields[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
+        switch fields["action"] {
+        case "resolve": return .resolve(version: value("version"))
+        case "reopen": return .reopen
+        case "assign": return .assign(to: value("to").flatMap { $0 == "nobody" ? nil : $0 })
+        case "comment":
+            if value("comment") == nil { throw ValueError(expected: "a comment") }
+            return .comment
+        case "mute":
+            let names = ["until", "until_count", "until_version"].filter { value($0) != nil }
+            if names.count > 1 { throw ValueError(expected: "one of until, until_count and until_version") }
+            if let version = value("until_version") { return .mute(until: .version(version)) }
+            if let text = value("until_count") {
+                guard let count = Int64(signedDigits: text), count > 0 else {
+                    throw ValueError(expected: "until_count to be a number from 1 on")
+                }
+                return .mute(until: .occurrences(count, before: 0))
+            }
+            return .mute(until: try value("until").map { (text) throws(ValueError) in try .until(text, now: now) })
+        default: throw ValueError(expected: "an action: resolve, mute, reopen, assign or comment")
+        }
+    }
+
+    // MARK: Findings
+
+    // Stores each finding once: its key is made of tenant, signature, day and the id that its collector gave it.
+    private func store(_ request: HTTPRequest, _ user: User) throws(FleetError) -> HTTPResponse {
+        guard address.isDatabase else {
+            return .problem(409, "the store is a directory; findings are sent to servers of a database")
+        }
+        let tenant = HTTPRequest.tenant(in: request.query) ?? ShippedFinding.Sender.standardTenant
+        let (findings, problem) = try read(request.body?.bytes ?? [], tenant, user)
+        if let problem { return problem }
+        let open: any Destination
+        if let destination { open = destination } else { open = try address.destination(ShippedFinding.Sender()) }
+        destination = open
+        var new = 0
+        for start in stride(from: 0, to: findings.count, by: Self.batch) {
+            new += try open.send(Array(findings[start..<min(start + Self.batch, findings.count)]))
+        }
+        return .json([("received", .integer(Int64(findings.count))), ("new", .integer(Int64(new)))])
+    }
+
+    private static let batch = 1000
+
+    // All lines, or the first problem.
+    private func read(_ body: [UInt8], _ tenant: String, _ user: User) throws(FleetError) -> (
+        [ShippedFinding], HTTPResponse?
+    ) {
+        // A collector sends the name of its machine. Who sends lines without is known by the name of the token.
+        let sender = ShippedFinding.Sender(host: user.name, tenant: tenant)
+        let none = try Redaction("", file: "")
+        var findings: [ShippedFinding] = []
+        var bytes = 0
+        do throws(SystemError) {
+            let file = Descriptor(adopting: zg_system_memfd("zguard-findings"))
+            if file.number < 0 { throw .last }
+            try file.write(bytes: body)
+            lseek(file.number, 0, SEEK_SET)
+            var reader = FindingReader(file: file, mostBytes: Self.mostBytes)
+            while let entry = try reader.next() ?? reader.finish() {
+                switch entry {
+                case .finding(var finding, let line):
+                    // What a line says of its tenant does not count.
+                    let isOthers = finding.origin.map { $0.tenant != tenant } ?? false
+                    if isOthers { finding.origin?.tenant = tenant }
+                    let shipped = ShippedFinding(
+                        finding, text: reader.text, source: user.name, line: line, written: now(), sender: sender,
+                        redaction: isOthers ? none : nil)
+                    guard let shipped else { return ([], .problem(400, "line \(line) cannot be read")) }
+                    findings.append(shipped)
+                    bytes += shipped.line.utf8.count
+                case .timeline, .run: break
+                case .skipped(let line, let reason): return ([], .problem(400, "line \(line): \(reason)"))
+                }
+                if findings.count > Self.mostFindings || bytes > Self.mostBytes {
+                    return (
+                        [], .problem(413, "more than \(Self.mostFindings) findings, or \(Self.mostBytes >> 20) MiB")
+                    )
+                }
+            }
+            if let problem = reader.problem { return ([], .problem(400, problem)) }
+        } catch {
+            throw FleetError("cannot read the findings: \(error)", isTemporary: true)
+        }
+        return (findings, nil)
+    }
+}

@@ -1,0 +1,64 @@
+// The page on which a browser logs in with a token.
+
+import ZombieGuard
+
+enum LoginPage {
+    /// The form.
+    ///
+    /// - Parameters:
+    ///   - target: path and query of the page that was asked for.
+    ///   - isWrong: whether a token was given that is not valid.
+    static func page(to target: String, isWrong: Bool = false) -> HTTPResponse {
+        let problem = isWrong ? "<p class=\"notes\" role=\"alert\">This token is not valid.</p>" : ""
+        return HTTPResponse(
+            status: 401,
+            body: """
+                \(head("Log in"))
+                <main class="login"><h1>Findings</h1>\(problem)
+                <form action="/login" method="post"><input type="hidden" name="to" value="\(htmlText(self.target(target), cutAt: 2000))">\
+                <label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="current-password" required autofocus> \
+                <button>Log in</button></form></main>
+                </body>
+                </html>
+
+                """)
+    }
+
+    /// A page that loads itself once more.
+    static func again() -> HTTPResponse {
+        HTTPResponse(
+            status: 401,
+            body: head("Findings", more: "<meta http-equiv=\"refresh\" content=\"0\">") + "\n</body>\n</html>\n")
+    }
+
+    /// Sets a cookie and leads to another page.
+    static func leave(_ cookie: String, to target: String = "/") -> HTTPResponse {
+        HTTPResponse(status: 303, type: "text/plain", body: "").adding("Set-Cookie", cookie).adding(
+            "Location", target)
+    }
+
+    /// A path of this server; "/" if the text is anything else. A login must not lead to another site.
+    static func target(_ text: String?) -> String {
+        guard let text, text.hasPrefix("/"), !text.hasPrefix("//"), !text.hasPrefix("/login"),
+            !text.hasPrefix("/logout"), text.utf8.count <= 2000,
+            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\\") })
+        else { return "/" }
+        return text
+    }
+
+    private static func head(_ title: String, more: String = "") -> String {
+        """
+        <!DOCTYPE html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <meta name="color-scheme" content="light dark">
+        <title>\(title) – zguard</title>
+        <link rel="icon" href="data:,">
+        <link rel="stylesheet" href="/style.css">\(more)
+        </head>
+        <body>
+        """
+    }
+}

@@ -1,0 +1,53 @@
+// Sessions of browsers that have logged in with a token.
+
+import Synchronization
+import ZombieGuard
+
+/// The sessions. A cookie has a random id; what it stands for is here, by the hash of the id.
+final class Sessions: Sendable {
+    private struct Session {
+        /// Hash of the token with which it was opened.
+        var token: String
+        /// In milliseconds of ``MonotonicTime``.
+        var end: UInt64
+    }
+
+    private let sessions = Mutex<[String: Session]>([:])
+
+    /// Twelve hours: a working day.
+    static let seconds: UInt64 = 12 * 3600
+    private static let most = 10_000
+
+    /// Opens a session.
+    ///
+    /// - Returns: its id, for the cookie.
+    func open(for token: Token, now: UInt64 = MonotonicTime.milliseconds) -> String {
+        let id = Secret.random()
+        sessions.withLock { sessions in
+            if sessions.count >= Self.most {
+                sessions = sessions.filter { $0.value.end > now }
+                // Too many are open: those that end first are closed.
+                let order = sessions.sorted { $0.value.end < $1.value.end }
+                for (key, _) in order.prefix(max(0, sessions.count - Self.most * 9 / 10)) { sessions[key] = nil }
+            }
+            sessions[Secret.hash(id)] = Session(token: token.hash, end: now + Self.seconds * 1000)
+        }
+        return id
+    }
+
+    /// The hash of the token with which a session was opened; nil if there is no such session, or it is over.
+    func token(of id: String, now: UInt64 = MonotonicTime.milliseconds) -> String? {
+        let key = Secret.hash(id)
+        return sessions.withLock { sessions in
+            guard let session = sessions[key] else { return nil }
+            if session.end > now { return session.token }
+            sessions[key] = nil
+            return nil
+        }
+    }
+
+    func close(_ id: String) {
+        let key = Secret.hash(id)
+        sessions.withLock { $0[key] = nil }
+    }
+}

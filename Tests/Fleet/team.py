@@ -1,0 +1,767 @@
+#!/usr/bin/env python3
+"""Tests `zguard serve --tokens`: who may do what, tenants, TLS, forms, findings sent by collectors, and harmful clients.
+Closing line: N passed, N failed.
+
+Every call is tried with no token, a wrong one, and one of each role. Every page and every call that docs/fleet.openapi.json has is walked with
+the token of another tenant. Servers and shippers are killed: each finding arrives once."""
+
+import argparse
+import concurrent.futures
+import contextlib
+import gzip
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from Fleet import fleet  # noqa: E402
+from Fleet.fleet import Work as FleetWork, exactly_once, fill  # noqa: E402
+from Fleet.serve import Clients, raise_descriptors  # noqa: E402
+from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
+from Fleet.triage import described  # noqa: E402
+from Support.checks import run_tests  # noqa: E402
+from Support.environment import ROOT, ZGUARD  # noqa: E402
+from Support.ports import Ports  # noqa: E402
+
+KILLS = 50
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+LINES = "application/x-ndjson"
+SECRET = "Secret.Vault"
+
+
+def signature(group):
+    return f"{group:016x}"
+
+
+def lines(*findings):
+    return "".join(json.dumps(one) + "\n" for one in findings).encode()
+
+
+class Work(FleetWork):
+    def __init__(self, path):
+        super().__init__(path)
+        self.tokens = self.path / "tokens"
+        self.place = f"sqlite:{self.path}/team.db"
+
+    def token(self, name, role="read", tenant="default"):
+        return self.run("new-token", self.tokens, name, "--role", role, "--tenant", tenant).stdout.strip()
+
+    def secret(self, name, text):
+        path = self.path / name
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    def filled(self, place=None):
+        """Two tenants with findings of their own: default has the groups 0 to 3, other 10 to 12."""
+        place = place or self.place
+        now = int(time.time()) - 3600
+        write_report(self.source, 1, [finding(number, number % 4, pid=number, at=now) for number in range(12)])
+        self.collect(place, "--program-version", "1.9", "--host", "web-1")
+        other = self.path / "others"
+        block = {"start": "0x7f0000001000", "size": 48, "offset": 0, "state": "quarantined", "language": "swift", "class": SECRET}
+        write_report(other, 2, [finding(100 + number, 10 + number % 3, pid=number, at=now, block=block, program="/srv/secret/bin/vault")
+                                for number in range(9)])
+        self.collect(place, "--tenant", "other", "--program-version", "7.7-secret", "--host", "secret-host", source=other)
+        return place
+
+    def certificate(self):
+        chain, key = self.path / "cert.pem", self.path / "key.pem"
+        if not chain.exists():
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", chain, "-days", "30", "-subj",
+                            "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+            key.chmod(0o600)
+        return chain, key
+
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read().decode()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Team:
+    """Runs `zguard serve` with tokens."""
+
+    def __init__(self, work, place=None, *flags, tls=False, port=0):
+        self.tls = tls
+        words = [str(ZGUARD), "serve", str(place or work.place), "--port", str(port), "--tokens", str(work.tokens), *flags]
+        self.context = None
+        if tls:
+            chain, key = work.certificate()
+            words += ["--tls", f"{chain},{key}"]
+            self.context = ssl.create_default_context(cafile=chain)
+        self.log = open(work.path / "served.log", "w+")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True, stdin=subprocess.DEVNULL, env=work.environment)
+        said = self.process.stdout.readline()
+        found = re.search(r"at (https?)://[^ ]*:(\d+)/$", said.strip())
+        assert found and (found[1] == "https") == tls, (said, self.process.poll(), self.errors())
+        self.port = int(found[2])
+        self.address = f"{found[1]}://127.0.0.1:{self.port}"
+
+    def errors(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.returncode is None:
+            self.process.kill()
+            self.process.communicate()
+            self.log.close()
+
+    def ask(self, method, path, token=None, body=None, kind=None, seconds=30, **headers):
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if kind:
+            headers["Content-Type"] = kind
+        make = (lambda: http.client.HTTPSConnection("127.0.0.1", self.port, timeout=seconds, context=self.context)) if self.tls else (
+            lambda: http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds))
+        connection = make()
+        try:
+            connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+    def get(self, path, token=None, **how):
+        return self.ask("GET", path, token, **how)
+
+    def form(self, path, fields, token=None, **how):
+        return self.ask("POST", path, token, urllib.parse.urlencode(fields), FORM, **how)
+
+    def log_in(self, token, **how):
+        """Returns the cookie, as a browser sends it back."""
+        answer = self.form("/login", {"token": token}, Origin=self.address, **how)
+        assert answer.status == 303, answer.status
+        return answer.headers["Set-Cookie"].split(";")[0]
+
+    def send(self, data, seconds=20):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            with contextlib.suppress(OSError):
+                connection.sendall(data)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                while part := connection.recv(65536):
+                    answer += part
+        return answer
+
+
+# Method, path, role, body, type. `{one}` is a signature.
+CALLS = [("GET", "/", "read", None, None), ("GET", "/?state=all&q=shop", "read", None, None), ("GET", "/group/{one}", "read", None, None),
+         ("GET", "/nothing", "read", None, None), ("GET", "/metrics", "read", None, None), ("GET", "/api/groups", "read", None, None),
+         ("GET", "/api/groups/{one}", "read", None, None), ("GET", "/api/groups/{one}/findings", "read", None, None),
+         ("GET", "/api/nothing", "read", None, None),
+         ("POST", "/group/{one}/triage", "triage", "action=comment&comment=a", FORM),
+         ("POST", "/api/groups/{one}/triage", "triage", '{"action":"comment","comment":"b"}', JSON),
+         ("POST", "/api/findings", "ship", lines(finding(7)), LINES)]
+
+
+def roles(work):
+    """Every call with no token, a wrong one, one of each role, of another tenant; with other methods; from another origin."""
+    work.filled()
+    tokens = {role: work.token(role, role) for role in ("read", "triage", "ship")}
+    everything = work.token("everything", "read,triage,ship")
+    elsewhere = work.token("elsewhere", "read,triage,ship", "other")
+    with Team(work) as team:
+        def events():
+            return len(team.get(f"/api/groups/{signature(1)}", everything).json()["events"])
+
+        for method, path, role, body, kind in CALLS:
+            path = path.replace("{one}", signature(1))
+
+            def ask(token=None, method=method, path=path, body=body, kind=kind, **headers):
+                return team.ask(method, path, token, body, kind, **headers).status
+
+            before = events()
+            refused = [ask(), ask("zgt_" + "0" * 64), ask(""), *(ask(token) for name, token in tokens.items() if name != role)]
+            assert refused == [401, 401, 401, 403, 403], (method, path, refused)
+            with_others = path + ("&" if "?" in path else "?") + "tenant=other"
+            assert ask(tokens[role], path=with_others) == ask(tokens[role], path=with_others.replace("other", "none")) == 404, path
+            # A tenant's token finds nothing of another tenant.
+            if "{" not in path and signature(1) in path:
+                assert ask(elsewhere) == 404, (method, path)
+            # Another method.
+            for other in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE"):
+                if other != method:
+                    assert ask(everything, method=other, body=body if other == "POST" else None) == 405, (other, path)
+            if method == "POST":
+                for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"},
+                                {"Sec-Fetch-Site": "same-site", "Origin": team.address}, {"Origin": f"http://127.0.0.1:{team.port + 1}"}):
+                    assert ask(everything, **headers) == 403, (path, headers)
+            assert events() == before, path
+            expected = {"/nothing": 404, "/api/nothing": 404, f"/group/{signature(1)}/triage": 303}.get(path, 200)
+            for token in (tokens[role], everything):
+                assert ask(token) == expected, (method, path, ask(token))
+        # Files without findings.
+        assert team.get("/style.css").status == team.get("/keys.js").status == 200
+        # Other ways to give a token.
+        for value in (f"Basic {everything}", f"Bearer  {everything}", everything, f"Bearer {everything} x", f"Bearer {everything[:-1]}"):
+            assert team.get("/api/groups", Authorization=value).status == 401, value
+        assert team.get("/api/groups", Authorization=f"bearer {everything}").status == 200
+        assert team.get(f"/api/groups?token={everything}").status == 401
+    # Without tokens nothing can be changed.
+    plain = subprocess.Popen([str(ZGUARD), "serve", work.place, "--port", "0"], stdout=subprocess.PIPE, text=True, env=work.environment)
+    try:
+        port = int(re.search(r":(\d+)/", plain.stdout.readline())[1])
+        for method, path, _, body, kind in CALLS:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request(method, path.replace("{one}", signature(1)), body, {"Content-Type": kind} if kind else {})
+            assert connection.getresponse().status == (405 if method == "POST" else 404 if "nothing" in path else 200), path
+    finally:
+        plain.kill()
+        plain.communicate()
+
+
+def tenants(work):
+    """With the token of one tenant nothing of another is seen, on all pages that links lead to, and in all calls of the description."""
+    work.filled()
+    mine, all_of_them = work.token("mine", "read,triage"), work.token("all", "read,triage", "*")
+    words = (SECRET, "vault", "secret", signature(10), "7.7")
+    document = json.loads((ROOT / "docs/fleet.openapi.json").read_text())
+    reading = [path for path, methods in document["paths"].items() if "get" in methods] + ["/", "/metrics", "/group/{signature}"]
+    with Team(work) as team:
+        cookie = team.log_in(mine)
+
+        def look(path, **how):
+            answer = team.get(path, **how)
+            found = [word for word in words if word.lower() in answer.body.lower() and word not in urllib.parse.unquote(path)]
+            assert not found, (path, found, answer.body[:2000])
+            return answer
+
+        # What the words would show, if they were shown.
+        assert all(word in team.get("/api/groups?tenant=other", all_of_them).body + team.get(f"/api/groups/{signature(10)}?tenant=other", all_of_them).body
+                   for word in (SECRET, signature(10), "7.7-secret", "secret-host"))
+        seen, waiting = set(), ["/", "/?state=all"]
+        while waiting:
+            path = waiting.pop()
+            if path in seen:
+                continue
+            seen.add(path)
+            body = look(path, Cookie=cookie).body
+            waiting += [link.replace("&amp;", "&") for link in re.findall(r'(?:href|action)="(/[^"]*)"', body) if "/logout" not in link and "triage" not in link]
+        assert sum("/group/" in path for path in seen) == 4, seen
+        for path in reading:
+            for group in (signature(10), signature(1)):
+                for query in ("", "?tenant=other", "?tenant=", "?tenant=default&tenant=other", "?tenant=other&tenant=default", "?tenant=OTHER",
+                              "?tenant=other%00", "?tenant=*", "?tenant=%25", "?%74enant=other", "?tenant=other&state=all&q=vault&limit=1000",
+                              "?q=vault&state=all", "?program=vault&state=all", "?host=secret-host&state=all", "?new=1.0&state=all", "?signature=" + signature(10)):
+                    where = path.replace("{signature}", group) + query
+                    answer = look(where, token=mine)
+                    last = urllib.parse.parse_qs(query[1:], keep_blank_values=True).get("tenant", [""])[-1]
+                    assert answer.status == (404 if last not in ("", "default") or (group == signature(10) and "signature" in path) else 200), where
+        # Exactly the answer that a tenant gets which does not exist.
+        for path in ("/", "/api/groups", "/metrics", f"/api/groups/{signature(10)}"):
+            one, other = team.get(path + "?tenant=other", mine), team.get(path + "?tenant=never-was", mine)
+            assert (one.status, one.body) == (other.status, other.body)
+        # Decisions about groups of another tenant.
+        for query in ("", "?tenant=other"):
+            assert team.ask("POST", f"/api/groups/{signature(10)}/triage{query}", mine, '{"action":"mute"}', JSON).status == 404
+        assert team.get(f"/api/groups/{signature(10)}?tenant=other", all_of_them).json()["events"] == []
+        done = team.ask("POST", f"/api/groups/{signature(10)}/triage?tenant=other", all_of_them, '{"action":"mute"}', JSON)
+        assert done.status == 200 and done.json()["event"]["tenant"] == "other"
+
+
+def forms(work):
+    """A browser: login, the forms of a group's page, logout."""
+    work.filled()
+    token, reader = work.token("anna", "read,triage"), work.token("reader")
+    with Team(work) as team:
+        page = team.get(f"/group/{signature(2)}")
+        assert page.status == 401 and 'action="/login"' in page.body and SECRET not in page.body and f'value="/group/{signature(2)}"' in page.body
+        # A link on another site leads to the page once more, with the cookie.
+        assert "http-equiv=\"refresh\"" in team.get("/", Sec_Fetch_Site="cross-site").body
+        wrong = team.form("/login", {"token": "zgt_wrong", "to": "/x\"><script>"}, Origin=team.address)
+        assert wrong.status == 401 and "not valid" in wrong.body and "<script>" not in wrong.body and "Set-Cookie" not in wrong.headers
+        assert team.form("/login", {"token": token}, Origin="https://evil.example").status == 403
+        for target, leads in ((f"/group/{signature(2)}", f"/group/{signature(2)}"), ("//evil.example", "/"), ("https://evil.example", "/"), ("/\\evil", "/")):
+            answer = team.form("/login", {"token": token, "to": target}, Origin=team.address)
+            assert answer.status == 303 and answer.headers["Location"] == leads, (target, answer.headers["Location"])
+        attributes = answer.headers["Set-Cookie"]
+        assert "HttpOnly" in attributes and "SameSite=Strict" in attributes and "Path=/" in attributes and "Max-Age=43200" in attributes
+        assert token not in attributes and "Secure" not in attributes, attributes
+        assert "Secure" in team.form("/login", {"token": token}, Origin=team.address, X_Forwarded_Proto="https").headers["Set-Cookie"]
+        cookie = team.log_in(token)
+
+        def decide(fields, group=2, **headers):
+            return team.form(f"/group/{signature(group)}/triage?tenant=default", fields, **{"Cookie": cookie, "Origin": team.address, **headers})
+
+        def shown(group=2):
+            return team.get(f"/group/{signature(group)}", Cookie=cookie).body
+
+        page = shown()
+        for action in ("resolve", "mute", "assign", "comment", "reopen"):
+            assert f'name="action" value="{action}"' in page, action
+        assert "anna" in page and "Log out" in page
+        assert 'name="action"' not in team.get(f"/group/{signature(2)}", Cookie=team.log_in(reader)).body
+        hostile = "<script>alert(1)</script>"
+        for fields, text in (({"action": "resolve", "version": "1.10", "comment": hostile}, "anna resolved it in 1.10: &lt;script&gt;"),
+                             ({"action": "mute", "until": "7d"}, "anna muted it until"), ({"action": "mute", "until": ""}, "anna muted it<"),
+                             ({"action": "mute", "until_count": "5"}, "muted it until 5 more"), ({"action": "mute", "until_version": "2.0"}, "until version 2.0"),
+                             ({"action": "assign", "to": "bob"}, "assigned to bob"), ({"action": "comment", "comment": "seen again"}, "anna wrote: seen again"),
+                             ({"action": "reopen"}, "anna opened it")):
+            answer = decide(fields)
+            assert answer.status == 303 and answer.headers["Location"].startswith(f"/group/{signature(2)}"), (fields, answer.status, answer.body)
+            assert text in shown() and "<script>alert" not in shown(), (fields, text)
+        for fields in ({}, {"action": "explode"}, {"action": "comment"}, {"action": "mute", "until": "yesterday"}, {"action": "mute", "until_count": "0"},
+                       {"action": "mute", "until": "7d", "until_count": "3"}, {"action": "mute", "until": "1999-01-01"}):
+            assert decide(fields).status == 400, fields
+        assert decide({"action": "mute"}, group=77).status == 404
+        # A POST with the cookie must say that it comes from these pages.
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}):
+            assert decide({"action": "mute"}, **headers).status == 403, headers
+        assert team.form(f"/group/{signature(2)}/triage", {"action": "mute"}, Cookie=cookie).status == 403
+        assert team.ask("POST", f"/group/{signature(2)}/triage", None, '{"action":"mute"}', JSON, Origin=team.address).status == 401
+        # JSON, as described.
+        answer = team.ask("POST", f"/api/groups/{signature(3)}/triage", token, json.dumps({"action": "resolve", "version": "1.10"}), JSON)
+        described(answer.json(), "/api/groups/{signature}/triage", "post")
+        assert answer.json()["event"]["author"] == "anna" and answer.json()["group"]["state"] == "resolved", answer.body
+        for body, kind in (("[]", JSON), ("", JSON), ("{", JSON), ('{"action":"mute"}', "text/plain"), ("action=%zz", FORM), (b"\xff", FORM)):
+            assert team.ask("POST", f"/api/groups/{signature(3)}/triage", token, body, kind).status == 400, (body, kind)
+        assert team.form("/logout", {}, Cookie=cookie).status == 403  # no origin
+        answer = team.form("/logout", {}, Cookie=cookie, Origin=team.address)
+        assert answer.status == 303 and "Max-Age=0" in answer.headers["Set-Cookie"]
+        assert team.get("/", Cookie=cookie).status == 401
+    # In directories, too.
+    work.token("dora", "read,triage")
+    with Team(work, work.source) as team:
+        answer = team.ask("POST", f"/api/groups/{signature(3)}/triage", token, json.dumps({"action": "mute"}), JSON)
+        assert answer.status == 200 and answer.json()["group"]["state"] == "muted", answer.body
+        answer = team.ask("POST", "/api/findings", work.token("ships", "ship"), lines(finding(1)), LINES)
+        assert answer.status == 409 and "directory" in answer.json()["error"]
+
+
+def revoked(work):
+    """Tokens and sessions end when the line in the file goes. A file that others may read is not used."""
+    work.filled()
+    anna, bob = work.token("anna"), work.token("bob")
+    with Team(work) as team:
+        cookie = team.log_in(anna)
+        assert team.get("/", anna).status == team.get("/", bob).status == team.get("/", Cookie=cookie).status == 200
+        for forged in ("zguard_session=", "zguard_session=" + "0" * 64, "zguard_session=" + anna, cookie[:-1], cookie.replace("session", "other")):
+            assert team.get("/", Cookie=forged).status == 401, forged
+        assert team.get("/", Cookie=f"a=b; {cookie}; c=d").status == 200
+        text = work.tokens.read_text()
+        work.tokens.write_text("".join(line + "\n" for line in text.splitlines() if not line.startswith("anna ")))
+        assert [team.get("/", anna).status, team.get("/", Cookie=cookie).status, team.get("/", bob).status] == [401, 401, 200]
+        # In place of the old file, as editors do.
+        new = work.secret("new", text)
+        new.rename(work.tokens)
+        assert team.get("/", anna).status == team.get("/", Cookie=cookie).status == 200
+        for change in (lambda: work.tokens.chmod(0o644), lambda: work.tokens.chmod(0o602), lambda: work.tokens.write_text("anna everything\n"),
+                       lambda: work.tokens.unlink()):
+            change()
+            assert [team.get("/", anna).status, team.get("/", Cookie=cookie).status] == [503, 503]
+            work.secret("new", text).rename(work.tokens)
+            assert team.get("/", anna).status == 200
+        assert "others may read or change it" in team.errors(), team.errors()
+        if os.geteuid() == 0:
+            os.chown(work.tokens, 1, 1)
+            # Root's server takes files of root only.
+            assert team.get("/", anna).status == 503
+    assert anna not in work.tokens.read_text() and bob not in work.tokens.read_text()
+
+
+def wrong_words(work):
+    work.filled()
+    if not work.tokens.exists():
+        work.token("anna")
+    chain, key = work.certificate()
+    serve = ("serve", work.place, "--port", "0")
+    private = ("--tokens", work.tokens)
+    for words, text in (((*serve, "--listen", "0.0.0.0"), "need '--tokens'"), ((*serve, "--tls", f"{chain},{key}"), "need '--tokens'"),
+                        ((*serve, *private, "--listen", "0.0.0.0"), "unencrypted"), ((*serve, *private, "--listen", "::"), "unencrypted"),
+                        ((*serve, *private, "--listen", "example.com"), "an address in numbers"), ((*serve, *private, "--tls", "one"), "CERT,KEY"),
+                        (("new-token", work.tokens, "a b"), "cannot be used"), (("new-token", work.tokens, "x", "--role", "admin"), "read,triage,ship"),
+                        (("new-token", work.tokens, "x", "--tenant", "a,,b"), "separated by commas"),
+                        (("collect", "--from", work.source, "--to", work.place, "--token-file", work.tokens), "one destination")):
+        said = work.run(*words, status=64, seconds=20)
+        assert text in said.stderr and said.stdout == "", (words, said)
+    assert "has a token with the name" in work.run("new-token", work.tokens, "anna", status=1).stderr
+    key.chmod(0o644)
+    assert "others may read or change it" in work.run(*serve, *private, "--tls", f"{chain},{key}", status=1, seconds=20).stderr
+    key.chmod(0o600)
+    assert "cannot be used for TLS" in work.run(*serve, *private, "--tls", f"{work.source},{key}".replace(str(work.source), str(key)), status=1, seconds=20).stderr
+    work.tokens.chmod(0o644)
+    assert "others may read or change it" in work.run(*serve, *private, status=1, seconds=20).stderr
+    work.tokens.chmod(0o600)
+    fake = work.path / "libmicrohttpd.so.12"
+    fake.write_bytes(b"no library")
+    said = work.run(*serve, status=1, seconds=20, LD_LIBRARY_PATH=str(work.path))
+    assert "cannot open libmicrohttpd.so.12" in said.stderr and "libmicrohttpd12" in said.stderr, said.stderr
+    fake.unlink()
+    with Team(work, None, "--listen", "::1"), Team(work, None, "--listen", "0.0.0.0", "--plain-http"), Team(work, None, "--listen", "::", tls=True):
+        pass
+
+
+def encrypted(work):
+    """TLS 1.2 and later, and nothing else on that port."""
+    work.filled()
+    token = work.token("anna", "read,triage")
+    with Team(work, tls=True) as team:
+        assert team.get("/api/groups", token).json()["count"] == 4
+        assert "Secure" in team.form("/login", {"token": token}, Origin=team.address).headers["Set-Cookie"]
+        spoken = {}
+        warnings.simplefilter("ignore", DeprecationWarning)  # the old versions are tried because they must not work
+        for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            context.set_ciphers("ALL:@SECLEVEL=0")
+            context.minimum_version = context.maximum_version = version
+            try:
+                with socket.create_connection(("127.0.0.1", team.port), timeout=20) as plain, context.wrap_socket(plain) as connection:
+                    spoken[version.name] = connection.version()
+            except (ssl.SSLError, ConnectionError):
+                spoken[version.name] = None
+        assert spoken == {"TLSv1": None, "TLSv1_1": None, "TLSv1_2": "TLSv1.2", "TLSv1_3": "TLSv1.3"}, spoken
+        assert b"HTTP" not in team.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert team.get("/", token).status == 200
+
+
+def slowest(team, token, seconds):
+    longest, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        assert team.get("/", token, seconds=20).status == 200
+        longest = max(longest, time.monotonic() - began)
+        time.sleep(0.05)
+    return longest
+
+
+def slow_clients(work):
+    """500 connections that are slow at every step: others do not notice."""
+    raise_descriptors()
+    work.filled()
+    token = work.token("anna", "read,ship")
+    post = f"POST /api/findings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 1000000\r\n\r\n".encode()
+    get = f"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    for tls in (False, True):
+        with Team(work, tls=tls) as team:
+            hello = ssl.MemoryBIO()
+            handshake = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="x")
+            with contextlib.suppress(ssl.SSLWantReadError):
+                handshake.do_handshake()
+            kinds = [("say nothing", {}), ("send a byte a second", {"begin": b"GET / HT", "feed": b"x"})]
+            kinds += [("begin a handshake", {"begin": hello.read()[:100], "feed": b"\0"})] if tls else [
+                ("send a byte of a body a second", {"begin": post, "feed": b"x"}), ("do not read", {"begin": get}),
+                ("try a wrong token", {"begin": get.replace(token.encode(), b"wrong")})]
+            for what, more in kinds:
+                with Clients(team, 500, **more):
+                    longest = slowest(team, token, 4)
+                assert longest < 1.5, f"{longest:.1f} s for a page while 500 connections {what}"
+                print(f"  {longest:.3f} s at most while 500 connections {what}{', TLS' if tls else ''}")
+            if tls:
+                with Handshaken(team, 500):
+                    longest = slowest(team, token, 4)
+                assert longest < 1.5, longest
+                print(f"  {longest:.3f} s at most while 500 connections send a byte a second in TLS")
+
+
+class Handshaken:
+    """Connections whose TLS handshake is done, and which send a byte of a request each second."""
+
+    def __init__(self, team, count):
+        self.sockets = []
+        for _ in range(count):
+            connection = socket.create_connection(("127.0.0.1", team.port), timeout=20)
+            connection = team.context.wrap_socket(connection, server_hostname="127.0.0.1")
+            connection.sendall(b"GET / HT")
+            self.sockets.append(connection)
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.ended.wait(1):
+            for connection in self.sockets:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"x")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        for connection in self.sockets:
+            connection.close()
+
+
+def guesses(work):
+    """Wrong tokens are answered after a second, and many at a time are turned away; the right one is not."""
+    work.filled()
+    token = work.token("anna")
+    with Team(work) as team:
+        for ask in (lambda: team.get("/api/groups", "wrong"), lambda: team.form("/login", {"token": "wrong"}, Origin=team.address)):
+            began = time.monotonic()
+            assert ask().status == 401 and time.monotonic() - began > 0.9
+        with concurrent.futures.ThreadPoolExecutor(300) as pool:
+            waiting = [pool.submit(lambda: team.get("/api/groups", "wrong").status) for _ in range(900)]
+            longest = slowest(team, token, 1.5)
+            said = [one.result() for one in waiting]
+        assert set(said) <= {401, 429} and longest < 1.5, (set(said), longest)
+        assert said.count(429) > 0, "nobody was turned away"
+
+
+def rss(process):
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())[1]) << 10
+
+
+def shipped(work):
+    """What is posted is stored once, under the tenant of the token; what is too large or no finding is refused whole."""
+    work.filled()
+    token, reader = work.token("ships", "ship", "third"), work.token("all", "read", "*")
+    with Team(work) as team:
+        def post(body, query="", **headers):
+            return team.ask("POST", "/api/findings" + query, token, body, LINES, seconds=120, **headers)
+
+        def stored(tenant="third"):
+            return team.get(f"/api/groups?tenant={tenant}", reader).json()
+
+        # Lines that claim another tenant.
+        claimed = [finding(500 + one, 3, origin={"id": f"{one:032x}", "host": "h", "tenant": tenant}) for one, tenant in
+                   enumerate(("default", "other", "third", "fourth"))]
+        answer = post(lines(*claimed))
+        described(answer.json(), "/api/findings", "post")
+        assert answer.json() == {"received": 4, "new": 4}, answer.body
+        assert post(lines(*claimed)).json() == {"received": 4, "new": 0}
+        assert post(gzip.compress(lines(*claimed)), Content_Encoding="gzip").json() == {"received": 4, "new": 0}
+        assert stored()["count"] == 1 and stored()["groups"][0]["count"] == 4 and stored("fourth")["count"] == 0
+        kept = [json.loads(line, object_pairs_hook=lambda pairs: pairs)
+                for line in team.get(f"/api/groups/{signature(3)}/findings?tenant=third", reader).body.splitlines()]
+        for line in kept:
+            assert [dict(value)["tenant"] for key, value in line if key == "origin"] == ["third"], line
+        # Refused, whole.
+        good = lines(finding(600, 4))
+        for body, status in ((good + b"nonsense\n", 400), (good + b'{"schema":"zguard.finding/1"}\n', 400), (b"\0\n", 400), (b"\x1f\x8bnonsense", 400),
+                             (gzip.compress(good)[:-9], 400), (b"x" * (17 << 20), 413), (lines(*(finding(one, 5) for one in range(10_001))), 413)):
+            try:
+                assert post(body).status == status, (body[:40], status, post(body).status)
+            except (ConnectionError, BrokenPipeError):
+                assert status == 413  # the server does not read it
+        assert post(b"").json() == {"received": 0, "new": 0}
+        assert stored()["count"] == 1
+        # gzip of a body that is much larger unpacked, as one line and as many.
+        before = rss(team.process)
+        for bomb in (gzip.compress(b"a" * (200 << 20)), gzip.compress(b"\n" * (200 << 20)), gzip.compress(good * 30_000)):
+            assert post(bomb).status in (400, 413), len(bomb)
+        assert rss(team.process) - before < 400 << 20, (before, rss(team.process))
+        # Chunks, whose length is not known before.
+        request = (f"POST /api/findings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n").encode()
+        body = b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (good[:10], good[10:])) + b"0\r\n\r\n"
+        assert b'"new":1' in team.send(request + body)
+        huge = (b"100000\r\n" + b"x" * 0x100000 + b"\r\n") * 20
+        assert b" 413 " in team.send(request + huge + b"0\r\n\r\n", 120)[:20]
+        assert stored()["count"] == 2
+
+
+def fuzzed(work, count=600):
+    """Malformed requests: each gets an error or an end, and the server goes on."""
+    work.filled()
+    token = work.token("anna", "read,triage,ship")
+    chance = random.Random(7)
+    base = [f"GET /api/groups?limit=3&q=shop HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nCookie: zguard_session=1\r\n\r\n".encode(),
+            f"POST /api/groups/{signature(1)}/triage HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Type: {JSON}\r\nContent-Length: 38\r\n\r\n"
+            f'{{"action":"comment","comment":"fuzzed"}}'.encode(),
+            b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: " + FORM.encode() + b"\r\nContent-Length: 9\r\n\r\ntoken=abc",
+            f"POST /api/findings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".encode()]
+    special = [b"\0", b"\r\n", b"\n", b"%", b"%00", b"%zz", b"..", b"\xff\xfe", b":", b" ", b"?", b"&tenant=other", b"HTTP/9.9", b"-1", b"99999999999999999999",
+               b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b"Host: y\r\n", b"x" * 9000, b"{" * 5000, b'"\\ud800"']
+    fixed = [b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Host: y\r\n", b"Content-Length: 4\r\nContent-Length: 5\r\n", b"Transfer-Encoding: gzip\r\n",
+             b"Content-Length: -5\r\n", b"Content-Length: 5x\r\n", b"X" * 40_000 + b": y\r\n"]
+
+    def mutated():
+        data = bytearray(chance.choice(base))
+        for _ in range(chance.randint(1, 6)):
+            place = chance.randrange(len(data) + 1)
+            match chance.randrange(4):
+                case 0: data[place:place] = chance.choice(special)
+                case 1: del data[place:place + chance.randint(1, 20)]
+                case 2: data[place:place + 1] = bytes([chance.randrange(256)])
+                case 3: data[place:place + 4] = chance.choice(special)
+        return bytes(data)
+
+    with Team(work) as team:
+        for extra in fixed:
+            for request in base:
+                head, rest = request.split(b"\r\n", 1)
+                answer = team.send(head + b"\r\n" + extra + rest)
+                assert not answer or re.match(rb"HTTP/1\.1 (4\d\d|501|505) ", answer), (extra[:60], request[:60], answer[:100])
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            def send(data):
+                with socket.create_connection(("127.0.0.1", team.port), timeout=30) as connection:
+                    with contextlib.suppress(OSError):
+                        connection.sendall(data)
+                        connection.shutdown(socket.SHUT_WR)
+                    answer = b""
+                    with contextlib.suppress(ConnectionResetError):
+                        while part := connection.recv(65536):
+                            answer += part
+                return answer
+
+            said = list(pool.map(send, [mutated() for _ in range(count)]))
+        assert team.process.poll() is None
+        assert all(not answer or answer.startswith(b"HTTP/1.") for answer in said), [answer[:60] for answer in said if answer and not answer.startswith(b"HTTP/1.")]
+        assert not any(b"HTTP/1.1 500" in answer for answer in said), [answer for answer in said if b"HTTP/1.1 500" in answer][0]
+        assert len(said) == count and team.get("/api/groups", token).json()["count"] == 4
+        assert SECRET.encode() not in b"".join(said)
+
+
+def behind_nginx(work):
+    """The configuration of docs/SERVE.md, in nginx."""
+    work.filled()
+    token, ships = work.token("anna", "read,triage"), work.token("ships", "ship", "third")
+    chain, key = work.certificate()
+    ports = Ports()
+    port = ports.take()
+    with Team(work) as team:
+        block = re.search(r"```nginx\n(.*?)```", (ROOT / "docs/SERVE.md").read_text(), re.S)[1]
+        for old, new in (("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl;"), ("/etc/ssl/certs/findings.pem", str(chain)),
+                         ("/etc/ssl/private/findings.key", str(key)), ("127.0.0.1:7070", f"127.0.0.1:{team.port}"), ("findings.example", "localhost")):
+            assert old in block, old
+            block = block.replace(old, new)
+        logs = "".join(f"{name}_temp_path {work.path}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        conf = work.path / "nginx.conf"
+        conf.write_text(f"daemon off; pid {work.path}/nginx.pid; error_log {work.path}/nginx.log; user root;\nevents {{}}\n"
+                        f"http {{ access_log off; {logs}\n{block}\n}}\n" if os.geteuid() == 0 else
+                        f"daemon off; pid {work.path}/nginx.pid; error_log {work.path}/nginx.log;\nevents {{}}\nhttp {{ access_log off; {logs}\n{block}\n}}\n")
+        nginx = subprocess.Popen(["nginx", "-p", str(work.path), "-c", str(conf), "-e", f"{work.path}/nginx.log"], stdin=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, text=True)
+        try:
+            deadline = time.monotonic() + 30
+            while True:
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
+                    break
+                assert nginx.poll() is None and time.monotonic() < deadline, (nginx.poll(), (work.path / "nginx.log").read_text())
+                time.sleep(0.05)
+            front = Team.__new__(Team)
+            front.tls, front.port, front.address = True, port, f"https://127.0.0.1:{port}"
+            front.context = ssl.create_default_context(cafile=chain)
+            assert front.get("/api/groups", token).json()["count"] == 4 and front.get("/", "wrong").status == 401
+            answer = front.form("/login", {"token": token}, Origin=front.address)
+            assert answer.status == 303 and "Secure" in answer.headers["Set-Cookie"] and answer.headers["Location"] == "/", answer.headers
+            cookie = answer.headers["Set-Cookie"].split(";")[0]
+            where = f"/group/{signature(2)}/triage"
+            assert front.form(where, {"action": "assign", "to": "bob"}, Cookie=cookie, Origin=front.address).status == 303
+            assert "assigned to bob" in front.get(f"/group/{signature(2)}", Cookie=cookie).body
+            assert front.form(where, {"action": "mute"}, Cookie=cookie, Origin="https://evil.example").status == 403
+            # A collector through the proxy.
+            said = work.collect(front.address + "/api/findings", "--token-file", work.secret("ships", ships), CURL_CA_BUNDLE=str(chain))
+            assert "12 findings" in said.stdout, said
+            large = lines(*(finding(one, 9, pid=one) for one in range(9000)))
+            assert front.ask("POST", "/api/findings", ships, large, LINES, seconds=120).json() == {"received": 9000, "new": 9000}
+        finally:
+            nginx.terminate()
+            nginx.wait(30)
+            ports.close()
+
+
+def shipping_killed(work):
+    """Server and shippers are killed while shippers send over TLS: each finding is there once."""
+    seed = random.randrange(1 << 30)
+    print(f"       seed {seed}")
+    chance = random.Random(seed)
+    chain, _ = work.certificate()
+    secret = work.secret("ships", work.token("ships", "ship"))
+    work.environment["CURL_CA_BUNDLE"] = str(chain)
+    count = fill(work, 60, 50)
+    fleet.server.clear()
+    ports = Ports()
+    for place in (f"sqlite:{work.path}/killed.db", fleet.server.address):
+        # The store exists before the server reads it.
+        empty = work.path / "empty"
+        empty.mkdir(exist_ok=True)
+        one = write_report(work.path / "first", 999, [finding(999_999)])
+        work.collect(place, source=one.parent)
+        port = ports.take()
+        target = f"https://127.0.0.1:{port}/api/findings"
+        kills = {"server": 0, "shipper": 0}
+        team = Team(work, place, tls=True, port=port)
+        shippers = [work.start(target, "--token-file", str(secret), "--watch", "0.1", "--quiet") for _ in range(2)]
+        try:
+            while sum(kills.values()) < KILLS or min(kills.values()) < 10:
+                time.sleep(chance.uniform(0.02, 0.25))
+                if chance.random() < 0.5:
+                    team.__exit__()
+                    kills["server"] += 1
+                    team = Team(work, place, tls=True, port=port)
+                else:
+                    which = chance.randrange(2)
+                    shippers[which].send_signal(signal.SIGKILL)
+                    shippers[which].communicate()
+                    kills["shipper"] += 1
+                    # Without its memory a shipper sends everything again.
+                    if chance.random() < 0.8:
+                        for path in work.source.glob(".zguard-collect-*"):
+                            path.unlink(missing_ok=True)
+                    shippers[which] = work.start(target, "--token-file", str(secret), "--watch", "0.1", "--quiet")
+            while shippers:
+                shipper = shippers.pop()
+                shipper.kill()
+                shipper.communicate()
+            work.collect(target, "--token-file", secret)
+        finally:
+            for shipper in shippers:
+                shipper.kill()
+                shipper.wait()
+            team.__exit__()
+        exactly_once(place, count + 1)
+        print(f"       {kills['server']} servers and {kills['shipper']} shippers killed, {count} findings once")
+        for path in work.source.glob(".zguard-collect-*"):
+            path.unlink()
+    ports.close()
+
+
+def described_calls(work):
+    """The description has every call, what it takes, and how a token is given."""
+    document = json.loads((ROOT / "docs/fleet.openapi.json").read_text())
+    assert document["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+    known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    for method, path, *_ in CALLS:
+        if path.startswith("/api/") and "nothing" not in path:
+            assert (method, path.replace("{one}", "{signature}")) in known, (method, path)
+    for path, methods in document["paths"].items():
+        for method, call in methods.items():
+            assert {"401", "403"} <= set(call["responses"]), (method, path)
+            assert method == "get" or call["security"] == [{"token": []}], (method, path)
+
+
+TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
+         ("slow clients", slow_clients), ("guesses", guesses), ("shipped", shipped), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
+         ("shipping, killed", shipping_killed), ("described calls", described_calls)]
+
+
+def main():
+    global KILLS
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=KILLS, help="servers and shippers to kill, at least (default 50)")
+    parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
+    arguments = parser.parse_args()
+    KILLS = arguments.kills
+    fleet.server = Postgres()
+    try:
+        return run_tests(TESTS, "zguard-team-", arguments.only, Work)
+    finally:
+        fleet.server.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

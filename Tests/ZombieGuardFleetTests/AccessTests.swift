@@ -1,0 +1,136 @@
+// Tests tokens, sessions, and what is admitted: Serve/Tokens.swift, Sessions.swift, AccessControl.swift.
+
+import Glibc
+import Testing
+import ZombieGuard
+
+@testable import ZombieGuardFleet
+
+@Suite struct AccessTests {
+    /// Bytes that count how often one of them is looked at.
+    private struct CountedBytes: RandomAccessCollection {
+        final class Count { var reads = 0 }
+
+        let bytes: [UInt8]
+        let counter = Count()
+        var startIndex: Int { 0 }
+        var endIndex: Int { bytes.count }
+
+        subscript(index: Int) -> UInt8 {
+            counter.reads += 1
+            return bytes[index]
+        }
+    }
+
+    @Test func comparisonLooksAtEveryByte() {
+        let hash = Array(Secret.hash("a token").utf8)
+        // The place of the difference changes nothing; nil: there is none.
+        for place in [nil] + (0..<hash.count).map(Optional.some) {
+            var other = hash
+            if let place { other[place] ^= 1 }
+            let (one, two) = (CountedBytes(bytes: hash), CountedBytes(bytes: other))
+            #expect(Secret.isEqual(one, two) == (place == nil))
+            #expect(one.counter.reads == hash.count)
+            #expect(two.counter.reads == hash.count)
+        }
+        #expect(!Secret.isEqual(hash, Array(hash.dropLast())))
+    }
+
+    @Test func tokensAreRandomAndFound() {
+        let made = (0..<20).map { Token.make(for: User(name: "user\($0)", roles: [.read], tenants: .all)) }
+        #expect(Set(made.map(\.text)).count == 20)
+        for (token, text) in made {
+            #expect(Secret.token(text, among: made.map(\.token)) == token)
+            #expect(Token(line: token.line[...]) == token)
+            #expect(!token.line.contains(text))
+        }
+        #expect(Secret.token("zgt_", among: made.map(\.token)) == nil)
+        #expect(Secret.token("", among: made.map(\.token)) == nil)
+    }
+
+    @Test func wrongLinesAreRefused() {
+        let hash = "sha256:" + String(repeating: "a", count: 64)
+        for line in [
+            "", "anna", "anna read default", "anna read default \(hash) more", "anna write default \(hash)",
+            "anna read, default \(hash)", "anna read a,,b \(hash)", "anna read a,* \(hash)",
+            "anna read default sha256:abc", "anna read default \(hash.uppercased())", "anna,b read default \(hash)",
+            "an\u{1b}na read default \(hash)",
+        ] { #expect(Token(line: line[...]) == nil, "\(line)") }
+        let token = Token(line: "anna read,ship a,b \(hash)")
+        #expect(token?.user == User(name: "anna", roles: [.read, .ship], tenants: .only(["a", "b"])))
+        #expect(Token(line: "anna\tread   *\t\(hash)")?.user.tenants == .all)
+    }
+
+    @Test func tenantsAreThoseOfTheToken() {
+        let bound = User(name: "a", roles: [.read], tenants: .only(["shop", "caf\u{e9}"]))
+        #expect(bound.tenant(asked: nil) == "shop")
+        #expect(bound.tenant(asked: "shop") == "shop")
+        #expect(bound.tenant(asked: "default") == nil)
+        // Canonically equal, but another tenant for a database.
+        #expect(bound.tenant(asked: "cafe\u{301}") == nil)
+        let all = User(name: "a", roles: [.read], tenants: .all)
+        #expect(all.tenant(asked: nil) == "default")
+        #expect(all.tenant(asked: "x") == "x")
+    }
+
+    @Test func sessionsEnd() {
+        let sessions = Sessions()
+        let token = Token.make(for: User(name: "a", roles: [.read], tenants: .all)).token
+        let id = sessions.open(for: token, now: 1000)
+        let end = 1000 + Sessions.seconds * 1000
+        #expect(sessions.token(of: id, now: end - 1) == token.hash)
+        #expect(sessions.token(of: token.hash, now: 1000) == nil)
+        #expect(sessions.token(of: id, now: end) == nil)
+        // It is gone, whatever the clock says later.
+        #expect(sessions.token(of: id, now: 1000) == nil)
+        let other = sessions.open(for: token, now: 1000)
+        sessions.close(other)
+        #expect(sessions.token(of: other, now: 1000) == nil)
+        // The number of sessions is bounded.
+        let ids = (0..<25_000).map { sessions.open(for: token, now: 1000 + UInt64($0)) }
+        let valid = ids.filter { sessions.token(of: $0, now: 30_000) != nil }
+        #expect(valid.count <= 10_000 && valid.count > 5000)
+        #expect(sessions.token(of: ids.last!, now: 30_000) != nil)
+    }
+
+    @Test func fileIsReadAgainAndMustBePrivate() throws {
+        let path = "/tmp/zguard-tokens-\(getpid())-\(UInt64.random(in: 0 ... .max))"
+        defer { unlink(path) }
+        let (token, text) = Token.make(for: User(name: "anna", roles: [.read], tenants: .all))
+        try TokenFile.add(token, to: path)
+        let file = try TokenFile(path, warn: { _ in })
+        #expect(Secret.token(text, among: try file.tokens()) == token)
+        #expect(throws: FleetError.self) { try TokenFile.add(token, to: path) }
+        // Revoked.
+        let fd = open(path, O_WRONLY | O_TRUNC)
+        close(fd)
+        #expect(try file.tokens().isEmpty)
+        try TokenFile.add(token, to: path)
+        #expect(try file.tokens() == [token])
+        for mode: mode_t in [0o644, 0o620, 0o602, 0o601] {
+            chmod(path, mode)
+            #expect(throws: FleetError.self, "\(mode)") { try file.tokens() }
+            #expect(throws: FleetError.self) { try TokenFile(path, warn: { _ in }) }
+        }
+        chmod(path, 0o640)
+        #expect(try file.tokens() == [token])
+        unlink(path)
+        #expect(throws: FleetError.self) { try file.tokens() }
+    }
+
+    @Test func loginLeadsToThisServerOnly() {
+        for (text, target) in [
+            ("/group/1?tenant=a", "/group/1?tenant=a"), ("//evil", "/"), ("https://evil", "/"), ("/\\evil", "/"),
+            ("/a\r\nSet-Cookie: x", "/"), ("/logout", "/"), ("", "/"),
+        ] { #expect(LoginPage.target(text) == target) }
+    }
+
+    @Test func addressesOfThisMachine() {
+        for (text, isLoopback) in [
+            ("127.0.0.1", true), ("127.9.9.9", true), ("::1", true), ("0.0.0.0", false), ("::", false),
+            ("10.0.0.1", false),
+            ("::ffff:10.0.0.1", false),
+        ] { #expect(ListenAddress(text)?.isLoopback == isLoopback) }
+        for text in ["localhost", "", "1.2.3", "[::1]", "127.0.0.1:80"] { #expect(ListenAddress(text) == nil) }
+    }
+}
