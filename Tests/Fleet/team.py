@@ -32,11 +32,13 @@ from Fleet.fleet import Work as FleetWork, exactly_once, fill  # noqa: E402
 from Fleet.serve import Clients, raise_descriptors  # noqa: E402
 from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
 from Fleet.triage import described  # noqa: E402
+from Support.browser import Browser  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
 
 KILLS = 50
+pictures = None
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 LINES = "application/x-ndjson"
@@ -349,6 +351,47 @@ def forms(work):
         assert answer.status == 409 and "directory" in answer.json()["error"]
 
 
+def in_a_browser(work):
+    """Chromium logs in, decides by the forms, and logs out; all fits into 400 pixels."""
+    work.filled()
+    token = work.token("anna", "read,triage")
+    with Team(work) as team:
+        browser = Browser()
+        try:
+            def wait(expression):
+                deadline = time.monotonic() + 30
+                while True:
+                    with contextlib.suppress(Exception):  # the page is being replaced
+                        if browser.evaluate(expression):
+                            return
+                    assert time.monotonic() < deadline, (expression, browser.evaluate("document.body.innerText"))
+                    time.sleep(0.05)
+
+            for width in (400, 1280):
+                for dark in (False, True):
+                    browser.open(f"{team.address}/group/{signature(2)}", width=width, dark=dark)
+                    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+                    browser.evaluate(f"document.getElementById('token').value = '{token}'")
+                    browser.evaluate("document.querySelector('.login form').submit()")
+                    wait(f"location.pathname === '/group/{signature(2)}' && document.readyState === 'complete'"
+                         " && document.querySelector('.decide') !== null")
+                    wide = browser.evaluate("document.documentElement.scrollWidth")
+                    assert wide <= width, f"{wide} wide in {width}"
+                    if pictures:
+                        (pictures / f"decide-{width}-{'dark' if dark else 'light'}.png").write_bytes(browser.picture())
+                    browser.evaluate("document.querySelector('.decide [name=to]').value = 'bob<b>'")
+                    browser.evaluate("document.querySelector('.decide [name=to]').form.requestSubmit()")
+                    wait("document.readyState === 'complete' && document.querySelector('.triage') !== null"
+                         " && document.querySelector('.triage').innerText.includes('assigned to bob<b>')")
+                    # Each field has a name for screen readers.
+                    assert browser.evaluate("[...document.querySelectorAll('.decide input:not([type=hidden])')].every(e => e.ariaLabel)")
+                    assert "zguard_session" not in browser.evaluate("document.cookie")
+                    browser.evaluate("document.querySelector('.logout').requestSubmit()")
+                    wait("document.getElementById('token') !== null")
+        finally:
+            browser.close()
+
+
 def revoked(work):
     """Tokens and sessions end when the line in the file goes. A file that others may read is not used."""
     work.filled()
@@ -468,6 +511,12 @@ def slow_clients(work):
                     longest = slowest(team, token, 4)
                 assert longest < 1.5, f"{longest:.1f} s for a page while 500 connections {what}"
                 print(f"  {longest:.3f} s at most while 500 connections {what}{', TLS' if tls else ''}")
+            # More than there may be: those go that are slow, whatever they have sent.
+            for begin in (get[:20],) if tls else (get[:20], post, get):
+                with Clients(team, 1500, begin=begin, feed=b"x"):
+                    longest = slowest(team, token, 4)
+                assert longest < 1.5, f"{longest:.1f} s for a page while 1500 connections send {begin[:20]} and then a byte a second"
+                print(f"  {longest:.3f} s at most while 1500 connections send {begin[:4].decode()} and a byte a second{', TLS' if tls else ''}")
             if tls:
                 with Handshaken(team, 500):
                     longest = slowest(team, token, 4)
@@ -744,18 +793,19 @@ def described_calls(work):
             assert method == "get" or call["security"] == [{"token": []}], (method, path)
 
 
-TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
+TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("in a browser", in_a_browser), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
          ("slow clients", slow_clients), ("guesses", guesses), ("shipped", shipped), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
          ("shipping, killed", shipping_killed), ("described calls", described_calls)]
 
 
 def main():
-    global KILLS
+    global KILLS, pictures
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=KILLS, help="servers and shippers to kill, at least (default 50)")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="keeps what was seen in this folder")
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()
-    KILLS = arguments.kills
+    KILLS, pictures = arguments.kills, arguments.pictures
     fleet.server = Postgres()
     try:
         return run_tests(TESTS, "zguard-team-", arguments.only, Work)

@@ -106,17 +106,19 @@ public final class AccessControl: @unchecked Sendable {
         _ request: HTTPRequest, _ head: HTTPHead, _ tokens: [Token], _ change: (role: Role, mostBytes: Int)?
     ) -> Admission {
         var request = request
+        let isPage = !request.path.hasPrefix("/api/") && request.path != "/metrics"
         let user: User
         switch identify(head, tokens) {
         case .user(let found): user = found
         case .unknown(let isWrong):
-            let isPage = change == nil && !request.path.hasPrefix("/api/") && request.path != "/metrics"
             // A link from another site leads here without the cookie (SameSite=Strict). The page loads itself once
             // more, with the cookie if there is one.
             let isFromElsewhere = head.value("sec-fetch-site") == "cross-site" && isPage
             let page =
                 isFromElsewhere
-                ? LoginPage.again() : isPage ? LoginPage.page(to: head.target) : Self.problem(401, "a token is needed")
+                ? LoginPage.again()
+                : isPage
+                    ? LoginPage.page(to: change == nil ? head.target : "/") : Self.problem(401, "a token is needed")
             return .refused(page.adding("WWW-Authenticate", "Bearer realm=\"zguard\""), isSlow: isWrong)
         case .forged: return Self.refused(403, "the request does not say that it comes from these pages")
         }
@@ -125,12 +127,13 @@ public final class AccessControl: @unchecked Sendable {
             return .refused(LoginPage.leave(Self.expired), isSlow: false)
         }
         let role = change?.role ?? .read
-        guard user.roles.contains(role) else {
-            return Self.refused(403, "this token has not the role '\(role.rawValue)'")
+        func refused(_ status: Int, _ text: String) -> Admission {
+            .refused(isPage ? LoginPage.refusal(status, text) : Self.problem(status, text), isSlow: false)
         }
+        guard user.roles.contains(role) else { return refused(403, "this token has not the role '\(role.rawValue)'") }
         // A tenant that is not the token's does not exist, for all that the answer says.
         guard let tenant = user.tenant(asked: HTTPRequest.tenant(in: request.query)) else {
-            return Self.refused(404, "there is no such tenant")
+            return refused(404, "there is no such tenant")
         }
         request.query["tenant"] = tenant
         request.user = user

@@ -31,8 +31,8 @@ public final class FleetChanges {
         do throws(FleetError) {
             let parts = request.path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
             if request.path == "/api/findings" { return try store(request, user) }
-            if parts.count == 4 { return try decide(about: parts[2], request, user, isForm: true) }
-            return try decide(about: parts[3], request, user, isForm: false)
+            if parts.count > 4 { return try decide(about: parts[3], request, user, isForm: false) }
+            return try decide(about: parts[2], request, user, isForm: true)
         } catch {
             destination = nil
             return .problem(error.isTemporary ? 503 : 500, "\(error)")
@@ -44,8 +44,11 @@ public final class FleetChanges {
     private func decide(about wanted: String, _ request: HTTPRequest, _ user: User, isForm: Bool) throws(FleetError)
         -> HTTPResponse
     {
+        func refused(_ status: Int, _ text: String) -> HTTPResponse {
+            isForm ? LoginPage.refusal(status, text) : .problem(status, text)
+        }
         let tenant = HTTPRequest.tenant(in: request.query)
-        guard let fields = Self.fields(request) else { return .problem(400, "expected a form, or an object of JSON") }
+        guard let fields = Self.fields(request) else { return refused(400, "expected a form, or an object of JSON") }
         let (groups, last) = try source.ask { (reader) throws(FleetError) in
             let groups = try reader.groups(signed: wanted, tenant: tenant)
             return (
@@ -55,13 +58,13 @@ public final class FleetChanges {
                 }
             )
         }
-        guard let group = groups.first else { return .problem(404, "there is no group with this signature") }
-        if groups.count > 1 { return .problem(409, "several groups had this signature") }
+        guard let group = groups.first else { return refused(404, "there is no group with this signature") }
+        if groups.count > 1 { return refused(409, "several groups had this signature") }
         let action: TriageEvent.Action
         do throws(ValueError) {
             action = try self.action(fields, now())
         } catch {
-            return .problem(400, "expected \(error.expected)")
+            return refused(400, "expected \(error.expected)")
         }
         var decision = action
         if case .mute(until: .occurrences(let count, _)?) = action {

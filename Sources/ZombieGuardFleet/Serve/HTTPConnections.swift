@@ -8,8 +8,8 @@ import ZombieGuard
 
 /// A connection, which carries one request.
 final class HTTPConnection: @unchecked Sendable {
-    /// The stages, in the order in which connections are closed under overload.
-    enum Stage: Int, Comparable {
+    /// The stages, in the order in which connections are closed under overload; see ``rank(_:)``.
+    enum Stage: Int {
         /// A response is held back, because the credentials were wrong.
         case refused
         /// TLS handshake, request line and headers, and the body of a request that is refused.
@@ -19,8 +19,6 @@ final class HTTPConnection: @unchecked Sendable {
         case response
         /// A thread makes the page.
         case page
-
-        static func < (one: Stage, other: Stage) -> Bool { one.rawValue < other.rawValue }
     }
 
     /// Progress of libmicrohttpd's calls for the request.
@@ -47,6 +45,13 @@ final class HTTPConnection: @unchecked Sendable {
     fileprivate var isSuspended = false
     fileprivate var isClosed = false
     fileprivate var response: EncodedResponse?
+
+    /// Which connections are closed first if there are too many: those that have been in one stage for longer than a
+    /// prompt client takes, the oldest first, then by stage. A client that waits for its page has done all that it can.
+    fileprivate func rank(_ now: UInt64) -> (Int, UInt64, Int) {
+        let isSlow = stage != .page && now - since > HTTPConnections.promptMilliseconds
+        return (isSlow ? -1 : stage.rawValue, since, number)
+    }
 
     init(_ handle: MicroHTTPD.Connection, socket: CInt, number: Int, now: UInt64) {
         (self.handle, self.socket, self.number) = (handle, socket, number)
@@ -93,7 +98,7 @@ final class HTTPConnections: @unchecked Sendable {
     /// Posted when the first connection is opened.
     private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
-    static let requestMilliseconds: UInt64 = 10_000
+    static let requestMilliseconds: UInt64 = 10_000, promptMilliseconds: UInt64 = 2000
     private static let bodyMilliseconds: UInt64 = 120_000, responseMilliseconds: UInt64 = 60_000
     private static let refusedMilliseconds: UInt64 = 1000
     private static let lookMilliseconds: UInt64 = 100
@@ -110,7 +115,7 @@ final class HTTPConnections: @unchecked Sendable {
         sem_init(opened, 0, 0)
     }
 
-    /// Adds a connection. If there are too many, closes one in sixteen, the lowest stage and the oldest first.
+    /// Adds a connection. If there are too many, closes one in sixteen, to amortize the sort.
     func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
         let limit = Self.limit
         let now = MonotonicTime.milliseconds
@@ -122,9 +127,8 @@ final class HTTPConnections: @unchecked Sendable {
             state.open[connection.number] = connection
             state.count += 1
             if state.count > limit {
-                let order = state.open.values.filter { !$0.isClosed && $0 !== connection }.sorted {
-                    ($0.stage, $0.since, $0.number) < ($1.stage, $1.since, $1.number)
-                }
+                let order = state.open.values.filter { !$0.isClosed && $0 !== connection }
+                    .sorted { $0.rank(now) < $1.rank(now) }
                 for one in order.prefix(max(1, order.count / 16)) { close(one, &state) }
             }
             return connection

@@ -24,6 +24,21 @@ enum LoginPage {
                 """)
     }
 
+    /// A page that says what was refused.
+    static func refusal(_ status: Int, _ text: String) -> HTTPResponse {
+        HTTPResponse(
+            status: status,
+            body: """
+                \(head("Refused"))
+                <main class="login"><h1>Findings</h1><p class="notes" role="alert">\(htmlText(text, cutAt: 1000))</p>
+                <p><a href="/">All groups</a></p>
+                <form action="/logout" method="post"><button>Log out</button></form></main>
+                </body>
+                </html>
+
+                """)
+    }
+
     /// A page that loads itself once more.
     static func again() -> HTTPResponse {
         HTTPResponse(
