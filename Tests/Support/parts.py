@@ -132,7 +132,7 @@ PARTS = [
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 20, waits=True),
     Part("search", driver("Fleet/search"), 30, waits=True),
-    Part("team", driver("Fleet/team"), 60, waits=True),
+    Part("team", driver("Fleet/team"), 90, waits=True),
     Part("triage", driver("Fleet/triage"), 15, waits=True),
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
     Part("alerts", driver("Fleet/alerts"), 60, waits=True),

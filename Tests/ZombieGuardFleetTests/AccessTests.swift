@@ -133,4 +133,31 @@ import ZombieGuard
         ] { #expect(ListenAddress(text)?.isLoopback == isLoopback) }
         for text in ["localhost", "", "1.2.3", "[::1]", "127.0.0.1:80"] { #expect(ListenAddress(text) == nil) }
     }
+
+    /// The status with which a request is refused by its head; nil if it is admitted.
+    private func refusal(_ access: AccessControl, _ method: String, _ target: String, _ headers: [(String, String)])
+        -> Int?
+    {
+        let head = HTTPHead(method: method, target: target, headers: headers.map { (name: $0.0, value: $0.1) })
+        guard case .refused(let response, _) = access.admit(head) else { return nil }
+        return response.status
+    }
+
+    @Test func ambiguousHeadsAreRefused() {
+        let access = AccessControl(nil, isEncrypted: false)
+        access.port = 7070
+        let host = ("Host", "127.0.0.1:7070")
+        #expect(refusal(access, "GET", "/", [host]) == nil)
+        #expect(refusal(access, "GET", "/?q=%41", [("HOST", "localhost:7070")]) == nil)
+        for (target, headers, status) in [
+            ("/", [host, host], 400), ("/", [host, ("Content-Length", "1"), ("content-length", "2")], 400),
+            ("/", [host, ("Content-Length", "1"), ("Transfer-Encoding", "chunked")], 400),
+            ("/", [host, ("Transfer-Encoding", "gzip")], 501),
+            ("/", [host, ("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked")], 501),
+            ("http://127.0.0.1:7070/", [host], 400), ("*", [host], 400), ("/%zz", [host], 400),
+            ("/?a=%ff", [host], 400),
+            ("/", [("Host", "evil.example:7070")], 421), ("/", [("Host", "127.0.0.1")], 421), ("/", [], 421),
+        ] { #expect(refusal(access, "GET", target, headers) == status, "\(target) \(headers)") }
+        for method in ["POST", "HEAD", "get", "PUT", ""] { #expect(refusal(access, method, "/", [host]) == 405) }
+    }
 }
