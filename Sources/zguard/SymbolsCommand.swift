@@ -16,6 +16,8 @@ struct SymbolsCommand {
     private let words: [String]
     private let sources: SymbolSources
     private let isJSON: Bool
+    /// The server to which files are sent; nil: the store is opened here.
+    private let sender: SymbolSender?
 
     static let actions = Verb.allCases.map(\.rawValue).joined(separator: "|")
 
@@ -31,10 +33,15 @@ struct SymbolsCommand {
         var rest = Array(arguments.operands.dropFirst())
         if verb == .upload {
             guard let place = arguments.value("--to") else {
-                throw .usage("'zguard symbols upload' needs '--to'", hint: "--to DIR|sqlite:FILE|postgresql://…")
+                throw .usage(
+                    "'zguard symbols upload' needs '--to'", hint: "--to DIR|sqlite:FILE|postgresql://…|https://…")
             }
             if rest.isEmpty { throw .usage("'zguard symbols upload' needs a file or a directory") }
-            address = try Arguments.store(place, to: "upload symbols to", otherwise: "keeps no symbols")
+            if let server = try? FleetAddress(place), server.isWeb {
+                address = server
+            } else {
+                address = try Arguments.store(place, to: "upload symbols to", otherwise: "keeps no symbols")
+            }
         } else {
             guard !rest.isEmpty else { throw .usage("'zguard symbols \(verb.rawValue)' needs a store") }
             address = try Arguments.store(rest.removeFirst(), to: verb.rawValue, otherwise: "keeps no symbols")
@@ -48,6 +55,13 @@ struct SymbolsCommand {
         if verb != .apply, arguments.has("--symbols") {
             throw .usage("option '--symbols' is for 'zguard symbols apply'")
         }
+        if arguments.has("--token-file"), !address.isWeb {
+            throw .usage("option '--token-file' is for 'zguard symbols upload --to https://…'")
+        }
+        if address.isWeb, arguments.has("--tenant") {
+            throw .usage("the server knows the tenant by the token", hint: "…?tenant=TEXT chooses one of several")
+        }
+        sender = address.isWeb ? SymbolSender(place: address, tokenFile: arguments.value("--token-file")) : nil
         self.verb = verb
         words = rest
         store = SymbolStore(address, tenant: arguments.value("--tenant"))
@@ -97,6 +111,11 @@ struct SymbolsCommand {
             }
         }
         if builds.isEmpty { return status }
+        if sender != nil {
+            if added == 0 { return status }
+            Output.out("\(counted(added, "file")) sent to \(visible(address.name)); the server names findings now\n")
+            return status
+        }
         let there = builds.count == 1 ? "1 build" : "\(builds.count) builds"
         Output.out("\(counted(added, "file")) of \(there) uploaded to \(visible(address.name))\n")
         var result = try store.apply(builds: builds.sorted())
@@ -108,6 +127,11 @@ struct SymbolsCommand {
 
     private func add(_ file: SymbolUpload) throws(SymbolUpload.Refusal) -> Bool {
         do throws(FleetError) {
+            if let sender {
+                try sender.send(file)
+                Output.out("\(visible(file.buildID)) sent: \(visible(file.path))\n")
+                return true
+            }
             let (addition, entry) = try store.add(file)
             let words = addition == .added ? "uploaded" : "is there already:"
             Output.out("\(visible(entry.buildID)) \(words) \(visible(file.path)) (\(Self.description(entry)))\n")
@@ -206,7 +230,12 @@ extension SymbolsCommand {
         text:
             "keep executables and debug files in a store, and name findings of stripped builds there: upload FILE… --to STORE (files, or directories with files of any name), list STORE, apply STORE, remove STORE BUILD-ID…",
         flags: [
-            Flag(name: "--to", value: .required("STORE"), text: "upload: the store, as for 'zguard collect'"),
+            Flag(
+                name: "--to", value: .required("STORE"),
+                text: "upload: the store, or https://HOST/api/symbols of 'zguard serve'"),
+            Flag(
+                name: "--token-file", value: .required("FILE"),
+                text: "upload to https://…: file with the token, which others may not read"),
             Flag(
                 name: "--tenant", value: .required("TEXT"), text: "tenant whose symbols they are (default: default)"),
             .objectFormat, .symbols,

@@ -42,6 +42,7 @@ pictures = None
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 LINES = "application/x-ndjson"
+BYTES = "application/octet-stream"
 SECRET = "Secret.Vault"
 
 
@@ -174,7 +175,8 @@ CALLS = [("GET", "/", "read", None, None), ("GET", "/?state=all&q=shop", "read",
          ("GET", "/api/nothing", "read", None, None),
          ("POST", "/group/{one}/triage", "triage", "action=comment&comment=a", FORM),
          ("POST", "/api/groups/{one}/triage", "triage", '{"action":"comment","comment":"b"}', JSON),
-         ("POST", "/api/findings", "ship", lines(finding(7)), LINES)]
+         ("POST", "/api/findings", "ship", lines(finding(7)), LINES),
+         ("POST", "/api/symbols?upload=" + "5" * 32 + "&name=a&size=9&offset=0", "ship", b"12345", BYTES)]
 
 
 def roles(work):
@@ -266,7 +268,8 @@ def tenants(work):
             seen.add(path)
             body = look(path, Cookie=cookie).body
             waiting += [link.replace("&amp;", "&") for link in re.findall(r'(?:href|action)="(/[^"]*)"', body) if "/logout" not in link and "triage" not in link]
-        assert sum("/group/" in path for path in seen) == 4, seen
+        groups = {found[0] for found in map(re.compile("/group/[0-9a-f]{16}").match, seen) if found}
+        assert len(groups) == 4 and any("finding=" in path for path in seen), seen
         for path in reading:
             for group in (signature(10), signature(1)):
                 for query in ("", "?tenant=other", "?tenant=", "?tenant=default&tenant=other", "?tenant=other&tenant=default", "?tenant=OTHER",
@@ -795,15 +798,78 @@ def described_calls(work):
     known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     for method, path, *_ in CALLS:
         if path.startswith("/api/") and "nothing" not in path:
-            assert (method, path.replace("{one}", "{signature}")) in known, (method, path)
+            assert (method, path.partition("?")[0].replace("{one}", "{signature}")) in known, (method, path)
     for path, methods in document["paths"].items():
         for method, call in methods.items():
             assert {"401", "403"} <= set(call["responses"]), (method, path)
             assert method == "get" or call["security"] == [{"token": []}], (method, path)
 
 
+def symbols(work):
+    """A large file arrives in parts, also if the server is killed meanwhile; the findings of its build get names. Wrong parts are refused."""
+    source, whole, program = work.path / "shop.c", work.path / "shop.debugged", work.path / "shop"
+    source.write_text("""#include <stdlib.h>
+const char room[30 << 20] = {1};
+struct cart { long count; };
+static __attribute__((noinline)) void drop(struct cart *cart) { free(cart); }
+static __attribute__((noinline)) long total(struct cart *cart) { return cart->count; }
+int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)total(cart) + room[1]; }
+""")
+    subprocess.run(["gcc", "-g", "-O1", "-Wno-use-after-free", "-o", program, source], check=True)
+    whole.write_bytes(program.read_bytes())
+    subprocess.run(["strip", program], check=True)
+    subprocess.run([ZGUARD, "run", "--report", f"{work.source}/", "--quiet", "--", program], env=work.environment)
+    work.collect(work.place, "--program-version", "1.0")
+    ships, reader = work.token("ships", "ship"), work.token("reader")
+    other = work.token("other", "ship")
+    secret = work.secret("secret", ships)
+
+    def groups(team):
+        return team.get("/api/groups", reader).json()["groups"]
+
+    with Team(work) as team:
+        def part(data, offset, token=ships, upload="a" * 32, size=20, name="a"):
+            return team.ask("POST", f"/api/symbols?upload={upload}&name={name}&size={size}&offset={offset}", token, data, BYTES)
+
+        assert "total" not in groups(team)[0]["headline"], groups(team)
+        answer = part(b"0123456789", 0)
+        assert answer.json() == {"received": 10} and part(b"0123456789", 0).json() == {"received": 10}
+        described(answer.json(), "/api/symbols", "post")
+        assert [part(b"x", 11).status, part(b"x", 10, other).status, part(b"x", 10, upload="b" * 32).status, part(b"x" * 11, 10).status] == [409] * 4
+        assert part(b"0123456789", 10).status == 422 and part(b"x", 10).status == 409
+        for upload, size, offset, data in (("A" * 32, 20, 0, b"x"), ("a", 20, 0, b"x"), ("a" * 32, 0, 0, b"x"), ("a" * 32, 1 << 40, 0, b"x"), ("a" * 32, 20, -1, b"x"),
+                                           ("a" * 32, 20, 0, b"")):
+            assert part(data, offset, upload=upload, size=size).status == 400, (upload, size, offset)
+        with contextlib.suppress(ConnectionError):  # the server does not read it
+            assert part(b"x" * (17 << 20), 0, size=18 << 20).status == 413
+        # More files at once than the server keeps: others are asked to wait.
+        answers = [part(b"x", 0, upload=f"{number:032x}").status for number in range(10)]
+        assert answers == [200] * 8 + [503] * 2, answers
+        sent = work.run("symbols", "upload", source, "--to", team.address + "/api/symbols", "--token-file", secret, status=1)
+        assert "ELF" in sent.stderr, sent
+        port = team.port
+    # A server that is killed while parts arrive, and started again at the same port.
+    words = [str(ZGUARD), "symbols", "upload", str(whole), "--to", f"http://127.0.0.1:{port}/api/symbols", "--token-file", str(secret)]
+    with Team(work, port=port) as team:
+        sending = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=work.environment)
+        time.sleep(0.05)
+        team.process.kill()
+        team.process.wait()
+        with Team(work, port=port) as again:
+            out, err = sending.communicate(timeout=120)
+            assert sending.returncode == 0 and "1 file sent" in out, (out, err)
+            for _ in range(600):
+                if "in total (shop.c:5)" in groups(again)[0]["headline"]:
+                    break
+                time.sleep(0.1)
+            assert len(groups(again)) == 1 and "in total (shop.c:5)" in groups(again)[0]["headline"], groups(again)
+            listed = work.run("symbols", "list", work.place).stdout
+            assert "shop.debugged" in listed and "debug information" in listed, listed
+            assert again.get(f"/api/groups/{groups(again)[0]['signature']}/findings", reader).json()["stacks"]["access"][0]["line"] == 5
+
+
 TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("in a browser", in_a_browser), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
-         ("slow clients", slow_clients), ("guesses", guesses), ("shipped", shipped), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
+         ("slow clients", slow_clients), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
          ("shipping, killed", shipping_killed), ("described calls", described_calls)]
 
 

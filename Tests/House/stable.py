@@ -39,7 +39,7 @@ def said(*words, status=0, **variables):
 
 def commands():
     """Commands with their flags and the kind of value, and the shells of completions."""
-    names = re.findall(r"^  ([a-z]+)", said(ZGUARD, "help"), re.M)
+    names = re.findall(r"^  ([a-z-]+)", said(ZGUARD, "help"), re.M)
     assert len(names) > 15, names
     for name in names:
         yield f"command {name}"

@@ -103,8 +103,23 @@ struct Curl: Sendable {
         if !(200...299).contains(code) {
             throw FleetError(
                 "\(name) answers with status \(code)",
-                isTemporary: code >= 500 || [408, 425, 429].contains(code))
+                isTemporary: code >= 500 || [408, 425, 429].contains(code), status: code)
         }
+    }
+}
+
+/// The token with which this machine sends to `zguard serve`.
+enum WebToken {
+    /// Reads a token; nil without a file.
+    static func read(_ path: String?) throws(FleetError) -> String? {
+        guard let path else { return nil }
+        let text = String(decoding: try PrivateFile.read(path), as: UTF8.self)
+        let token = text.filter { !$0.isWhitespace }
+        // Anything else could add headers to the request.
+        guard !token.isEmpty, token.hasOnly({ (0x21...0x7e).contains($0) }) else {
+            throw FleetError("'\(visible(path))' has no token")
+        }
+        return token
     }
 }
 
@@ -117,17 +132,6 @@ final class WebDestination: Destination {
 
     init(_ address: String, tokenFile: String?) { (self.address, self.tokenFile) = (address, tokenFile) }
 
-    private func token() throws(FleetError) -> String? {
-        guard let tokenFile else { return nil }
-        let text = String(decoding: try PrivateFile.read(tokenFile), as: UTF8.self)
-        let token = text.filter { !$0.isWhitespace }
-        // Anything else could add headers to the request.
-        guard !token.isEmpty, token.hasOnly({ (0x21...0x7e).contains($0) }) else {
-            throw FleetError("'\(visible(tokenFile))' has no token")
-        }
-        return token
-    }
-
     func send(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         let curl = try Curl.opened(&curl)
         let lines = findings.flatMap { Array($0.line.utf8) + [UInt8(ascii: "\n")] }
@@ -136,7 +140,7 @@ final class WebDestination: Destination {
         var headers = ["Content-Type: application/x-ndjson", "Idempotency-Key: \(digest.digits(16))", "Expect:"]
         let packed = GzipWriter.compressed(lines)
         if packed != nil { headers.append("Content-Encoding: gzip") }
-        if let token = try token() { headers.append("Authorization: Bearer \(token)") }
+        if let token = try WebToken.read(tokenFile) { headers.append("Authorization: Bearer \(token)") }
         try curl.post(packed ?? lines, to: address, headers: headers)
         return findings.count
     }

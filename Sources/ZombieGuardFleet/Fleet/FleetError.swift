@@ -10,11 +10,14 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
     public var description: String
     /// Whether a retry may succeed.
     public var isTemporary: Bool
+    /// Status of the response of an HTTP server; nil if there was none.
+    var status: Int?
 
-    init(_ description: String, hint: String? = nil, isTemporary: Bool = false) {
+    init(_ description: String, hint: String? = nil, isTemporary: Bool = false, status: Int? = nil) {
         self.description = description
         self.hint = hint
         self.isTemporary = isTemporary
+        self.status = status
     }
 
     /// An error with a reason that is safe to print.

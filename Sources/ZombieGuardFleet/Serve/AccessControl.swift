@@ -57,7 +57,7 @@ public final class AccessControl: @unchecked Sendable {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         switch parts.count {
         case 3 where path == "/api/findings": return (.ship, mostReportBytes)
-        // Symbols would be `/api/symbols` here, with the role ship.
+        case 3 where path == "/api/symbols": return (.ship, mostReportBytes)
         case 4 where parts[1] == "group" && parts[3] == "triage": return (.triage, mostFormBytes)
         case 5 where parts[1] == "api" && parts[2] == "groups" && parts[4] == "triage": return (.triage, mostFormBytes)
         default: return nil

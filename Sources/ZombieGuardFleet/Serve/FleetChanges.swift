@@ -1,4 +1,4 @@
-// Answers requests that change a store: decisions about groups, and findings that collectors send.
+// Answers requests that change a store: decisions about groups, and findings and symbols that are sent.
 
 import CSystem
 import Glibc
@@ -9,6 +9,8 @@ public final class FleetChanges {
     private let source: FleetSource
     private let address: FleetAddress
     private var destination: (any Destination)?
+    private var parts = SymbolParts()
+    private let naming: SymbolNaming
     private let now: () -> Timestamp
 
     private static let mostFindings = 10_000
@@ -20,6 +22,7 @@ public final class FleetChanges {
     ///   - now: the current time.
     public init(_ source: FleetSource, _ address: FleetAddress, now: @escaping () -> Timestamp = { .now }) {
         (self.source, self.address, self.now) = (source, address, now)
+        naming = SymbolNaming(address)
     }
 
     /// Answers a request that ``AccessControl`` has admitted.
@@ -31,6 +34,7 @@ public final class FleetChanges {
         do throws(FleetError) {
             let parts = request.path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
             if request.path == "/api/findings" { return try store(request, user) }
+            if request.path == "/api/symbols" { return try storeSymbols(request, user) }
             if parts.count > 4 { return try decide(about: parts[3], request, user, isForm: false) }
             return try decide(about: parts[2], request, user, isForm: true)
         } catch {
@@ -189,5 +193,53 @@ public final class FleetChanges {
             throw FleetError("cannot read the findings: \(error)", isTemporary: true)
         }
         return (findings, nil)
+    }
+}
+
+extension FleetChanges {
+    // MARK: Symbols
+
+    // A part of a file; the last one stores the file, and has the findings named.
+    private func storeSymbols(_ request: HTTPRequest, _ user: User) throws(FleetError) -> HTTPResponse {
+        let query = request.query
+        guard let upload = query["upload"], ShippedFinding.isDigits(upload, count: 32), let name = query["name"],
+            let offset = query["offset"].flatMap({ Int64(digits: $0) }),
+            let size = query["size"].flatMap({ Int64(digits: $0) }), (1...SymbolUpload.mostBytes).contains(size),
+            let body = request.body?.bytes, !body.isEmpty
+        else { return .problem(400, "expected upload, name, offset and size of a file, and a part of it") }
+        let tenant = HTTPRequest.tenant(in: query) ?? ShippedFinding.Sender.standardTenant
+        let key = SymbolParts.Key(user: user.name, tenant: tenant, upload: upload)
+        let result: SymbolParts.Result
+        do { result = try parts.add(body, at: offset, of: size, key) } catch let error as FleetError {
+            throw error
+        } catch {
+            throw FleetError("cannot keep the file: \(error)", isTemporary: true)
+        }
+        switch result {
+        case .more(let there): return .json([("received", .integer(there))])
+        case .unknown: return .problem(409, "the parts in front of this one are missing: begin with the first")
+        case .busy:
+            return HTTPResponse.problem(503, "too many files are being sent").adding("Retry-After", "60")
+        case .whole(let file):
+            do throws(SymbolUpload.Refusal) {
+                let symbols = try SymbolUpload(file, name: name)
+                let (addition, entry) = try add(symbols, tenant)
+                naming.apply(entry.buildID, tenant)
+                return .json([
+                    ("received", .integer(size)), ("build_id", .string(entry.buildID)),
+                    ("added", .bool(addition == .added)),
+                ])
+            } catch {
+                return .problem(422, "the file cannot be kept: \(error.reason)")
+            }
+        }
+    }
+
+    private func add(
+        _ file: SymbolUpload, _ tenant: String
+    ) throws(SymbolUpload.Refusal) -> (addition: SymbolStore.Addition, entry: SymbolStore.Entry) {
+        do throws(FleetError) { return try SymbolStore(address, tenant: tenant).add(file) } catch {
+            throw SymbolUpload.Refusal(reason: "\(error)", isUseless: false)
+        }
     }
 }

@@ -157,6 +157,19 @@ public struct SymbolUpload: Sendable {
         }
     }
 
+    /// Reads the headers of a file that was received.
+    ///
+    /// - Parameters:
+    ///   - file: the file, open for reading.
+    ///   - name: its name, without a directory.
+    /// - Throws: ``Refusal`` if it cannot be kept.
+    init(_ file: Descriptor, name: String) throws(Refusal) {
+        (path, self.file, size) = (name, file, Int64(file.status?.st_size ?? 0))
+        do throws(SymbolFile.Problem) { symbols = try SymbolFile(file, path: name) } catch {
+            throw Refusal(reason: error.description, isUseless: false)
+        }
+    }
+
     /// The build-id that the path of a file in a `.build-id` directory says.
     private static func buildID(inName path: String) -> String? {
         let parts = path.split(separator: "/")

@@ -1,0 +1,55 @@
+// Names findings with symbols that were sent to `zguard serve`, in a thread of its own: that takes as long as a store has
+// findings without names. The methods take the object's only lock.
+
+import CSystem
+import Glibc
+import Synchronization
+import ZombieGuard
+
+/// Applies symbols to a store, one tenant after the other.
+final class SymbolNaming: Sendable {
+    private struct State {
+        /// Build-ids to apply, by tenant.
+        var waiting: [String: Set<String>] = [:]
+        var isRunning = false
+    }
+
+    private let address: FleetAddress
+    private let state = Mutex(State())
+
+    init(_ address: FleetAddress) { self.address = address }
+
+    /// Names the findings of a build soon.
+    func apply(_ buildID: String, _ tenant: String) {
+        let isIdle = state.withLock { state in
+            state.waiting[tenant, default: []].insert(buildID)
+            defer { state.isRunning = true }
+            return !state.isRunning
+        }
+        if !isIdle { return }
+        let work = Unmanaged.passRetained(self)
+        let result = zg_system_start_thread(
+            "zguard-symbols", { Unmanaged<SymbolNaming>.fromOpaque($0!).takeRetainedValue().run() }, work.toOpaque())
+        if result != 0 {
+            work.release()
+            // The next upload, or `zguard symbols apply`, names them.
+            state.withLock { $0.isRunning = false }
+        }
+    }
+
+    private func run() {
+        while true {
+            let next = state.withLock { state -> (tenant: String, builds: Set<String>)? in
+                guard let tenant = state.waiting.keys.min(), let builds = state.waiting.removeValue(forKey: tenant)
+                else {
+                    state.isRunning = false
+                    return nil
+                }
+                return (tenant, builds)
+            }
+            guard let next else { return }
+            // A store that cannot be written now has the symbols all the same: what failed is done by the next one.
+            _ = try? SymbolStore(address, tenant: next.tenant).apply(builds: next.builds.sorted())
+        }
+    }
+}
