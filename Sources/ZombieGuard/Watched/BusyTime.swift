@@ -4,8 +4,10 @@
 package struct BusyTime {
     /// Time in which no event was due, or the thread was stopped, or the whole system may have been suspended.
     package private(set) var unfelt: UInt64 = 0
-    /// Time from the first look on, CPU time used in it, and the part of ``unfelt`` in it.
-    private var seen: UInt64 = 0, computed: UInt64 = 0, unfeltSeen: UInt64 = 0
+    /// Time from the first look on, and the part of ``unfelt`` in it.
+    private var seen: UInt64 = 0, unfeltSeen: UInt64 = 0
+    /// Nanoseconds of CPU time that was used since the first look.
+    private var computed: UInt64 = 0
     /// Nanoseconds of ended waits for a processor. The kernel counts a wait when it ends.
     private var waited: UInt64 = 0
     /// The wait for a processor that has not ended, and the part of it that ``unfelt`` contains.
@@ -35,15 +37,15 @@ package struct BusyTime {
             return
         }
         let delayed = (times.delayed &- last.delayed)
-        let ran = (times.ran &- last.ran) / 1_000_000
-        let idle = times.isStopped ? passed : passed.subtractingClamped(ran + delayed / 1_000_000)
+        let ran = times.ran &- last.ran
+        let idle = times.isStopped ? passed : passed.subtractingClamped((ran + delayed) / 1_000_000)
         let taken = times.isStopped ? passed : min(unseen, idle)
         seen += passed
         computed += ran
         unfelt += taken
         unfeltSeen += taken
         // A kernel that counts no times says 0.
-        if times.isRunnable, delayed == 0, ran == 0, times.ran > 0 {
+        if times.isRunnable, delayed == 0, ran < 1_000_000, times.ran > 0 {
             pending += passed - taken
             pendingUnfelt += taken
         } else {
@@ -113,6 +115,6 @@ package struct BusyTime {
     package func isComputing(in samples: [StallSample]) -> Bool {
         let counted = seen.subtractingClamped(unfeltSeen + withoutProcessor)
         let isInCalls = samples.count { $0.call != nil } * 2 > samples.count
-        return counted > 0 && last != nil ? computed * 2 >= counted : !isInCalls
+        return counted > 0 && last != nil ? computed * 2 / 1_000_000 >= counted : !isInCalls
     }
 }
