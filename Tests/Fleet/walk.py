@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests the walk-through of docs/FLEET.md with its own commands.
-Two machines (network namespaces) run two releases of a program, a third one runs PostgreSQL, and the second one a browser. Groups are
+Two machines (network namespaces) run two releases of a program, the second one stripped at first, a third one runs PostgreSQL, and the second
+one a browser. Symbols that come later join the groups of one bug. Groups are
 triaged, the second release brings an old bug, a regression and a new bug, and mail comes about the latter two. The same with SQLite and
 with a directory. Needs the superuser.
 Closing line: N passed, N failed."""
@@ -87,16 +88,23 @@ class Walk:
         self.program = None
 
     def install(self, release):
-        """Puts a release of the program where it runs."""
+        """Puts a release of the program where it runs: stripped on the second machine, as long as the first release is out."""
         made = builds.BUILD / f"walk/{release}/shop"
         self.program = builds.compiled(made, ["gcc", "-g", "-O1", "-w", f"-DRELEASE={release}", str(PROGRAM), "-o", str(made)], [PROGRAM])
+        self.programs = dict.fromkeys(self.net.machines, self.program)
+        if release == 10:
+            folder = self.place / "stripped"
+            folder.mkdir(exist_ok=True)
+            self.programs[self.net.machines[1]] = folder / "shop"
+            subprocess.run(["strip", self.program, "-o", folder / "shop"], check=True)
 
     def on(self, machine, lines):
         """Returns a command that runs lines of the page on a machine."""
         folder = self.place / machine
         folder.mkdir(exist_ok=True)
         line = "\n".join(lines)
-        for written, own in (("/var/lib/zguard/", f"{folder}/"), ("/var/lib/zguard", folder), ("/srv/shop/bin/shop", self.program),
+        for written, own in (("/var/lib/zguard/", f"{folder}/"), ("/var/lib/zguard", folder), ("build/bin/shop", self.program),
+                             ("/srv/shop/bin/shop", self.programs[machine]),
                              ("/etc/zguard/pgpass", self.passwords), ("/etc/zguard/alerts", self.rules), (STORE, self.store), ("zguard ", f"{ZGUARD} ")):
             line = line.replace(written, str(own))
         # The host name identifies a machine, but the namespaces share it.
@@ -130,28 +138,31 @@ class Walk:
             time.sleep(0.5)
         return said
 
+    def all_groups(self, export):
+        said = self.run(self.net.machines[1], [*export, f"zguard triage {STORE} --format json 2>&1"], status=None)
+        return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
     def groups(self, export):
         """Returns the groups by the function in which they were found."""
-        said = self.run(self.net.machines[1], [*export, f"zguard triage {STORE} --format json 2>&1"], status=None)
-        groups = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-        return {name: group for group in groups for name in FUNCTIONS if name in group["headline"]}
+        return {name: group for group in self.all_groups(export) for name in FUNCTIONS if name in group["headline"]}
 
     def walks(self):
-        _, run, ship, look, decide, rules, watch, release, questions = blocks()
+        _, run, ship, look, symbols, decide, rules, watch, release, questions = blocks()
         export = [ship[0]] if self.server else []
         ship, machines, viewer = [*export, *ship[1:]], self.net.machines, self.net.machines[1]
         self.install(10)
         for machine in machines:
             assert "written to" in self.run(machine, run, status=None)
         shippers = [self.start(machine, ship) for machine in machines]
-        seen = self.wait("two groups on two machines", lambda: self.groups(export), lambda groups: len(groups) == 2
-                         and all(group["count"] == 2 for group in groups.values()))
+        self.wait("two groups on each of two machines", lambda: self.all_groups(export), lambda groups: len(groups) == 4)
+        assert len(self.groups(export)) == 2, "one of the programs is stripped"
+        self.run(viewer, [*export, *symbols])
+        seen = self.groups(export)
+        assert len(self.all_groups(export)) == len(seen) == 2 and all(group["count"] == 2 for group in seen.values()), seen
         assert "use-after-free" in self.run(viewer, [*export, look[0]]), "report"
         assert "double-free" in self.run(viewer, [*export, look[1]]), "report --new-since"
         if self.server:
             self.browses([*export, f"exec {look[2]}"])
-
-        # SYMBOLS: a build without symbols is shipped here, and named once `zguard symbols upload` has brought them.
 
         self.run(viewer, [*export, *(line.replace("SIGNATURE", seen["free_voucher_twice"]["signature"]) for line in decide)])
         self.rules.write_text("\n".join([*rules, f"sendmail {self.sendmail}"]) + "\n")
