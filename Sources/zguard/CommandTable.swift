@@ -64,7 +64,7 @@ struct Command: Sendable {
     /// Every command, in the order of the help text. Each is defined in its own file.
     static let all: [Command] = [
         RunCommand.command, StatsCommand.command, ReportCommand.command, CoverageCommand.command,
-        CollectCommand.command, ServeCommand.command, NewTokenCommand.command, TriageCommand.command,
+        CollectCommand.command, ServeCommand.command, TokenCommand.command, TriageCommand.command,
         AlertsCommand.command, SymbolsCommand.command,
         CheckCommand.command, HistoryCommand.command, HeapCommand.command, LeaksCommand.command,
         DanglingCommand.command, TrimCommand.command, OptionsCommand.command,

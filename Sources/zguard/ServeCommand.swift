@@ -42,7 +42,7 @@ struct ServeCommand {
         symbols = try ReportOptions(arguments).symbols
         if tokens == nil, arguments.has("--listen") || certificate != nil {
             throw .usage(
-                "'--listen' and '--tls' need '--tokens'", hint: "'zguard new-token FILE NAME' makes the file")
+                "'--listen' and '--tls' need '--tokens'", hint: "'zguard token FILE NAME' makes the file")
         }
         if !listen.isLoopback, certificate == nil, !arguments.has("--plain-http") {
             throw .usage(
@@ -91,7 +91,7 @@ extension ServeCommand {
             Flag(name: "--port", value: .required("N"), text: "port (default 7070); 0: one that is free"),
             Flag(
                 name: "--tokens", value: .required("FILE"),
-                text: "who may read, decide and send findings; 'zguard new-token' adds to this file"),
+                text: "who may read, decide and send findings; 'zguard token' adds to this file"),
             Flag(
                 name: "--listen", value: .required("ADDRESS"),
                 text: "with --tokens: address to listen on (default 127.0.0.1)"),

@@ -61,7 +61,7 @@ class Work(FleetWork):
         self.place = f"sqlite:{self.path}/team.db"
 
     def token(self, name, role="read", tenant="default"):
-        return self.run("new-token", self.tokens, name, "--role", role, "--tenant", tenant).stdout.strip()
+        return self.run("token", self.tokens, name, "--role", role, "--tenant", tenant).stdout.strip()
 
     def secret(self, name, text):
         path = self.path / name
@@ -442,12 +442,12 @@ def wrong_words(work):
     for words, text in (((*serve, "--listen", "0.0.0.0"), "need '--tokens'"), ((*serve, "--tls", f"{chain},{key}"), "need '--tokens'"),
                         ((*serve, *private, "--listen", "0.0.0.0"), "unencrypted"), ((*serve, *private, "--listen", "::"), "unencrypted"),
                         ((*serve, *private, "--listen", "example.com"), "an address in numbers"), ((*serve, *private, "--tls", "one"), "CERT,KEY"),
-                        (("new-token", work.tokens, "a b"), "cannot be used"), (("new-token", work.tokens, "x", "--role", "admin"), "read,triage,ship"),
-                        (("new-token", work.tokens, "x", "--tenant", "a,,b"), "separated by commas"),
+                        (("token", work.tokens, "a b"), "cannot be used"), (("token", work.tokens, "x", "--role", "admin"), "read,triage,ship"),
+                        (("token", work.tokens, "x", "--tenant", "a,,b"), "separated by commas"),
                         (("collect", "--from", work.source, "--to", work.place, "--token-file", work.tokens), "one destination")):
         said = work.run(*words, status=64, seconds=20)
         assert text in said.stderr and said.stdout == "", (words, said)
-    assert "has a token with the name" in work.run("new-token", work.tokens, "anna", status=1).stderr
+    assert "has a token with the name" in work.run("token", work.tokens, "anna", status=1).stderr
     key.chmod(0o644)
     assert "others may read or change it" in work.run(*serve, *private, "--tls", f"{chain},{key}", status=1, seconds=20).stderr
     key.chmod(0o600)

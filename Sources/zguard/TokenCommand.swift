@@ -1,9 +1,9 @@
-// zguard new-token: adds a token to the file of `zguard serve --tokens`, and prints it once.
+// zguard token: adds a token to the file of `zguard serve --tokens`, and prints it once.
 
 import ZombieGuard
 import ZombieGuardFleet
 
-enum NewTokenCommand {
+enum TokenCommand {
     private static func run(_ arguments: Arguments) throws -> Int32 {
         func wrong(_ flag: String, _ text: String, _ expected: String) -> Failure {
             .usage("option '\(flag)' has the bad value '\(visible(text))': expected \(expected)")
@@ -30,7 +30,7 @@ enum NewTokenCommand {
     }
 
     static let command = Command(
-        name: "new-token", operands: "FILE NAME", operandCount: 2...2,
+        name: "token", operands: "FILE NAME", operandCount: 2...2,
         text: "add a token to the file of 'serve --tokens', which keeps its hash alone, and print it",
         flags: [
             Flag(
