@@ -122,8 +122,8 @@ struct HeatMap {
             }
         }
         text += "</tbody></table><p class=\"scale\" aria-hidden=\"true\">"
-        var shown: Set<Int64> = []
-        for (index, limit) in limits.enumerated() where shown.insert(limit).inserted {
+        // Of equal limits, cells have the last level.
+        for (index, limit) in limits.enumerated() where index + 1 == limits.count || limits[index + 1] > limit {
             text += "<span><i class=\"h\(index + 1)\"></i>from \(limit)</span>"
         }
         return text + "</p></section>\n"
