@@ -77,16 +77,25 @@ static const char *last_part(const char *path) {
     return last;
 }
 
+// Whether a component of the path is "..".
+static bool has_parent(const char *path) {
+    for (const char *at = path; *at; at++)
+        if ((at == path || at[-1] == '/') && at[0] == '.' && at[1] == '.' && (!at[2] || at[2] == '/')) return true;
+    return false;
+}
+
 // A program that was executed by a link with another name is named by the link: /usr/bin/redis-server, not
 // /usr/bin/redis-check-rdb. A script is not: its path leads to another file. Only such names cost system calls.
 static void find_executed_path(void) {
     const char *executed = (const char *)getauxval(AT_EXECFN);
     zg_string_copy(executed_path, program_path, sizeof executed_path);
-    if (!executed || !*program_path || zg_string_equal(last_part(executed), last_part(program_path)) ||
-        !zg_os_is_same_file(executed, "/proc/self/exe"))
-        return;
     struct zg_text text;
     char whole[sizeof executed_path];
+    // A link of /proc (/proc/self/exe, /dev/fd/3) is no name, and one with ".." is another one in each directory.
+    if (!executed || !*program_path || zg_string_equal(last_part(executed), last_part(program_path)) ||
+        zg_string_begins(executed, "/proc/") || zg_string_begins(executed, "/dev/") || has_parent(executed) ||
+        zg_os_readlink(executed, whole, sizeof whole) <= 0 || !zg_os_is_same_file(executed, "/proc/self/exe"))
+        return;
     zg_text_init(&text, whole, sizeof whole);
     if (*executed != '/') {
         if (zg_os_readlink("/proc/self/cwd", whole, sizeof whole) <= 0) return;

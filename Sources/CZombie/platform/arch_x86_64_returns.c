@@ -129,7 +129,12 @@ static enum step take(struct search *search, struct path *path) {
 static bool ends_call(const struct search *search, uint64_t address) {
     enum { DIRECT = 5, SHORTEST = 2, LONGEST = 8, CALL = 2 };
     uint64_t behind = address + 1;
-    if (behind - DIRECT >= search->low && *(const uint8_t *)(behind - DIRECT) == 0xe8) return true;
+    if (behind - DIRECT >= search->low && *(const uint8_t *)(behind - DIRECT) == 0xe8) {
+        int32_t distance;
+        __builtin_memcpy(&distance, (const void *)(behind - sizeof distance), sizeof distance);
+        uint64_t target = behind + (uint64_t)(int64_t)distance;
+        if (target >= search->low && target < search->high) return true;
+    }
     for (uint64_t bytes = SHORTEST; bytes <= LONGEST && behind - bytes >= search->low; bytes++) {
         struct zg_x64 it = zg_x64_read((const uint8_t *)(behind - bytes), (int)bytes);
         if (it.map == zg_x64_map_1 && it.opcode == 0xff && (it.reg & 7) == CALL && (uint64_t)it.length == bytes)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "platform/libc.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #ifndef __GLIBC__
@@ -21,9 +22,12 @@ uint64_t *zg_libc_stack_end(void) {
     static uint64_t *end;
     uint64_t *found = __atomic_load_n(&end, __ATOMIC_RELAXED);
     if (found || !environ) return found;
-    // The stack holds argc, that many arguments, NULL, and the environment.
-    uint64_t count = 0;
-    for (found = (uint64_t *)environ - 2; *found != count; found--) count++;
+    // The stack holds argc, that many arguments, NULL, and the environment; the program's name is above them. An
+    // environment that the program has made is elsewhere.
+    uint64_t count = 0, least = (uint64_t)__builtin_frame_address(0), name = getauxval(AT_EXECFN);
+    if ((uint64_t)environ <= least || (uint64_t)environ >= name) return NULL;
+    for (found = (uint64_t *)environ - 2; (uint64_t)found > least && *found != count; found--) count++;
+    if ((uint64_t)found <= least) return NULL;
     __atomic_store_n(&end, found, __ATOMIC_RELAXED);
     return found;
 }

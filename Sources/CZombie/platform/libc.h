@@ -11,6 +11,8 @@
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 
+// Whether libc's functions have unwind information (CFI).
+enum { zg_libc_has_cfi = true };
 // Whether realloc(block, 0) frees the block and returns NULL. musl returns a block of no bytes.
 enum { zg_libc_frees_by_realloc = true };
 
@@ -41,7 +43,7 @@ ZG_INLINE void zg_libc_unlock_streams(bool is_child) {
     else _IO_list_unlock();
 }
 #else
-enum { zg_libc_frees_by_realloc = false };
+enum { zg_libc_has_cfi = false, zg_libc_frees_by_realloc = false };
 // musl has no versions to tell apart. Its functions are in the executable's only image.
 ZG_INLINE int zg_libc_minor(void) { return 0; }
 ZG_INLINE uint64_t zg_libc_address(void) { return (uint64_t)getenv; }

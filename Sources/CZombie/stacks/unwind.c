@@ -2,7 +2,9 @@
 
 #include "stacks/unwind.h"
 
-#include "images/loader.h"
+#include <link.h>
+#include <sys/auxv.h>
+
 #include "images/module.h"
 #include "platform/libc.h"
 #include "platform/os.h"
@@ -89,15 +91,29 @@ static bool is_signal_return(uint64_t pc) {
            zg_arch_is_signal_return(code);
 }
 
-static bool find_way_back(uint64_t pc, const struct zg_module *module, struct zg_arch_return *way) {
-    if (!zg_loader_is_static) return false;
-    uint64_t start = zg_libc_function_without_return(pc);
-    if (start) return zg_arch_find_return_from(start, pc, module->start, module->end, way);
-    return zg_arch_find_return(pc, module->start, module->end, way);
+// Finds the readable code around `pc`: a segment of the static executable. False if there is none.
+static bool find_code(uint64_t pc, const struct zg_module *module, uint64_t *low, uint64_t *high) {
+    const ElfW(Phdr) *headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+    uint64_t count = headers ? getauxval(AT_PHNUM) : 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (headers[i].p_type != PT_LOAD || (headers[i].p_flags & (PF_R | PF_X)) != (PF_R | PF_X)) continue;
+        *low = module->bias + headers[i].p_vaddr;
+        *high = *low + headers[i].p_filesz;
+        if (pc >= *low && pc < *high) return true;
+    }
+    return false;
 }
 
-// The rule of a function without unwind information. In a static executable, which contains a libc that may have none
-// for its functions (musl), their instructions are read. Elsewhere, the frame pointer is tried.
+static bool find_way_back(uint64_t pc, const struct zg_module *module, struct zg_arch_return *way) {
+    uint64_t low, high;
+    if (zg_libc_has_cfi || !find_code(pc, module, &low, &high)) return false;
+    uint64_t start = zg_libc_function_without_return(pc);
+    if (start) return zg_arch_find_return_from(start, pc, low, high, way);
+    return zg_arch_find_return(pc, low, high, way);
+}
+
+// The rule of a function without unwind information. musl, which is linked statically, has none for its functions:
+// their instructions are read. Elsewhere, the frame pointer is tried.
 static zg_rule rule_without_row(uint64_t pc, const struct zg_module *module) {
     struct zg_arch_return way;
     if (is_signal_return(pc + 1)) return zg_rule_complex;
@@ -412,13 +428,12 @@ int zg_unwind_full(struct zg_registers *registers, bool exact, uint64_t *frames,
 }
 
 // Whether this is the outermost function of a program, a thread or a context: its CFI marks the return address as
-// undefined. musl's functions have no CFI: there, every function is one from which no step leads on.
+// undefined.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
-    if (!zg_module_find_unwind(pc, &module)) return false;
-    if (!zg_cfi_find_row(&module, pc, &row)) return zg_loader_is_static;
-    return row.registers[row.return_register].how == zg_cfi_undefined;
+    return zg_module_find_unwind(pc, &module) && zg_cfi_find_row(&module, pc, &row) &&
+           row.registers[row.return_register].how == zg_cfi_undefined;
 }
 
 void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high, uint64_t wanted,
@@ -441,7 +456,8 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
         if (interruption->context && is_met && context >= high && context - high < high - low) break;
         bool was_exact = exact;
         if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) {
-            interruption->is_complete = is_outermost(was_exact ? pc : pc - 1);
+            // musl's first functions have no unwind information: the caller looks where the walk has ended.
+            interruption->is_complete = !zg_libc_has_cfi || is_outermost(was_exact ? pc : pc - 1);
             break;
         }
         uint64_t sp = registers.value[ZG_ARCH_SP];
