@@ -193,8 +193,11 @@ package struct PythonRuntime {
         }
         if groups.last?.isEmpty ?? false { groups.removeLast() }
         let evaluations = stack.indices.filter { function(stack[$0])?.hasPrefix("_PyEval_EvalFrameDefault") ?? false }
-        // The innermost activation may not have begun its call yet, or be ending it.
-        var group = groups.count - evaluations.count
+        // The innermost activation may not have begun its call yet, or be ending it. If one of the lists is cut at its
+        // outer end, only the inner ends can be compared.
+        let isCut = calls.count >= Self.mostCalls || stack.count >= StackUnwinder.mostFrames
+        var group = isCut ? 0 : groups.count - evaluations.count
+        if !isCut, !(-1...1).contains(group) { return stack }
         var result: [Finding.Frame] = []
         for (index, frame) in stack.enumerated() {
             guard evaluations.contains(index) else {

@@ -8,7 +8,7 @@ package final class StackUnwinder {
     package static var obstacle: String? { zg_unwind_obstacle().map { String(cString: $0) } }
 
     static let allKnown = UInt64.max
-    private static let mostFrames = 256
+    static let mostFrames = 256
 
     private let memory: any MemoryReader
     private var modules: ProcessModules

@@ -36,12 +36,13 @@ package struct BusyTime {
             unfelt += min(passed, unseen)
             return
         }
-        let delayed = (times.delayed &- last.delayed)
-        let ran = times.ran &- last.ran
-        let idle = times.isStopped ? passed : passed.subtractingClamped((ran + delayed) / 1_000_000)
+        // Both only grow, but what the kernel says of a thread that is ending is not relied upon.
+        let delayed = times.delayed.subtractingClamped(last.delayed)
+        let ran = times.ran.subtractingClamped(last.ran)
+        let idle = times.isStopped ? passed : passed.subtractingClamped((ran &+ delayed) / 1_000_000)
         let taken = times.isStopped ? passed : min(unseen, idle)
         seen += passed
-        computed += ran
+        computed &+= ran
         unfelt += taken
         unfeltSeen += taken
         // A kernel that counts no times says 0.
@@ -49,7 +50,7 @@ package struct BusyTime {
             pending += passed - taken
             pendingUnfelt += taken
         } else {
-            waited += delayed.subtractingClamped(pendingUnfelt * 1_000_000)
+            waited &+= delayed.subtractingClamped(pendingUnfelt * 1_000_000)
             (pending, pendingUnfelt) = (0, 0)
         }
         countThrottles(times)

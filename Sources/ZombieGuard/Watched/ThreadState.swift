@@ -23,7 +23,10 @@ package struct ThreadTimes {
         (self.process, self.thread) = (process, thread)
         isStopped = state == UInt8(ascii: "T")
         isRunnable = state == UInt8(ascii: "R")
-        let words = ((try? readFile(folder + "schedstat")) ?? []).split(separator: UInt8(ascii: " "))
+        // Kernels without the file say nothing; where a thread ends between the two files, it has ended.
+        let times = try? readFile(folder + "schedstat")
+        if times == nil, access(folder, F_OK) != 0 { return nil }
+        let words = (times ?? []).split(separator: UInt8(ascii: " "))
         ran = words.first.flatMap { UInt64(digits: String(decoding: $0, as: UTF8.self)) } ?? 0
         delayed = words.count > 1 ? UInt64(digits: String(decoding: words[1], as: UTF8.self)) ?? 0 : 0
     }

@@ -55,7 +55,7 @@ extension SystemCall {
     private enum Futex {
         static let wait: UInt64 = 0, lock: UInt64 = 6, waitBits: UInt64 = 9, lockWithClock: UInt64 = 13
         /// FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
-        static let flags: UInt64 = 128 | 256
+        static let flags: UInt64 = 128 | 256, isPrivate: UInt64 = 128
         static let waiters: UInt32 = 0x8000_0000, owner: UInt32 = 0x3fff_ffff
     }
 
@@ -100,7 +100,9 @@ extension SystemCall {
         if word & Futex.waiters != 0 {
             return kind.map { $0 & robust != 0 } == true ? of(.mutex, word & Futex.owner, place) : nil
         }
-        // pthread_join waits for the thread's id to become 0.
+        // pthread_join waits for the thread's id to become 0, on a word that the kernel changes, so not as within one
+        // process. Other words that happen to equal an id, such as a barrier's, are waited on within the process.
+        guard arguments[1] & Futex.isPrivate == 0, word != UInt32(bitPattern: thread) else { return nil }
         return of(.end, word, place)
     }
 }
