@@ -242,6 +242,24 @@ final class ELFFile {
         return bytes
     }
 
+    /// Bytes that compressed sections say they have when they are decompressed.
+    var unpackedBytes: UInt64 {
+        sections.reduce(0) { sum, section in
+            guard let stored = Self.bytes(of: section, in: rawFile) else { return sum }
+            var header = ByteCursor(stored)
+            var size: UInt64 = 0
+            if section.flags & UInt64(SHF_COMPRESSED) != 0 {
+                header.skip(8)
+                size = header.number()
+            } else if section.name.hasPrefix(".zdebug_") {
+                header.skip(4)
+                size = header.number(UInt64.self).byteSwapped
+            }
+            let (total, overflows) = sum.addingReportingOverflow(header.failed ? 0 : size)
+            return overflows ? .max : total
+        }
+    }
+
     private func read(_ section: Section) -> UnsafeRawBufferPointer {
         let empty = UnsafeRawBufferPointer(start: nil, count: 0)
         guard let stored = Self.bytes(of: section, in: rawFile) else { return empty }

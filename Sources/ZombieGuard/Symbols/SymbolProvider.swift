@@ -41,6 +41,8 @@ package struct SymbolFile: Hashable, Sendable {
     package let kind: SymbolFileKind
     /// Whether it has DWARF, and not only a symbol table.
     package let hasDebugInformation: Bool
+    /// Bytes that compressed sections say they have when they are decompressed.
+    package let unpackedBytes: UInt64
 
     /// Reads the headers of a file.
     ///
@@ -68,6 +70,7 @@ package struct SymbolFile: Hashable, Sendable {
         let hasCode = elf.sections.contains { $0.isLoaded && $0.flags & UInt64(SHF_EXECINSTR) != 0 }
         kind = hasCode ? .executable : .debug
         hasDebugInformation = elf.hasDebugInformation
+        unpackedBytes = elf.unpackedBytes
     }
 }
 

@@ -17,7 +17,7 @@ final class AlertStore {
     private var database: (any Database)?
     /// For a directory: its findings in memory, and how much of the file has been read into them.
     private let source: FleetSource
-    private var copy: (database: ObjectIdentifier, read: UInt64)?
+    private var copy: (database: ObjectIdentifier, inode: UInt64, read: UInt64)?
     /// Size of the file from which on it is rewritten if most of it is outdated.
     private var compactSize = AlertLog.leastCompacted
 
@@ -79,7 +79,8 @@ final class AlertStore {
         return try source.ask { (reader) throws(FleetError) in
             let database = reader.database
             var read: UInt64 = 0
-            if let copy, copy.database == ObjectIdentifier(database) { read = copy.read }
+            // Another watcher may have compacted the file, which is a new one then.
+            if let copy, copy.database == ObjectIdentifier(database), copy.inode == log.inode { read = copy.read }
             do {
                 if read == 0 { try database.execute("DROP TABLE IF EXISTS zguard_alerts; " + FleetTables.alerts) }
                 read = try log.replay(from: read, into: database)
@@ -88,7 +89,7 @@ final class AlertStore {
                     compactSize = max(AlertLog.leastCompacted, 2 * log.size)
                     read = log.size
                 }
-                copy = (ObjectIdentifier(database), read)
+                copy = (ObjectIdentifier(database), log.inode, read)
                 var table = AlertTable(database, tenant: tenant)
                 return try database.exclusive(isKept: isKept) { () throws(FleetError) in
                     let result = try work(reader, &table)
@@ -150,6 +151,7 @@ private struct AlertLog {
         }
     }
 
+    var inode: UInt64 { UInt64(file?.status?.st_ino ?? 0) }
     var size: UInt64 { UInt64(max(0, file?.status?.st_size ?? 0)) }
 
     /// Replaces the file by one that has these rows only, unless it would not get much smaller.

@@ -53,7 +53,7 @@ extension FleetReader {
         // Sort without the lines. A row without occurrences is the former place of a finding.
         let rows = try database.query(
             """
-            SELECT body, at, host, version FROM \(table) f WHERE \(condition) AND id IN
+            SELECT body, at, host, version FROM \(table) f WHERE \(condition) AND occurrences > 0 AND id IN
                 (SELECT id FROM \(table) g WHERE \(condition) AND occurrences > 0
                 ORDER BY at DESC, id LIMIT \(limit) OFFSET \(offset))
             ORDER BY at DESC, id

@@ -201,7 +201,8 @@ public final class FleetReader {
         var former: [String: [String]] = [:]
         for (old, new) in current where groups[new] != nil { former[new, default: []].append(old) }
         var occurrences = try occurrences(
-            of: groups.keys.flatMap { [$0] + (former[$0] ?? []) }.sorted(), current, owner)
+            of: groups.keys.flatMap { [$0] + (former[$0] ?? []) }.sorted(), current, owner,
+            until: now.earlier(bySeconds: -Triage.clockTolerance))
         var decided: [Decided] = []
         for (signature, some) in groups {
             let stored = [signature] + (former[signature] ?? [])
@@ -276,9 +277,11 @@ public final class FleetReader {
     private static let mostParameters = 900
 
     private func occurrences(
-        of stored: [String], _ current: [String: String], _ tenant: String
+        of stored: [String], _ current: [String: String], _ tenant: String, until latest: Timestamp
     ) throws(FleetError) -> [String: Triage.Occurrences] {
         var found: [String: Triage.Occurrences] = [:]
+        // A clock that is wrong must not hide what others have seen: a time in the future does not count.
+        let last = "CASE WHEN last_at <= \(latest.milliseconds) THEN last_at ELSE first_at END"
         let table = try counts
         for start in stride(from: 0, to: stored.count, by: Self.mostParameters) {
             var question = Query()
@@ -287,7 +290,7 @@ public final class FleetReader {
                 .map { question.parameter(.text($0)) }.joined(separator: ", ")
             let rows = try database.query(
                 """
-                SELECT signature, version, max(last_at) FROM \(table)
+                SELECT signature, version, max(\(last)) FROM \(table)
                 WHERE findings > 0 AND tenant = \(owner) AND signature IN (\(list)) GROUP BY signature, version
                 """, question.parameters)
             for row in rows {

@@ -93,10 +93,14 @@ extension SQLiteFleet {
             WHERE tenant = old.tenant AND signature = old.signature AND program = old.program AND version = old.version
                 AND week = \(week("old.day"))
             """
+        let sweep = """
+            DELETE FROM zguard_weeks WHERE tenant = old.tenant AND signature = old.signature AND program = old.program
+                AND version = old.version AND week = \(week("old.day")) AND findings <= 0
+            """
         return """
             CREATE TRIGGER IF NOT EXISTS \(table)_added AFTER INSERT ON \(table) BEGIN \(addition); END;
-            CREATE TRIGGER IF NOT EXISTS \(table)_changed AFTER UPDATE ON \(table) BEGIN \(removal); \(addition); END;
-            CREATE TRIGGER IF NOT EXISTS \(table)_removed AFTER DELETE ON \(table) BEGIN \(removal); END;
+            CREATE TRIGGER IF NOT EXISTS \(table)_changed AFTER UPDATE ON \(table) BEGIN \(removal); \(addition); \(sweep); END;
+            CREATE TRIGGER IF NOT EXISTS \(table)_removed AFTER DELETE ON \(table) BEGIN \(removal); \(sweep); END;
 
             """
     }

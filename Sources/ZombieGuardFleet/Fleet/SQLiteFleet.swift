@@ -203,12 +203,16 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
+    // Another process may have dropped a day's tables before the transaction.
     func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
-        try transaction(work)
+        try transaction { () throws(FleetError) in
+            self.findingsTables = [:]
+            return try work()
+        }
     }
 
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
-        try transaction(work)
+        try inTransaction(work)
     }
 
     func findingsTable(of day: String) throws(FleetError) -> String {

@@ -12,6 +12,8 @@ public final class AccessControl: @unchecked Sendable {
             case page
             /// Changes something; answered one at a time.
             case change
+            /// Sends a part of a file; answered one at a time, beside what else changes something.
+            case upload
             case login
         }
 
@@ -57,13 +59,14 @@ public final class AccessControl: @unchecked Sendable {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         switch parts.count {
         case 3 where path == "/api/findings": return (.ship, mostReportBytes)
-        case 3 where path == "/api/symbols": return (.ship, mostReportBytes)
+        case 3 where path == uploads: return (.ship, mostReportBytes)
         case 4 where parts[1] == "group" && parts[3] == "triage": return (.triage, mostFormBytes)
         case 5 where parts[1] == "api" && parts[2] == "groups" && parts[4] == "triage": return (.triage, mostFormBytes)
         default: return nil
         }
     }
 
+    private static let uploads = "/api/symbols"
     private static let login = "/login", logout = "/logout"
     /// Files without findings. The page with the login needs them.
     private static let assets: Set<String> = ["/style.css", "/keys.js"]
@@ -138,7 +141,9 @@ public final class AccessControl: @unchecked Sendable {
         request.query["tenant"] = tenant
         request.user = user
         return .accepted(
-            Call(kind: change == nil ? .page : .change, request: request, mostBytes: change?.mostBytes ?? 0))
+            Call(
+                kind: change == nil ? .page : request.path == Self.uploads ? .upload : .change, request: request,
+                mostBytes: change?.mostBytes ?? 0))
     }
 
     // MARK: Who asks

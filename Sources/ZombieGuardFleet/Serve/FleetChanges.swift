@@ -171,7 +171,9 @@ public final class FleetChanges {
                 switch entry {
                 case .finding(var finding, let line):
                     // What a line says of its tenant does not count.
-                    let isOthers = finding.origin.map { $0.tenant != tenant } ?? false
+                    // Texts that look the same may be other bytes, and another tenant in a database.
+                    let isOthers =
+                        !(finding.origin?.tenant ?? "").utf8.elementsEqual(tenant.utf8) && finding.origin != nil
                     if isOthers { finding.origin?.tenant = tenant }
                     let shipped = ShippedFinding(
                         finding, text: reader.text, source: user.name, line: line, written: now(), sender: sender,
@@ -201,6 +203,9 @@ extension FleetChanges {
 
     // A part of a file; the last one stores the file, and has the findings named.
     private func storeSymbols(_ request: HTTPRequest, _ user: User) throws(FleetError) -> HTTPResponse {
+        guard address.isDatabase else {
+            return .problem(409, "the store is a directory; symbols are sent to servers of a database")
+        }
         let query = request.query
         guard let upload = query["upload"], ShippedFinding.isDigits(upload, count: 32), let name = query["name"],
             let offset = query["offset"].flatMap({ Int64(digits: $0) }),
@@ -221,25 +226,16 @@ extension FleetChanges {
         case .busy:
             return HTTPResponse.problem(503, "too many files are being sent").adding("Retry-After", "60")
         case .whole(let file):
-            do throws(SymbolUpload.Refusal) {
-                let symbols = try SymbolUpload(file, name: name)
-                let (addition, entry) = try add(symbols, tenant)
-                naming.apply(entry.buildID, tenant)
-                return .json([
-                    ("received", .integer(size)), ("build_id", .string(entry.buildID)),
-                    ("added", .bool(addition == .added)),
-                ])
-            } catch {
+            let symbols: SymbolUpload
+            do throws(SymbolUpload.Refusal) { symbols = try SymbolUpload(file, name: name) } catch {
                 return .problem(422, "the file cannot be kept: \(error.reason)")
             }
-        }
-    }
-
-    private func add(
-        _ file: SymbolUpload, _ tenant: String
-    ) throws(SymbolUpload.Refusal) -> (addition: SymbolStore.Addition, entry: SymbolStore.Entry) {
-        do throws(FleetError) { return try SymbolStore(address, tenant: tenant).add(file) } catch {
-            throw SymbolUpload.Refusal(reason: "\(error)", isUseless: false)
+            let (addition, entry) = try SymbolStore(address, tenant: tenant).add(symbols)
+            naming.apply(entry.buildID, tenant)
+            return .json([
+                ("received", .integer(size)), ("build_id", .string(entry.buildID)),
+                ("added", .bool(addition == .added)),
+            ])
         }
     }
 }

@@ -65,14 +65,18 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
     /// The bytes received so far; all, once the request is answered.
     private(set) var bytes: [UInt8] = []
     private let connections: HTTPConnections?
+    /// Who sends a large body; nil for small ones, which have a share of their own.
+    private let user: String?
 
-    init(_ connections: HTTPConnections?) { self.connections = connections }
+    init(_ connections: HTTPConnections?, of user: String? = nil) {
+        (self.connections, self.user) = (connections, user)
+    }
 
-    deinit { connections?.release(bytes.count) }
+    deinit { connections?.release(bytes.count, user) }
 
     /// Adds bytes; false if too many bytes of bodies wait for their turn.
     func add(_ part: UnsafeRawBufferPointer) -> Bool {
-        guard connections?.reserve(part.count) ?? true else { return false }
+        guard connections?.reserve(part.count, user) ?? true else { return false }
         bytes += part
         return true
     }
@@ -89,8 +93,9 @@ final class HTTPConnections: @unchecked Sendable {
         /// Connections that are not closed yet.
         var count = 0
         var refused = 0
-        /// Bytes of request bodies.
-        var received = 0
+        /// Bytes of request bodies: of small ones, and of large ones by the name of the token.
+        var small = 0
+        var large: [String: Int] = [:]
     }
 
     private let library: MicroHTTPD
@@ -109,6 +114,7 @@ final class HTTPConnections: @unchecked Sendable {
     private static let descriptorsOfPages = 64
     /// Limits on response bytes that slow clients have not read, and on bytes of bodies that wait for their turn.
     private static let mostUnsent = 64 << 20, mostReceived = 64 << 20
+    private static let mostSmall = 8 << 20, mostOfUser = 32 << 20
 
     init(_ library: MicroHTTPD) {
         self.library = library
@@ -153,15 +159,31 @@ final class HTTPConnections: @unchecked Sendable {
     /// Counts bytes of a body.
     ///
     /// - Returns: false if too many bytes wait.
-    func reserve(_ count: Int) -> Bool {
+    func reserve(_ count: Int, _ user: String?) -> Bool {
         state.withLock { state in
-            if state.received + count > Self.mostReceived { return false }
-            state.received += count
+            guard let user else {
+                if state.small + count > Self.mostSmall { return false }
+                state.small += count
+                return true
+            }
+            let own = state.large[user, default: 0] + count
+            let all = state.large.values.reduce(count, +)
+            if own > Self.mostOfUser || all > Self.mostReceived { return false }
+            state.large[user] = own
             return true
         }
     }
 
-    fileprivate func release(_ count: Int) { state.withLock { $0.received -= count } }
+    fileprivate func release(_ count: Int, _ user: String?) {
+        state.withLock { state in
+            guard let user else {
+                state.small -= count
+                return
+            }
+            let left = state.large[user, default: 0] - count
+            state.large[user] = left > 0 ? left : nil
+        }
+    }
 
     /// Suspends a connection until `finish` has its response.
     func wait(_ connection: HTTPConnection) {

@@ -12,7 +12,7 @@ public final class HTTPServer: @unchecked Sendable {
 
     private let listener: Descriptor
     /// Requests for pages, and requests that change something: these wait for each other.
-    private let pages = PageQueue(), changes = PageQueue()
+    private let pages = PageQueue(), changes = PageQueue(), uploads = PageQueue()
     private let library: MicroHTTPD
     private let connections: HTTPConnections
     private let access: AccessControl
@@ -86,7 +86,8 @@ public final class HTTPServer: @unchecked Sendable {
     /// - Parameters:
     ///   - threads: number of threads that make pages.
     ///   - pages: called once in each of these threads; returns the function that makes its pages.
-    ///   - changes: called once in the thread that answers all requests that change something.
+    ///   - changes: called once in the thread that answers all requests that change something, and once in the one that
+    ///     takes files.
     /// - Returns: Never returns; throws before the first connection if at all.
     /// - Throws: ``FleetError`` if no thread can be started, or the certificate cannot be used.
     public func serve(
@@ -95,6 +96,7 @@ public final class HTTPServer: @unchecked Sendable {
         signal(SIGPIPE, SIG_IGN)
         for _ in 0..<threads { try startThread("zguard-pages") { [self] in work(self.pages, pages()) } }
         try startThread("zguard-changes") { [self] in work(self.changes, changes()) }
+        try startThread("zguard-uploads") { [self] in work(self.uploads, changes()) }
         try startDaemon()
         connections.watch()
     }
@@ -232,7 +234,8 @@ public final class HTTPServer: @unchecked Sendable {
             if length > call.mostBytes { return refuse(connection, AccessControl.tooLarge) }
             // Whoever logs in is not known yet, and has no more time than others.
             if call.mostBytes > 0, call.kind != .login { connections.receive(connection) }
-            connection.body = HTTPBody(connections)
+            connection.body = HTTPBody(
+                connections, of: call.mostBytes > AccessControl.mostIgnored ? call.request.user?.name : nil)
             return MicroHTTPD.yes
         case .refused(let response, _):
             // A small body is read first: closing a socket with unread input resets the connection, and the client may
@@ -287,5 +290,11 @@ public final class HTTPServer: @unchecked Sendable {
         return response.send(to: connection.handle)
     }
 
-    private func queue(of call: AccessControl.Call) -> PageQueue { call.kind == .page ? pages : changes }
+    private func queue(of call: AccessControl.Call) -> PageQueue {
+        switch call.kind {
+        case .page: pages
+        case .upload: uploads
+        case .change, .login: changes
+        }
+    }
 }

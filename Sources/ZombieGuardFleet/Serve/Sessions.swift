@@ -16,7 +16,11 @@ final class Sessions: Sendable {
 
     /// Twelve hours: a working day.
     static let seconds: UInt64 = 12 * 3600
-    private static let most = 10_000
+    private static let mostOfToken = 20
+    private let most: Int
+
+    /// - Parameter most: number of sessions that are open at most.
+    init(most: Int = 10_000) { self.most = most }
 
     /// Opens a session.
     ///
@@ -24,11 +28,14 @@ final class Sessions: Sendable {
     func open(for token: Token, now: UInt64 = MonotonicTime.milliseconds) -> String {
         let id = Secret.random()
         sessions.withLock { sessions in
-            if sessions.count >= Self.most {
+            // Who opens many closes own ones.
+            let own = sessions.filter { $0.value.token == token.hash }.sorted { $0.value.end < $1.value.end }
+            for (key, _) in own.prefix(max(0, own.count - Self.mostOfToken + 1)) { sessions[key] = nil }
+            if sessions.count >= most {
                 sessions = sessions.filter { $0.value.end > now }
                 // Too many are open: those that end first are closed.
                 let order = sessions.sorted { $0.value.end < $1.value.end }
-                for (key, _) in order.prefix(max(0, sessions.count - Self.most * 9 / 10)) { sessions[key] = nil }
+                for (key, _) in order.prefix(max(0, sessions.count - most * 9 / 10)) { sessions[key] = nil }
             }
             sessions[Secret.hash(id)] = Session(token: token.hash, end: now + Self.seconds * 1000)
         }

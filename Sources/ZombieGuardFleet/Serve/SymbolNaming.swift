@@ -1,5 +1,5 @@
-// Names findings with symbols that were sent to `zguard serve`, in a thread of its own: that takes as long as a store has
-// findings without names. The methods take the object's only lock.
+// Names findings with symbols that were sent to `zguard serve`, in a thread of its own, which takes as long as a store
+// has findings without names. The methods take the object's only lock.
 
 import CSystem
 import Glibc
@@ -38,6 +38,7 @@ final class SymbolNaming: Sendable {
     }
 
     private func run() {
+        var failures = 0
         while true {
             let next = state.withLock { state -> (tenant: String, builds: Set<String>)? in
                 guard let tenant = state.waiting.keys.min(), let builds = state.waiting.removeValue(forKey: tenant)
@@ -48,8 +49,19 @@ final class SymbolNaming: Sendable {
                 return (tenant, builds)
             }
             guard let next else { return }
-            // A store that cannot be written now has the symbols all the same: what failed is done by the next one.
-            _ = try? SymbolStore(address, tenant: next.tenant).apply(builds: next.builds.sorted())
+            do throws(FleetError) {
+                _ = try SymbolStore(address, tenant: next.tenant).apply(builds: next.builds.sorted())
+                failures = 0
+            } catch {
+                // Others may hold the store, or prune it. `zguard symbols apply` does what is left in the end.
+                failures += 1
+                if failures > Self.mostFailures { continue }
+                state.withLock { $0.waiting[next.tenant, default: []].formUnion(next.builds) }
+                sleep(Self.pause)
+            }
         }
     }
+
+    private static let mostFailures = 30
+    private static let pause: UInt32 = 10
 }

@@ -16,15 +16,16 @@ struct SymbolParts {
         var size: Int64
         /// Bytes that are there, from the first on.
         var there: Int64 = 0
-        var used: UInt64
+        /// Times of the first and of the last part, in milliseconds of ``MonotonicTime``.
+        var begun: UInt64, used: UInt64
     }
 
     private var uploads: [Key: Upload] = [:]
 
-    private static let mostUploads = 8
-    /// Milliseconds without a part after which an upload makes room for another one.
-    private static let idle: UInt64 = 60_000
-    /// Bytes of all uploads.
+    private static let mostUploads = 16, mostOfUser = 4
+    /// Milliseconds without a part, and since the first part, after which an upload is forgotten.
+    private static let idle: UInt64 = 60_000, longest: UInt64 = 3_600_000
+    /// Bytes of all uploads that are there.
     private static let mostBytes: Int64 = 8 << 30
 
     /// What came of a part.
@@ -48,14 +49,17 @@ struct SymbolParts {
     /// - Throws: ``SystemError`` if it cannot be written.
     mutating func add(_ bytes: [UInt8], at offset: Int64, of size: Int64, _ key: Key) throws -> Result {
         let now = MonotonicTime.milliseconds
+        forget(now)
         if uploads[key] == nil || uploads[key]?.size != size {
             uploads[key] = nil
             if offset != 0 { return .unknown }
-            if !makeRoom(for: size, now) { return .busy }
-            uploads[key] = Upload(file: try UnnamedFile.make(), size: size, used: now)
+            let own = uploads.keys.count { $0.user == key.user && $0.tenant == key.tenant }
+            if uploads.count >= Self.mostUploads || own >= Self.mostOfUser { return .busy }
+            uploads[key] = Upload(file: try UnnamedFile.make(), size: size, begun: now, used: now)
         }
         guard var upload = uploads[key], offset <= upload.there else { return .unknown }
         guard Int64(bytes.count) <= size - offset else { return .unknown }
+        if uploads.values.reduce(Int64(bytes.count), { $0 + $1.there }) > Self.mostBytes { return .busy }
         var done = 0
         while done < bytes.count {
             let count = bytes[done...].withUnsafeBytes {
@@ -73,15 +77,7 @@ struct SymbolParts {
         return .whole(upload.file)
     }
 
-    private mutating func makeRoom(for size: Int64, _ now: UInt64) -> Bool {
-        func isFull() -> Bool {
-            uploads.count >= Self.mostUploads || uploads.values.reduce(size) { $0 + $1.size } > Self.mostBytes
-        }
-        while isFull() {
-            guard let oldest = uploads.min(by: { $0.value.used < $1.value.used }), now - oldest.value.used >= Self.idle
-            else { return false }
-            uploads[oldest.key] = nil
-        }
-        return true
+    private mutating func forget(_ now: UInt64) {
+        uploads = uploads.filter { now - $0.value.used < Self.idle && now - $0.value.begun < Self.longest }
     }
 }

@@ -152,7 +152,8 @@ public final class TokenFile: Sendable {
                 state.version = opened.status.flatMap(Self.settledVersion) ?? []
                 state.tokens = .success(try Self.read(opened, path))
             } catch {
-                state.version = version
+                // Tried again each time: the reason may be a shortage, which leaves the file as it is.
+                state.version = []
                 state.tokens = .failure(error)
                 if case .failure(let known) = before, known == error { return (state.tokens, nil) }
                 return (state.tokens, error)

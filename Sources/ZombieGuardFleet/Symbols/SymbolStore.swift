@@ -168,7 +168,15 @@ public struct SymbolUpload: Sendable {
         do throws(SymbolFile.Problem) { symbols = try SymbolFile(file, path: name) } catch {
             throw Refusal(reason: error.description, isUseless: false)
         }
+        // Whoever names findings with the file holds its sections in memory.
+        if symbols.unpackedBytes > Self.mostUnpacked {
+            throw Refusal(
+                reason: "its sections are larger than \(Self.mostUnpacked >> 20) MiB when decompressed",
+                isUseless: false)
+        }
     }
+
+    private static let mostUnpacked: UInt64 = 1 << 30
 
     /// The build-id that the path of a file in a `.build-id` directory says.
     private static func buildID(inName path: String) -> String? {

@@ -84,7 +84,7 @@ public struct Triage: Hashable, Sendable {
     }
 
     /// In seconds.
-    private static let clockTolerance: Int64 = 86400
+    static let clockTolerance: Int64 = 86400
 
     /// The day from which on occurrences count for the last decision; nil if it does not depend on their number.
     static func countedDay(_ events: [TriageEvent]) -> String? {
