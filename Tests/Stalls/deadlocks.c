@@ -305,6 +305,31 @@ CASE waits_for_condition(void) { condition_comes(&condition); }
 // stalls: wait_for_condition, call=futex
 CASE looks_like_a_lock(void) { condition_comes(&looks_owned.condition); }
 
+static pthread_barrier_t barrier;
+
+static void *arrive_late(void *unused) {
+    usleep(900000);
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+STEP wait_at_barrier(void) { pthread_barrier_wait(&barrier); }
+
+// The threads that have arrived so far are as many as the id of the one that waits for the next.
+// stalls: wait_at_barrier, call=futex
+CASE round_looks_like_a_thread(void) {
+    pthread_t thread;
+    unsigned arrived[2] = {(unsigned)syscall(SYS_gettid), (unsigned)syscall(SYS_gettid)};
+    begin();
+    alarm(0);
+    pthread_barrier_init(&barrier, NULL, 2);
+    memcpy(&barrier, arrived, sizeof arrived); // struct pthread_barrier of glibc: in, current_round, …
+    pthread_create(&thread, NULL, arrive_late, NULL);
+    wait_at_barrier();
+    pthread_join(thread, NULL);
+    poll(NULL, 0, 20);
+}
+
 static void *write_for_long(void *unused) {
     write_shared(0);
     ready++;
@@ -458,6 +483,7 @@ static const struct {
     X(is_held_for_long)                                                                                                \
     X(waits_for_condition)                                                                                             \
     X(looks_like_a_lock)                                                                                               \
+    X(round_looks_like_a_thread)                                                                                       \
     X(reads_what_is_written)                                                                                           \
     X(both_are_written)                                                                                                \
     X(both_are_read)                                                                                                   \
