@@ -417,7 +417,7 @@ def only_its_own_build(work, place):
     work.symbols("remove", place, build_id(other), status=1)
     for words, text in ((("uplaod", "x"), "did you mean 'upload'?"), (("upload", str(program)), "needs '--to'"), (("list",), "needs a store"),
                         (("remove", place), "needs a build-id"), (("list", place, "more"), "unexpected operand"),
-                        (("upload", str(program), "--to", "https://example.com"), "keeps no symbols")):
+                        (("upload", str(program), "--to", "otlp+https://example.com"), "keeps no symbols")):
         assert text in work.symbols(*words, status=64).stderr, words
 
 
