@@ -261,7 +261,9 @@ def deadlines(work):
             while part := connection.recv(3000):
                 answer += part
                 time.sleep(0.01)
-        assert answer.decode() == whole
+        # But for the time of the answer.
+        one, other = (re.sub(r"\r\nDate: [^\r]*", "", text, count=1) for text in (answer.decode(), whole))
+        assert one == other, (one[:1000], other[:1000])
 
 
 def raise_descriptors():
