@@ -31,15 +31,8 @@ static const char *const names[zg_deallocator_count] = {
 
 const char *zg_mismatch_deallocator_name(enum zg_deallocator deallocator) { return names[deallocator]; }
 
-static const char *file_name(const char *path) {
-    const char *name = path;
-    for (const char *at = path; *at; at++)
-        if (*at == '/') name = at + 1;
-    return name;
-}
-
 static bool is_libc(const char *path) {
-    const char *name = file_name(path);
+    const char *name = zg_string_last_part(path);
     return name[0] == 'l' && name[1] == 'i' && name[2] == 'b' && name[3] == 'c' && name[4] == '.' && name[5] == 's';
 }
 
@@ -60,7 +53,7 @@ static bool is_known_defect(const struct zg_block_view *view, enum zg_deallocato
     struct zg_module module;
     if (!zg_module_find(pc, &module) || !module.path) return false;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(deletes_with_size_of_base); i++)
-        if (zg_string_equal(file_name(module.path), deletes_with_size_of_base[i])) return true;
+        if (zg_string_equal(zg_string_last_part(module.path), deletes_with_size_of_base[i])) return true;
     return false;
 }
 

@@ -70,13 +70,6 @@ static void find_program_path(void) {
     }
 }
 
-static const char *last_part(const char *path) {
-    const char *last = path;
-    for (const char *at = path; *at; at++)
-        if (*at == '/') last = at + 1;
-    return last;
-}
-
 // Whether a component of the path is "..".
 static bool has_parent(const char *path) {
     for (const char *at = path; *at; at++)
@@ -92,7 +85,8 @@ static void find_executed_path(void) {
     struct zg_text text;
     char whole[sizeof executed_path];
     // A link of /proc (/proc/self/exe, /dev/fd/3) is no name, and one with ".." is another one in each directory.
-    if (!executed || !*program_path || zg_string_equal(last_part(executed), last_part(program_path)) ||
+    if (!executed || !*program_path ||
+        zg_string_equal(zg_string_last_part(executed), zg_string_last_part(program_path)) ||
         zg_string_begins(executed, "/proc/") || zg_string_begins(executed, "/dev/") || has_parent(executed) ||
         zg_os_readlink(executed, whole, sizeof whole) <= 0 || !zg_os_is_same_file(executed, "/proc/self/exe"))
         return;

@@ -15,13 +15,6 @@
 
 enum { DEEPEST_SCRIPT = 5, FIRST_LINE = 256, SEGMENTS_MOST = 64, NEEDED_MOST = 512, CHAIN_MOST = 256, NAME_BYTES = 64 };
 
-static const char *last_part(const char *path) {
-    const char *last = path;
-    for (; *path; path++)
-        if (*path == '/') last = path + 1;
-    return last;
-}
-
 // --- LD_PRELOAD ------------------------------------------------------------------------------------------------------
 
 static bool is_separator(char c) { return c == ':' || c == ' '; }
@@ -125,7 +118,7 @@ static bool needs_sanitizer(struct image *image) {
         if (entry.d_tag == DT_NULL) break;
         if (entry.d_tag != DT_NEEDED) continue;
         read_string(image->file, image->strings + entry.d_un.d_val, name, sizeof name);
-        if (is_sanitizer_library(last_part(name))) return true;
+        if (is_sanitizer_library(zg_string_last_part(name))) return true;
     }
     return false;
 }
@@ -179,7 +172,7 @@ static bool is_sanitized(struct image *image) {
 static bool is_other_loader(const char *path) {
     static const char *const names[] = {"ld-musl", "ld-uClibc", "linker"};
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(names); i++)
-        if (zg_string_begins(last_part(path), names[i])) return true;
+        if (zg_string_begins(zg_string_last_part(path), names[i])) return true;
     return false;
 }
 
@@ -222,7 +215,7 @@ static bool contains_runtime(const struct image *image) {
 static enum zg_program_kind look_at_image(struct image *image, const char *path) {
     if (image->header.e_ident[EI_CLASS] != ELFCLASS64 || image->header.e_machine != ZG_ARCH_ELF_MACHINE)
         return zg_program_other_machine;
-    if (is_emulator(last_part(path))) return zg_program_emulator;
+    if (is_emulator(zg_string_last_part(path))) return zg_program_emulator;
     if (image->header.e_phentsize != sizeof(ElfW(Phdr))) return zg_program_takes_it;
     bool has_loader = false, is_loaded = false;
     for (uint64_t i = 0; i < segment_count(image); i++) {
@@ -244,7 +237,7 @@ static enum zg_program_kind look_at_image(struct image *image, const char *path)
     if (!has_loader && image->dynamic && is_other_loader(path)) return zg_program_other_libc;
     if (is_sanitized(image)) return zg_program_sanitized;
     // glibc's loader can be executed directly. It then applies LD_PRELOAD to the program that it is given.
-    bool is_loader = image->dynamic && zg_string_begins(last_part(path), "ld-");
+    bool is_loader = image->dynamic && zg_string_begins(zg_string_last_part(path), "ld-");
     bool takes_it = has_loader || is_loader || !is_loaded || contains_runtime(image);
     return takes_it ? zg_program_takes_it : zg_program_static;
 }

@@ -110,19 +110,23 @@ static enum step take_jump(struct search *search, struct path *path, const struc
     }
 }
 
-static enum step take(struct search *search, struct path *path) {
-    uint64_t room = search->high - path->pc;
-    struct zg_x64 it = zg_x64_read((const uint8_t *)path->pc, room < ZG_X64_LONGEST ? (int)room : ZG_X64_LONGEST);
-    if ((uint64_t)it.length > room || it.map == zg_x64_map_vex) return step_ends;
-    path->pc += (uint64_t)it.length;
-    if (it.map == zg_x64_map_1) {
-        enum step step = take_push_or_pop(path, &it);
-        if (step == step_on) step = take_operation(path, &it);
-        return step == step_on ? take_jump(search, path, &it) : step;
+// Decodes the instruction at `pc`. False if it reaches beyond the code, or its length is unknown.
+static bool decode(const struct search *search, uint64_t pc, struct zg_x64 *it) {
+    uint64_t room = search->high - pc;
+    *it = zg_x64_read((const uint8_t *)pc, room < ZG_X64_LONGEST ? (int)room : ZG_X64_LONGEST);
+    return (uint64_t)it->length <= room && it->map != zg_x64_map_vex;
+}
+
+static enum step take(struct search *search, struct path *path, const struct zg_x64 *it) {
+    path->pc += (uint64_t)it->length;
+    if (it->map == zg_x64_map_1) {
+        enum step step = take_push_or_pop(path, it);
+        if (step == step_on) step = take_operation(path, it);
+        return step == step_on ? take_jump(search, path, it) : step;
     }
-    if (it.map != zg_x64_map_0f) return step_on;
-    if (it.opcode >= 0x80 && it.opcode <= 0x8f) add_branch(search, path, path->pc + (uint64_t)it.immediate);
-    return it.opcode == 0x0b ? step_ends : step_on; // ud2
+    if (it->map != zg_x64_map_0f) return step_on;
+    if (it->opcode >= 0x80 && it->opcode <= 0x8f) add_branch(search, path, path->pc + (uint64_t)it->immediate);
+    return it->opcode == 0x0b ? step_ends : step_on; // ud2
 }
 
 // Whether `address` is the last byte of a call instruction: walks look up the byte in front of a return address.
@@ -150,7 +154,8 @@ bool zg_arch_find_return(uint64_t pc, uint64_t low, uint64_t high, struct zg_arc
     for (;;) {
         enum step step = step_ends;
         while (search.instructions++ < INSTRUCTIONS_MOST && path.pc >= low && path.pc < high) {
-            step = take(&search, &path);
+            struct zg_x64 it;
+            step = decode(&search, path.pc, &it) ? take(&search, &path, &it) : step_ends;
             if (step != step_on) break;
         }
         if (step == step_returns && path.popped >= 0 && path.fp_at < path.popped) {
@@ -170,10 +175,11 @@ bool zg_arch_find_return_from(uint64_t start, uint64_t pc, uint64_t low, uint64_
     uint64_t fp_back = 0;
     while (path.pc < pc && path.pc < high && search.instructions++ < INSTRUCTIONS_MOST) {
         uint64_t at = path.pc;
-        struct zg_x64 it = zg_x64_read((const uint8_t *)at, ZG_X64_LONGEST);
+        struct zg_x64 it;
+        if (!decode(&search, at, &it)) return false;
         if (it.map == zg_x64_map_1 && it.opcode == 0x50 + RBP && it.low == RBP)
             fp_back = (uint64_t)(2 * WORD - path.popped);
-        if (take(&search, &path) == step_returns) return false;
+        if (take(&search, &path, &it) == step_returns) return false;
         path.pc = at + (uint64_t)it.length; // jumps are not followed
     }
     if (path.popped > 0) return false;

@@ -99,6 +99,13 @@ bool zg_string_begins(const char *string, const char *start) {
     return !*start;
 }
 
+const char *zg_string_last_part(const char *path) {
+    const char *last = path;
+    for (; *path; path++)
+        if (*path == '/') last = path + 1;
+    return last;
+}
+
 void zg_string_copy(char *to, const char *from, uint64_t capacity) {
     uint64_t count = 0;
     for (; count + 1 < capacity && from[count]; count++) to[count] = from[count];

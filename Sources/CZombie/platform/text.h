@@ -32,6 +32,8 @@ void zg_text_json_hex(struct zg_text *text, uint64_t value); // "\"0x1f\""
 uint64_t zg_string_length(const char *string);
 bool zg_string_equal(const char *a, const char *b);
 bool zg_string_begins(const char *string, const char *start);
+// Returns the part of a path behind its last slash.
+const char *zg_string_last_part(const char *path);
 // Copies at most capacity - 1 bytes and a NUL.
 void zg_string_copy(char *to, const char *from, uint64_t capacity);
 

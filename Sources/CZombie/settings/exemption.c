@@ -16,13 +16,6 @@ bool zg_is_exempt;
 // Directory of the toolchain whose package manager this process is, with a slash at the end; "" in other processes.
 static char toolchain[PATH_BYTES];
 
-static const char *last_part(const char *path) {
-    const char *last = path;
-    for (; *path; path++)
-        if (*path == '/') last = path + 1;
-    return last;
-}
-
 static bool ends_with(const char *text, const char *with) {
     uint64_t length = zg_string_length(text), own = zg_string_length(with);
     return length >= own && zg_string_equal(text + length - own, with);
@@ -64,9 +57,9 @@ static bool is_named(const char *file, const char *executed) {
         uint64_t length = 0;
         bool is_path = false;
         for (; pattern[length] && pattern[length] != ','; length++) is_path = is_path || pattern[length] == '/';
-        if (length &&
-            (is_path ? matches(file, pattern, length)
-                     : matches(last_part(file), pattern, length) || matches(last_part(executed), pattern, length)))
+        if (length && (is_path ? matches(file, pattern, length)
+                               : matches(zg_string_last_part(file), pattern, length) ||
+                                     matches(zg_string_last_part(executed), pattern, length)))
             return true;
         pattern += length + (pattern[length] == ',');
     }
@@ -97,10 +90,11 @@ static bool is_package_manager(const char *name) {
 static void look_for_toolchain(const char *file, const char *executed) {
     char compiler[PATH_BYTES];
     struct zg_text path;
-    if (!zg_string_begins(last_part(file), "swift") || !is_package_manager(last_part(executed))) return;
+    if (!zg_string_begins(zg_string_last_part(file), "swift") || !is_package_manager(zg_string_last_part(executed)))
+        return;
     zg_text_init(&path, compiler, sizeof compiler);
     zg_text_string(&path, file);
-    uint64_t directory = (uint64_t)(last_part(file) - file);
+    uint64_t directory = (uint64_t)(zg_string_last_part(file) - file);
     if (path.truncated || directory >= sizeof toolchain) return;
     path.count = directory;
     zg_text_string(&path, "swift-frontend");
@@ -112,7 +106,7 @@ void zg_exemption_init(void) {
     char file[PATH_BYTES];
     const char *executed = (const char *)getauxval(AT_EXECFN);
     // Only these programs cost a system call at their start.
-    if (!executed || (!zg_config.only[0] && !zg_string_begins(last_part(executed), "swift"))) return;
+    if (!executed || (!zg_config.only[0] && !zg_string_begins(zg_string_last_part(executed), "swift"))) return;
     int count = zg_os_readlink("/proc/self/exe", file, sizeof file);
     if (count <= 0 || count >= PATH_BYTES - 1) return;
     look_for_toolchain(file, executed);
@@ -146,7 +140,7 @@ bool zg_exemption_covers(int directory, const char *path) {
     char file[PATH_BYTES];
     if (!resolve(directory, path, file) || is_named(file, path)) return false;
     // `swift` executes swift-test, which decides for itself; it starts the tests.
-    if (is_among(last_part(path), managers, ZG_ARRAY_COUNT(managers))) return false;
+    if (is_among(zg_string_last_part(path), managers, ZG_ARRAY_COUNT(managers))) return false;
     if (zg_string_begins(file, toolchain) || ends_with(file, "-manifest")) return true;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(system); i++)
         if (zg_string_begins(file, system[i])) return true;
