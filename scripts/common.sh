@@ -118,12 +118,13 @@ musl_flags() {
 # copy_from_musl FOLDER ARCHIVE: adds copies of functions of musl's libc.a to the archive, under the names zg_musl_… that
 # the runtime, FOLDER/zguard.o, uses. It defines functions of their own names itself.
 copy_from_musl() {
-    local libc names name renamed=() member
+    local libc names symbols name renamed=() member
     libc=/usr/lib/$(uname -m)-linux-musl/libc.a
     names=$(nm -u "$1/zguard.o" | sed -n 's/.* zg_musl_//p')
     for name in $names; do renamed+=(--redefine-sym "$name=zg_musl_$name"); done
+    symbols=$(nm -A "$libc" 2>/dev/null)
     for name in $names; do
-        member=$(nm -A "$libc" 2>/dev/null | sed -n "s/^[^:]*:\([^:]*\):[0-9a-f]* [TW] $name\$/\1/p" | head -1)
+        member=$(sed -n "s/^[^:]*:\([^:]*\):[0-9a-f]* [TW] $name\$/\1/p" <<<"$symbols" | head -1)
         [ -n "$member" ] || fail "musl's libc.a has no '$name'"
         [ ! -e "$1/$member" ] || continue
         (cd "$1" && ar x "$libc" "$member" && objcopy "${renamed[@]}" "$member")
