@@ -26,10 +26,9 @@ import jsonschema
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Fleet import fleet  # noqa: E402
-from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
+from Fleet.store_server import finding, write_report  # noqa: E402
 from Fleet.triage import HOSTILE, signature  # noqa: E402
 from Fleet.triage import Work as TriageWork  # noqa: E402
-from Support.checks import run_tests  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
 
@@ -743,11 +742,7 @@ def main():
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()
     KILLS = arguments.kills
-    fleet.server = Postgres()
-    try:
-        return run_tests(TESTS, "zguard-alerts-", arguments.only, Work)
-    finally:
-        fleet.server.close()
+    return fleet.run_with_server(TESTS, "zguard-alerts-", arguments.only, Work)
 
 
 if __name__ == "__main__":

@@ -714,8 +714,17 @@ TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
 
 
-def main():
+def run_with_server(tests, prefix, only, work):
+    """Runs tests with a PostgreSQL server, `server`."""
     global server
+    server = Postgres()
+    try:
+        return run_tests(tests, prefix, only, work)
+    finally:
+        server.close()
+
+
+def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=8, help="shippers that are killed, for each kind of store")
     parser.add_argument("--files", type=int, default=1500, help="reports in one directory")
@@ -725,11 +734,7 @@ def main():
     print(f"seed {arguments.seed}")
     tests = [*TESTS, ("many files", lambda work: many_files(work, arguments.files)),
              ("killed at random moments", lambda work: killed(work, arguments.kills, arguments.seed))]
-    server = Postgres()
-    try:
-        return run_tests(tests, "zguard-fleet-", arguments.only, Work)
-    finally:
-        server.close()
+    return run_with_server(tests, "zguard-fleet-", arguments.only, Work)
 
 
 if __name__ == "__main__":

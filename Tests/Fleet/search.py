@@ -16,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Fleet import fleet  # noqa: E402
 from Fleet.fleet import Work, exactly_once  # noqa: E402
 from Fleet.serve import Served  # noqa: E402
-from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
-from Support.checks import run_tests  # noqa: E402
+from Fleet.store_server import finding, write_report  # noqa: E402
 
 DAY = 86400
 WEEKS = "SELECT tenant, signature, program, version, sum(findings), sum(occurrences) FROM {} GROUP BY 1, 2, 3, 4"
@@ -292,11 +291,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()
-    fleet.server = Postgres()
-    try:
-        return run_tests(TESTS, "zguard-search-", arguments.only, Work)
-    finally:
-        fleet.server.close()
+    return fleet.run_with_server(TESTS, "zguard-search-", arguments.only, Work)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Fleet import fleet  # noqa: E402
 from Fleet.serve import Served  # noqa: E402
-from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
-from Support.checks import run_tests  # noqa: E402
+from Fleet.store_server import finding, write_report  # noqa: E402
 from Support.environment import ZGUARD  # noqa: E402
 
 # Two bugs: a use after free and a double free. LINES moves what is behind it.
@@ -652,11 +651,7 @@ def main():
     parser.add_argument("--megabytes", type=int, default=40, help="size of a large debug file (default 40)")
     arguments = parser.parse_args()
     FINDINGS, KILLS, MEGABYTES = arguments.findings, arguments.kills, arguments.megabytes
-    fleet.server = Postgres()
-    try:
-        return run_tests(TESTS, "zguard-symbols-", arguments.only, Work)
-    finally:
-        fleet.server.close()
+    return fleet.run_with_server(TESTS, "zguard-symbols-", arguments.only, Work)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 import warnings
@@ -30,10 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Fleet import fleet  # noqa: E402
 from Fleet.fleet import Work as FleetWork, exactly_once, fill  # noqa: E402
 from Fleet.serve import Clients, raise_descriptors  # noqa: E402
-from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
+from Fleet.store_server import finding, write_report  # noqa: E402
 from Fleet.triage import described  # noqa: E402
 from Support.browser import Browser  # noqa: E402
-from Support.checks import run_tests  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
 
@@ -536,34 +534,17 @@ def slow_clients(work):
                 print(f"  {longest:.3f} s at most while 500 connections send a byte a second in TLS")
 
 
-class Handshaken:
+class Handshaken(Clients):
     """Connections whose TLS handshake is done, and which send a byte of a request each second."""
 
     def __init__(self, team, count):
-        self.sockets = []
-        for _ in range(count):
-            connection = socket.create_connection(("127.0.0.1", team.port), timeout=20)
-            connection = team.context.wrap_socket(connection, server_hostname="127.0.0.1")
-            connection.sendall(b"GET / HT")
-            self.sockets.append(connection)
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
+        super().__init__(team, count, b"GET / HT", b"x")
 
-    def run(self):
-        while not self.ended.wait(1):
-            for connection in self.sockets:
-                with contextlib.suppress(OSError):
-                    connection.sendall(b"x")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.ended.set()
-        self.thread.join()
-        for connection in self.sockets:
-            connection.close()
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.served.port), timeout=20)
+        connection = self.served.context.wrap_socket(connection, server_hostname="127.0.0.1")
+        connection.sendall(self.begin)
+        return connection
 
 
 def guesses(work):
@@ -881,11 +862,7 @@ def main():
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()
     KILLS, pictures = arguments.kills, arguments.pictures
-    fleet.server = Postgres()
-    try:
-        return run_tests(TESTS, "zguard-team-", arguments.only, Work)
-    finally:
-        fleet.server.close()
+    return fleet.run_with_server(TESTS, "zguard-team-", arguments.only, Work)
 
 
 if __name__ == "__main__":

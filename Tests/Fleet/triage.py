@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Fleet.fleet import Work as FleetWork  # noqa: E402
 from Fleet.serve import Served  # noqa: E402
 from Fleet import fleet  # noqa: E402
-from Fleet.store_server import Postgres, finding, write_report  # noqa: E402
-from Support.checks import run_tests  # noqa: E402
+from Fleet.store_server import finding, write_report  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 
 HOSTILE = "'; DROP TABLE zguard_triage; --\n\x1b[31m<script>\"&"
@@ -416,11 +415,7 @@ def main():
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()
     WRITERS = arguments.writers
-    fleet.server = Postgres()
-    try:
-        return run_tests(TESTS, "zguard-triage-", arguments.only, Work)
-    finally:
-        fleet.server.close()
+    return fleet.run_with_server(TESTS, "zguard-triage-", arguments.only, Work)
 
 
 if __name__ == "__main__":
