@@ -1,5 +1,6 @@
-// Finds the unwind table of a code address, for the unwinder of libgcc, which is linked into zguard. libc has this
-// function since 2.35 only. No state; called while an exception is thrown or a stack is taken, in any thread.
+// Defines _dl_find_object, which glibc has since 2.35 only: it finds the unwind table of a code address for libgcc's
+// unwinder, which is linked into zguard. No state; called while an exception is thrown or a stack is taken, in any
+// thread.
 
 #define _GNU_SOURCE
 #include <link.h>

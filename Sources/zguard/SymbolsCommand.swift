@@ -113,7 +113,7 @@ struct SymbolsCommand {
         if builds.isEmpty { return status }
         if sender != nil {
             if added == 0 { return status }
-            Output.out("\(counted(added, "file")) sent to \(visible(address.name)); the server names findings now\n")
+            Output.out("\(counted(added, "file")) sent to \(visible(address.name)); the server names findings next\n")
             return status
         }
         let there = builds.count == 1 ? "1 build" : "\(builds.count) builds"

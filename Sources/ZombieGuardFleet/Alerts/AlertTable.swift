@@ -3,7 +3,7 @@
 import ZombieGuard
 
 extension FleetTables {
-    /// The table of alerts. What a row is about decides which columns have a meaning: see ``AlertTable``.
+    /// Creates the table of alerts. The kind of a row decides which columns are used: see ``AlertTable``.
     static let alerts = """
         CREATE TABLE IF NOT EXISTS zguard_alerts (
             tenant text NOT NULL, key text NOT NULL, kind text NOT NULL, serial bigint NOT NULL, state text NOT NULL,

@@ -66,7 +66,7 @@ class SQLiteConnection {
     private let name: String
     /// Prepared statements that change something: a few for each day's tables.
     private var statements: [String: OpaquePointer] = [:]
-    /// Prepared statements that read.
+    /// Prepared statements that only read, by their text.
     private var questions: [String: OpaquePointer] = [:]
 
     /// Reading statements that are kept prepared. One over the tables of 400 days takes up to a megabyte.

@@ -172,8 +172,7 @@ public final class FleetChanges {
                 case .finding(var finding, let line):
                     // What a line says of its tenant does not count.
                     // Texts that look the same may be other bytes, and another tenant in a database.
-                    let isOthers =
-                        !(finding.origin?.tenant ?? "").utf8.elementsEqual(tenant.utf8) && finding.origin != nil
+                    let isOthers = finding.origin.map { !($0.tenant ?? "").utf8.elementsEqual(tenant.utf8) } ?? false
                     if isOthers { finding.origin?.tenant = tenant }
                     let shipped = ShippedFinding(
                         finding, text: reader.text, source: user.name, line: line, written: now(), sender: sender,

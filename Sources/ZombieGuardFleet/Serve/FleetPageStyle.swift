@@ -3,6 +3,27 @@
 import ZombieGuard
 
 enum FleetPageStyle {
+    /// The beginning of a page, up to its body.
+    ///
+    /// - Parameters:
+    ///   - title: the title, as HTML.
+    ///   - more: further elements of the head, as HTML.
+    static func head(_ title: String, more: String = "") -> String {
+        """
+        <!DOCTYPE html>
+        <html lang="en">
+        <head>
+        <meta charset="utf-8">
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <meta name="color-scheme" content="light dark">
+        <title>\(title) – zguard</title>
+        <link rel="icon" href="data:,">
+        <link rel="stylesheet" href="/style.css">\(more)
+        </head>
+        <body>
+        """
+    }
+
     static let text = """
 
         h1 a{color:inherit;text-decoration:none}h1 a:hover{color:var(--link)}

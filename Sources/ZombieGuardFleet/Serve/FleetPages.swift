@@ -70,18 +70,7 @@ public struct FleetPages {
         HTTPResponse(
             status: status,
             body: """
-                <!DOCTYPE html>
-                <html lang="en">
-                <head>
-                <meta charset="utf-8">
-                <meta name="viewport" content="width=device-width, initial-scale=1">
-                <meta name="color-scheme" content="light dark">
-                <title>\(htmlText(title)) – zguard</title>
-                <link rel="icon" href="data:,">
-                <link rel="stylesheet" href="/style.css">
-                <script src="/keys.js" defer></script>
-                </head>
-                <body>
+                \(FleetPageStyle.head(htmlText(title), more: "\n<script src=\"/keys.js\" defer></script>"))
                 \(body)
                 \(user.map(Self.logout) ?? "")<footer>zguard \(htmlText(zombieGuardVersion)) · \(htmlText(name)) · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
                 next and previous, <kbd>Enter</kbd> open, <kbd>u</kbd> back</footer>

@@ -13,7 +13,7 @@ enum LoginPage {
         return HTTPResponse(
             status: 401,
             body: """
-                \(head("Log in"))
+                \(FleetPageStyle.head("Log in"))
                 <main class="login"><h1>Findings</h1>\(problem)
                 <form action="/login" method="post"><input type="hidden" name="to" value="\(htmlText(self.target(target), cutAt: 2000))">\
                 <label for="token">Token</label> <input id="token" name="token" type="password" autocomplete="current-password" required autofocus> \
@@ -29,7 +29,7 @@ enum LoginPage {
         HTTPResponse(
             status: status,
             body: """
-                \(head("Refused"))
+                \(FleetPageStyle.head("Refused"))
                 <main class="login"><h1>Findings</h1><p class="notes" role="alert">\(htmlText(text, cutAt: 1000))</p>
                 <p><a href="/">All groups</a></p>
                 <form action="/logout" method="post"><button>Log out</button></form></main>
@@ -43,7 +43,8 @@ enum LoginPage {
     static func again() -> HTTPResponse {
         HTTPResponse(
             status: 401,
-            body: head("Findings", more: "<meta http-equiv=\"refresh\" content=\"0\">") + "\n</body>\n</html>\n")
+            body: FleetPageStyle.head("Findings", more: "<meta http-equiv=\"refresh\" content=\"0\">")
+                + "\n</body>\n</html>\n")
     }
 
     /// Sets a cookie and leads to another page.
@@ -59,21 +60,5 @@ enum LoginPage {
             text.utf8.allSatisfy({ (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "\\") })
         else { return "/" }
         return text
-    }
-
-    private static func head(_ title: String, more: String = "") -> String {
-        """
-        <!DOCTYPE html>
-        <html lang="en">
-        <head>
-        <meta charset="utf-8">
-        <meta name="viewport" content="width=device-width, initial-scale=1">
-        <meta name="color-scheme" content="light dark">
-        <title>\(title) – zguard</title>
-        <link rel="icon" href="data:,">
-        <link rel="stylesheet" href="/style.css">\(more)
-        </head>
-        <body>
-        """
     }
 }

@@ -65,7 +65,7 @@ final class Renaming {
                 last = signature
                 guard let shown = Finding(jsonLine: row[1].text ?? ""), shown.hasUnnamedFrames else { continue }
                 found.append(signature)
-                // Also where an earlier run was interrupted.
+                // Refresh the shown finding, too, if an earlier run was interrupted before it did.
                 if namer.named(shown, signature: signature) != nil { changed.insert(signature) }
             }
             if rows.count < Self.pageGroups { return found }
