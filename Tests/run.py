@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time and one that waits, the longest first.
+"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time and two that wait, the longest first.
 scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and the slices.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its
@@ -28,7 +28,7 @@ from Support.slices import Slice, slice_of  # noqa: E402
 
 LOGS = ROOT / "build" / "tests"
 SLOTS = 2
-WAITING_SLOTS = 1  # for parts that spend most of their time waiting, beside the others
+WAITING_SLOTS = 2  # for parts that spend most of their time waiting, beside the others
 FAILED_LINES = 12  # maximum number of indented lines shown below a FAIL line
 LAST_LINES = 15
 

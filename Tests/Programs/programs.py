@@ -205,10 +205,7 @@ def main():
     words = ["--profile", options.profile] if options.profile else []
     words += [word for option in options.option for word in ("-o", option)]
     whole = len(cases)
-    if words and not options.slice.is_whole:
-        cases = options.slice.deal(cases)  # each slice runs a few programs with another profile
-    else:
-        cases = options.slice.choose(cases, lambda case: case.name, lambda case: [type(case).__module__])
+    cases = options.slice.deal(cases)
     options.slice.say(len(cases), whole, "programs")
     guard = Guard(preload=options.preload) if options.preload else Guard(zguard=options.zguard, options=words)
     started, failed = time.monotonic(), 0

@@ -472,12 +472,12 @@ def faults_of(scenario, counts, long):
 
 
 def kinds_of(scenario, fault):
-    """Keys of which each slice has at least one: every kind of call in the scenarios that try all kinds; each kind failing once, always and
-    now and then, with each errno and cut short; and all combined faults."""
+    """Keys of which each slice has at least one: each kind of call failing once, always and now and then, with each errno and cut short; each
+    scenario; and all combined faults."""
     first, _, more = fault.partition(",")
     kind, error, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"
-    return [(kind, more)] if more else [(scenario.name if scenario.share == 1 else "", kind), (kind, often), (kind, error)]
+    return [(kind, more)] if more else [(scenario.name,), (kind, often), (kind, error)]
 
 
 # MARK: the whole

@@ -15,7 +15,7 @@ class Part:
     """`seconds`: approximate CPU time under scripts/test; parts with the longest chain of dependents start first. `needs`: parts that must
     have passed. `slices`: number of slices of which scripts/test runs one, --full and --long all. `when`: "always", "full" (also with
     --long) or "long". `holds`: resources that only one part may use at a time. `quiet`: run alone, after the others. `waits`: spends most
-    of its time waiting, so that one such part runs beside the others."""
+    of its time waiting, so that two such parts run beside the others."""
 
     def __init__(self, name, command, seconds, needs=("zguard",), says=LINE, when="always", slices=1, holds=(), quiet=False, waits=False,
                  environment=()):
@@ -63,8 +63,8 @@ PARTS = [
     Part("fuzz-readers", ["scripts/fuzz", "--corpus", "reader", "suppressions", "rendering"], 75, needs=("fuzz-corpus",), when="full"),
 
     # Detection.
-    Part("bugs", driver("Detection/bugs"), 28, slices=12),
-    Part("bugs-static", driver("Detection/bugs", "--static"), 20, needs=("zguard", "archive"), slices=24),
+    Part("bugs", driver("Detection/bugs"), 28, slices=24),
+    Part("bugs-static", driver("Detection/bugs", "--static"), 20, needs=("zguard", "archive"), slices=48),
     Part("bugs-musl", driver("Detection/bugs", "--musl"), 90, needs=("zguard", "archive-musl"), when="full"),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
@@ -74,12 +74,12 @@ PARTS = [
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
-    Part("zombies", driver("Detection/zombies"), 36, needs=("zguard", "archive"), slices=72),
-    Part("uses", driver("Detection/uses"), 8, slices=60),
-    Part("crashing", driver("Detection/crashing"), 14, slices=32),
-    Part("handlers", driver("Detection/handlers"), 60, slices=12, waits=True),
+    Part("zombies", driver("Detection/zombies"), 36, needs=("zguard", "archive"), slices=144),
+    Part("uses", driver("Detection/uses"), 8, slices=120),
+    Part("crashing", driver("Detection/crashing"), 14, slices=64),
+    Part("handlers", driver("Detection/handlers"), 60, slices=24, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
-    Part("stalling", driver("Detection/stalling"), 20, slices=20),
+    Part("stalling", driver("Detection/stalling"), 20, slices=40, waits=True),
     # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
@@ -88,14 +88,14 @@ PARTS = [
     # Tests with compilers that no other part needs.
     Part("panics", ["sh", "-c", "python3 Tests/Detection/panics.py --install-only && python3 Tests/Detection/panics.py"], 30, needs=INSTALLED, when="full"),
     Part("counting", driver("Detection/counting", "--quick"), 15),
-    Part("planted", driver("Detection/planted"), 13, needs=("library", "packages"), slices=40),
+    Part("planted", driver("Detection/planted"), 13, needs=("library", "packages"), slices=80),
 
     # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
     Part("life", driver("Robustness/life"), 28, needs=("library",)),
     Part("filters", driver("Robustness/filters"), 10),
-    Part("limits", driver("Robustness/limits"), 60, slices=12),
+    Part("limits", driver("Robustness/limits"), 60, slices=24),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4, waits=True),
-    Part("faults", driver("Robustness/faults"), 35, slices=96),
+    Part("faults", driver("Robustness/faults"), 35, slices=192),
     Part("children", driver("Robustness/children"), 25),
     Part("security", driver("Robustness/security"), 3),
     Part("authors", driver("Robustness/authors"), 8),
@@ -105,7 +105,7 @@ PARTS = [
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
-    Part("correct", driver("Robustness/correct"), 20, slices=8),
+    Part("correct", driver("Robustness/correct"), 20, slices=16),
     # No finding is lost when processes are killed.
     Part("kills", driver("Robustness/kills", "--trials", "40"), 15),
     Part("kills-full", driver("Robustness/kills", "--trials", "500"), 180, needs=("zguard", "kills"), when="full"),
@@ -117,15 +117,15 @@ PARTS = [
     Part("ends", driver("Reports/ends"), 20),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
-    Part("symbols", driver("Symbols/symbols"), 20, slices=48),
+    Part("symbols", driver("Symbols/symbols"), 20, slices=96),
     Part("formats", driver("Reports/formats"), 13),
-    Part("grouping", driver("Reports/grouping"), 16, slices=3),
+    Part("grouping", driver("Reports/grouping"), 16, slices=6),
     Part("reading", driver("Reports/reading"), 10),
     # Time linear in the input, measured in instructions; damaged reports must not make a call crash, hang or use much memory.
     Part("linear", driver("Reports/linear"), 20, slices=10),
     Part("damaged", driver("Reports/damaged", "--reports", "50"), 25),
     Part("damaged-full", driver("Reports/damaged", "--reports", "2000"), 700, needs=("zguard", "damaged"), when="full"),
-    Part("store", driver("Reports/store"), 17, slices=3),
+    Part("store", driver("Reports/store"), 17, slices=6),
     # Collecting findings into databases, and showing them in a browser.
     Part("fleet", driver("Fleet/fleet"), 14, waits=True),
     Part("fleet-killed", driver("Fleet/fleet", "--kills", "200", "--only", "killed"), 90, needs=("fleet",), when="full"),
@@ -145,9 +145,9 @@ PARTS = [
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=12),
     # Leaks and retain cycles, and none where there are none.
-    Part("leaks", driver("Graph/leaks"), 60, slices=6),
+    Part("leaks", driver("Graph/leaks"), 60, slices=12),
     Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
-    Part("holders", driver("Graph/holders"), 40, slices=4),
+    Part("holders", driver("Graph/holders"), 40, slices=8),
     Part("copies", driver("Graph/copies"), 60, slices=4),
     Part("pictures", driver("Graph/pictures"), 20, slices=2),
 
@@ -179,8 +179,8 @@ PARTS = [
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 50, needs=INSTALLED, slices=72),
-    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, slices=11),
+    Part("programs", programs(), 50, needs=INSTALLED, slices=12),
+    Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, when="full"),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
