@@ -2,7 +2,7 @@
 import PackageDescription
 
 // The only definition of the version. C targets get it as a macro; zguard reads it from CSystem.
-let version = "0.1.0"
+let version = "1.0.0"
 let versionSetting = CSetting.define("ZG_VERSION", to: "\"\(version)\"")
 
 // The folders of Sources/ZombieGuard are layers. The lower layers form the module ZombieGuardCore, because a guarded

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs zguard in a development container; devcontainer-feature.json says what the variables VERSION, RELEASE and PREFIX are.
 set -eu
-version=${VERSION:-0.1.0}
+version=${VERSION:-1.0.0}
 release=${RELEASE:-$(cd "$(dirname "$0")" && pwd)}
 prefix=${PREFIX:-/usr/local}
 archive=zguard-$version-linux-$(uname -m).tar.xz

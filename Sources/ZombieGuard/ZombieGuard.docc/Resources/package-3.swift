@@ -3,7 +3,7 @@ import PackageDescription
 
 let package = Package(
     name: "Shop",
-    dependencies: [.package(url: "https://example.com/ZombieGuard.git", from: "0.1.0")],
+    dependencies: [.package(url: "https://example.com/ZombieGuard.git", from: "1.0.0")],
     targets: [
         .target(name: "Shop"),
         .testTarget(
