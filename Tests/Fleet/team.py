@@ -527,6 +527,11 @@ def slow_clients(work):
                     longest = slowest(team, token, 4)
                 assert longest < 1.5, f"{longest:.1f} s for a page while 1500 connections send {begin[:20]} and then a byte a second"
                 print(f"  {longest:.3f} s at most while 1500 connections send {begin[:4].decode()} and a byte a second{', TLS' if tls else ''}")
+            if not tls:
+                # Who has connected but not sent yet is not dropped for a flood of bodies that has just begun.
+                with socket.create_connection(("127.0.0.1", team.port), timeout=20) as honest, Clients(team, 1200, begin=post):
+                    honest.sendall(get)
+                    assert honest.recv(100).startswith(b"HTTP/1.1 200")
             if tls:
                 with Handshaken(team, 500):
                     longest = slowest(team, token, 4)

@@ -8,8 +8,8 @@ import ZombieGuard
 
 /// A connection, which carries one request.
 final class HTTPConnection: @unchecked Sendable {
-    /// The stages, in the order in which connections are closed under overload; see ``rank(_:)``.
-    enum Stage: Int {
+    /// The stages. If there are too many connections, the fullest stage loses some; see ``HTTPConnections/add(_:)``.
+    enum Stage {
         /// A response is held back, because the credentials were wrong.
         case refused
         /// TLS handshake, request line and headers, and the body of a request that is refused.
@@ -39,23 +39,17 @@ final class HTTPConnection: @unchecked Sendable {
 
     // Guarded by the lock of HTTPConnections.
     fileprivate(set) var stage = Stage.request
-    /// Start of the stage and its end, in milliseconds of ``MonotonicTime``.
-    fileprivate(set) var since: UInt64
+    /// Number of the change of stage that began this one. Stages are compared by it, because many begin in one
+    /// millisecond.
+    fileprivate(set) var since: Int
+    /// End of the stage, in milliseconds of ``MonotonicTime``.
     fileprivate(set) var deadline: UInt64
     fileprivate var isSuspended = false
     fileprivate var isClosed = false
     fileprivate var response: EncodedResponse?
 
-    /// Which connections are closed first if there are too many: those that have been in one stage for longer than a
-    /// prompt client takes, the oldest first, then by stage. A client that waits for its page has done all that it can.
-    fileprivate func rank(_ now: UInt64) -> (Int, UInt64, Int) {
-        let isSlow = stage != .page && now - since > HTTPConnections.promptMilliseconds
-        return (isSlow ? -1 : stage.rawValue, since, number)
-    }
-
     init(_ handle: MicroHTTPD.Connection, socket: CInt, number: Int, now: UInt64) {
-        (self.handle, self.socket, self.number) = (handle, socket, number)
-        since = now
+        (self.handle, self.socket, self.number, since) = (handle, socket, number, number)
         deadline = now + HTTPConnections.requestMilliseconds
     }
 }
@@ -89,6 +83,7 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
 final class HTTPConnections: @unchecked Sendable {
     private struct State {
         var open: [Int: HTTPConnection] = [:]
+        /// Number of the next connection or stage.
         var nextNumber = 0
         /// Connections that are not closed yet.
         var count = 0
@@ -103,7 +98,7 @@ final class HTTPConnections: @unchecked Sendable {
     /// Posted when the first connection is opened.
     private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
-    static let requestMilliseconds: UInt64 = 10_000, promptMilliseconds: UInt64 = 2000
+    static let requestMilliseconds: UInt64 = 10_000
     private static let bodyMilliseconds: UInt64 = 120_000, responseMilliseconds: UInt64 = 60_000
     private static let refusedMilliseconds: UInt64 = 1000
     private static let lookMilliseconds: UInt64 = 100
@@ -121,7 +116,8 @@ final class HTTPConnections: @unchecked Sendable {
         sem_init(opened, 0, 0)
     }
 
-    /// Adds a connection. If there are too many, closes one in sixteen, to amortize the sort.
+    /// Adds a connection. If there are too many, closes one in sixteen, to amortize the sort: those that have been for
+    /// longest in the stage that most are in. A flood fills one stage, and costs the clients in the others nothing.
     func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
         let limit = Self.limit
         let now = MonotonicTime.milliseconds
@@ -133,9 +129,12 @@ final class HTTPConnections: @unchecked Sendable {
             state.open[connection.number] = connection
             state.count += 1
             if state.count > limit {
-                let order = state.open.values.filter { !$0.isClosed && $0 !== connection }
-                    .sorted { $0.rank(now) < $1.rank(now) }
-                for one in order.prefix(max(1, order.count / 16)) { close(one, &state) }
+                let stages = Dictionary(grouping: state.open.values.filter { !$0.isClosed }, by: \.stage)
+                let fullest = stages.values.max { $0.count < $1.count } ?? []
+                for one in fullest.sorted(by: { $0.since < $1.since }).prefix(max(1, limit / 16))
+                where one !== connection {
+                    close(one, &state)
+                }
             }
             return connection
         }
@@ -260,8 +259,9 @@ final class HTTPConnections: @unchecked Sendable {
         leave(connection, &state)
         if stage == .refused { state.refused += 1 }
         connection.stage = stage
-        connection.since = MonotonicTime.milliseconds
-        connection.deadline = milliseconds.map { connection.since + $0 } ?? .max
+        connection.since = state.nextNumber
+        state.nextNumber += 1
+        connection.deadline = milliseconds.map { MonotonicTime.milliseconds + $0 } ?? .max
     }
 
     private func leave(_ connection: HTTPConnection, _ state: inout State) {
