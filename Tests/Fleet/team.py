@@ -539,6 +539,26 @@ def slow_clients(work):
                 print(f"  {longest:.3f} s at most while 500 connections send a byte a second in TLS")
 
 
+def slow_pages(work):
+    """One reader's slow pages do not occupy all threads: others get theirs meanwhile."""
+    frame = {"pc": "0x1000", "module": "/gone/shop", "build_id": "ab" * 20, "offset": "0x1000"}
+    write_report(work.source, 1, [finding(1, 1, stacks={"access": [frame], "free": [], "alloc": []})])
+    work.collect(work.place)
+    slow, other = work.token("slow"), work.token("other")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a server of symbols that does not answer
+        work.environment |= {"DEBUGINFOD_URLS": f"http://127.0.0.1:{silent.getsockname()[1]}", "NO_PROXY": "127.0.0.1"}
+        with Team(work) as team, contextlib.ExitStack() as waiting:
+            for number in range(12):
+                connection = waiting.enter_context(socket.create_connection(("127.0.0.1", team.port), timeout=20))
+                connection.sendall(f"GET /group/{signature(1)}?x={number} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {slow}\r\n\r\n".encode())
+            time.sleep(0.5)
+            longest = slowest(team, other, 1)
+            assert longest < 1, f"{longest:.1f} s for a page while another reader's pages are slow"
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                raise AssertionError(f"the page was not slow: {connection.recv(100)}")
+
+
 class Handshaken(Clients):
     """Connections whose TLS handshake is done, and which send a byte of a request each second."""
 
@@ -855,7 +875,7 @@ int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)tota
 
 
 TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("in a browser", in_a_browser), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
-         ("slow clients", slow_clients), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
+         ("slow clients", slow_clients), ("slow pages", slow_pages), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
          ("shipping, killed", shipping_killed), ("described calls", described_calls)]
 
 

@@ -94,15 +94,17 @@ public final class HTTPServer: @unchecked Sendable {
         threads: Int, pages: @escaping @Sendable () -> Answer, changes: @escaping @Sendable () -> Answer
     ) throws(FleetError) -> Never {
         signal(SIGPIPE, SIG_IGN)
-        for _ in 0..<threads { try startThread("zguard-pages") { [self] in work(self.pages, pages()) } }
+        for _ in 0..<threads {
+            try startThread("zguard-pages") { [self] in work(self.pages, pages(), mostOfUser: max(1, threads / 2)) }
+        }
         try startThread("zguard-changes") { [self] in work(self.changes, changes()) }
         try startThread("zguard-uploads") { [self] in work(self.uploads, changes()) }
         try startDaemon()
         connections.watch()
     }
 
-    private func work(_ queue: PageQueue, _ answer: Answer) -> Never {
-        queue.work(answer) { connections, response in
+    private func work(_ queue: PageQueue, _ answer: Answer, mostOfUser: Int = 1) -> Never {
+        queue.work(mostOfUser: mostOfUser, answer) { connections, response in
             self.connections.finish(connections, EncodedResponse(response, library))
         }
     }

@@ -6,7 +6,8 @@ import Synchronization
 import ZombieGuard
 
 /// Equal requests share one page. Threads take the newest and the oldest request in turn: a burst of 500 requests does
-/// not delay the next one, and an endless stream of requests cannot starve one.
+/// not delay the next one, and an endless stream of requests cannot starve one. Users share the threads evenly, and one
+/// occupies half of them at most.
 final class PageQueue: @unchecked Sendable {
     private struct State {
         /// Connections that wait for the page of a request that no thread has taken yet.
@@ -18,11 +19,17 @@ final class PageQueue: @unchecked Sendable {
         /// that a client that repeats a request occupies only one thread.
         var making: Set<HTTPRequest> = []
 
-        mutating func takeRequest() -> HTTPRequest? {
+        /// Takes a request of the user who occupies the fewest threads, and fewer than `mostOfUser`.
+        mutating func takeRequest(mostOfUser: Int) -> HTTPRequest? {
             defer { isTurnOfOldest.toggle() }
-            let isFree = { (request: HTTPRequest) in !making.contains(request) }
-            guard let place = isTurnOfOldest ? requests.firstIndex(where: isFree) : requests.lastIndex(where: isFree)
-            else { return nil }
+            var (next, least): (Int?, Int) = (nil, mostOfUser)
+            for index in requests.indices where least > 0 {
+                let place = isTurnOfOldest ? index : requests.count - 1 - index
+                // Without tokens, all requests are of this machine's users.
+                let threads = requests[place].user.map { user in making.count { $0.user == user } } ?? 0
+                if threads < least, !making.contains(requests[place]) { (next, least) = (place, threads) }
+            }
+            guard let place = next else { return nil }
             making.insert(requests[place])
             return requests.remove(at: place)
         }
@@ -58,21 +65,29 @@ final class PageQueue: @unchecked Sendable {
     }
 
     /// Loop of a thread that answers requests; never returns.
-    func work(_ answer: (HTTPRequest) -> HTTPResponse, _ finish: ([HTTPConnection], HTTPResponse) -> Void) -> Never {
+    ///
+    /// - Parameters:
+    ///   - mostOfUser: number of threads that one user's requests occupy at most.
+    ///   - answer: answers a request.
+    ///   - finish: takes the response.
+    func work(
+        mostOfUser: Int, _ answer: (HTTPRequest) -> HTTPResponse, _ finish: ([HTTPConnection], HTTPResponse) -> Void
+    ) -> Never {
         while true {
             // Also wakes up for requests that were canceled, or answered together with an equal one.
             sem_wait(requested)
             let next = state.withLock { state -> (request: HTTPRequest, connections: [HTTPConnection])? in
-                guard let request = state.takeRequest() else { return nil }
+                guard let request = state.takeRequest(mostOfUser: mostOfUser) else { return nil }
                 return (request, state.connections.removeValue(forKey: request) ?? [])
             }
             guard let next else { continue }
             finish(next.connections, answer(next.request))
-            let isAskedAgain = state.withLock { state in
+            // Requests may wait for this one: equal ones, and others of its user.
+            let isMoreWaiting = state.withLock { state in
                 state.making.remove(next.request)
-                return state.connections[next.request] != nil
+                return !state.requests.isEmpty
             }
-            if isAskedAgain { sem_post(requested) }
+            if isMoreWaiting { sem_post(requested) }
         }
     }
 }
