@@ -471,7 +471,13 @@ def encrypted(work):
     token = work.token("anna", "read,triage")
     with Team(work, tls=True) as team:
         assert team.get("/api/groups", token).json()["count"] == 4
-        assert "Secure" in team.form("/login", {"token": token}, Origin=team.address).headers["Set-Cookie"]
+        cookie = team.form("/login", {"token": token}, Origin=team.address).headers["Set-Cookie"]
+        assert "; Secure" in cookie and cookie.startswith("__Host-zguard_session="), cookie
+        # A neighbour of the domain can set a cookie without the prefix.
+        pair = cookie.split(";")[0]
+        assert team.get("/", Cookie=pair).status == 200 and team.get("/", Cookie=pair.removeprefix("__Host-")).status == 401
+        answer = team.form("/logout", {}, Cookie=pair, Origin=team.address)
+        assert answer.headers["Set-Cookie"].startswith("__Host-zguard_session=; ") and "; Secure" in answer.headers["Set-Cookie"]
         spoken = {}
         warnings.simplefilter("ignore", DeprecationWarning)  # the old versions are tried because they must not work
         for version in (ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):

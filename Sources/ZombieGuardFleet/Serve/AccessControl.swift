@@ -37,7 +37,14 @@ public final class AccessControl: @unchecked Sendable {
     /// The port that the server listens on; set before it serves.
     var port: UInt16 = 0
 
-    private static let cookie = "zguard_session"
+    /// Name of the cookie. Browsers take one with the prefix `__Host-` from this host alone, and only over TLS: no
+    /// neighbour of the domain can set it.
+    private static func cookie(_ isSecure: Bool) -> String { (isSecure ? "__Host-" : "") + "zguard_session" }
+
+    private func isSecure(_ head: HTTPHead) -> Bool {
+        isEncrypted || head.value("x-forwarded-proto") == "https"
+    }
+
     private static let mostFormBytes = 64 << 10, mostLoginBytes = 4 << 10
     private static let mostReportBytes = 16 << 20
     /// The size of bodies that are read though the request is refused.
@@ -93,10 +100,9 @@ public final class AccessControl: @unchecked Sendable {
         }
         if Self.assets.contains(request.path) { return .accepted(Call(kind: .page, request: request)) }
         if allowed == "POST", Self.isForeign(head) { return Self.refused(403, "the request comes from another origin") }
-        let isSecure = isEncrypted || head.value("x-forwarded-proto") == "https"
         if request.path == Self.login {
             return .accepted(
-                Call(kind: .login, request: request, mostBytes: Self.mostLoginBytes, isEncrypted: isSecure))
+                Call(kind: .login, request: request, mostBytes: Self.mostLoginBytes, isEncrypted: isSecure(head)))
         }
         do throws(FleetError) {
             return admit(request, head, try tokens.tokens(), change)
@@ -126,8 +132,8 @@ public final class AccessControl: @unchecked Sendable {
         case .forged: return Self.refused(403, "the request does not say that it comes from these pages")
         }
         if request.path == Self.logout {
-            if let id = Self.session(head) { sessions.close(id) }
-            return .refused(LoginPage.leave(Self.expired), isSlow: false)
+            if let id = session(head) { sessions.close(id) }
+            return .refused(LoginPage.leave(Self.cookie("", seconds: 0, isSecure(head))), isSlow: false)
         }
         let role = change?.role ?? .read
         func refused(_ status: Int, _ text: String) -> Admission {
@@ -165,7 +171,7 @@ public final class AccessControl: @unchecked Sendable {
             else { return .unknown(isWrong: true) }
             return .user(token.user)
         }
-        guard let id = Self.session(head), let hash = sessions.token(of: id),
+        guard let id = session(head), let hash = sessions.token(of: id),
             // The token may have been revoked since.
             let token = tokens.first(where: { $0.hash == hash })
         else { return .unknown(isWrong: false) }
@@ -174,10 +180,11 @@ public final class AccessControl: @unchecked Sendable {
         return .user(token.user)
     }
 
-    private static func session(_ head: HTTPHead) -> String? {
+    private func session(_ head: HTTPHead) -> String? {
+        let name = Self.cookie(isSecure(head))
         for pair in head.values("cookie").joined(separator: ";").split(separator: ";") {
             let sides = pair.split(separator: "=", maxSplits: 1)
-            if sides.count == 2, sides[0].filter({ $0 != " " }) == cookie {
+            if sides.count == 2, sides[0].filter({ $0 != " " }) == name {
                 return String(sides[1].filter { $0 != " " })
             }
         }
@@ -204,16 +211,15 @@ public final class AccessControl: @unchecked Sendable {
                 let token = Secret.token(text.filter { !$0.isWhitespace }, among: known)
             else { return (LoginPage.page(to: target, isWrong: true), true) }
             let id = sessions.open(for: token)
-            let secure = call.isEncrypted ? "; Secure" : ""
-            let cookie =
-                "\(Self.cookie)=\(id); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(Sessions.seconds)\(secure)"
-            return (LoginPage.leave(cookie, to: target), false)
+            return (LoginPage.leave(Self.cookie(id, seconds: Sessions.seconds, call.isEncrypted), to: target), false)
         } catch {
             return (Self.problem(503, "the file of tokens cannot be used"), false)
         }
     }
 
-    private static let expired = "\(cookie)=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+    private static func cookie(_ id: String, seconds: UInt64, _ isSecure: Bool) -> String {
+        "\(cookie(isSecure))=\(id); Path=/; HttpOnly; SameSite=Strict; Max-Age=\(seconds)\(isSecure ? "; Secure" : "")"
+    }
 
     // MARK: Malformed requests
 
