@@ -68,16 +68,16 @@ struct ServeCommand {
         let server = try HTTPServer(listen, port: port, access: access, certificate: loaded)
         let scheme = certificate == nil ? "http" : "https"
         Output.out("serving \(visible(address.name)) at \(scheme)://\(listen.host):\(server.port)/\n")
-        let (address, symbols) = (address, symbols)
+        let (address, symbols, name) = (address, symbols, tokens == nil ? address.name : nil)
         let source = { @Sendable in first.isShared ? first : FleetSource(address) }
         try server.serve(
             threads: Self.threads,
             pages: {
-                let pages = FleetPages(source(), name: address.name, symbols: symbols)
+                let pages = FleetPages(source(), name: name, symbols: symbols, warn: { Output.warn($0) })
                 return { pages.response(to: $0) }
             },
             changes: {
-                let changes = FleetChanges(source(), address)
+                let changes = FleetChanges(source(), address, warn: { Output.warn($0) })
                 return { changes.response(to: $0) }
             })
     }

@@ -16,6 +16,7 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -565,6 +566,33 @@ def slow_pages(work):
                 raise AssertionError(f"the page was not slow: {connection.recv(100)}")
 
 
+def kept_from_readers(work):
+    """Pages show neither where the store is nor names from the server's own files, and errors say nothing of either."""
+    source, program = work.path / "own.c", work.path / "own"
+    source.write_text("int of_the_server(void) { return 1; } int main(void) { return of_the_server(); }")
+    subprocess.run(["gcc", "-g", "-Wl,--build-id=none", "-o", program, source], check=True)
+    listed = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+    offset = "0x" + re.search(r"([0-9a-f]+) T of_the_server", listed)[1]
+    frame = {"pc": offset, "module": str(program), "offset": offset}
+    write_report(work.source, 1, [finding(1, 1, stacks={"access": [frame], "free": [], "alloc": []})])
+    work.collect(work.place)
+    token = work.token("anna", "read,triage,ship")
+    for place in (work.place, work.source):
+        with Team(work, place) as team:
+            for path in ("/", "/nothing", f"/group/{signature(1)}", "/group/none"):
+                body = team.get(path, token).body
+                assert "of_the_server" not in body and str(place).removeprefix("sqlite:") not in body, (path, body)
+            if place == work.place:
+                (work.path / "team.db").write_bytes(b"no database" * 1000)
+            else:
+                work.source.rename(work.path / "away")
+            for method, path, body, kind in (("GET", "/", None, None), ("GET", "/api/groups", None, None), ("GET", "/metrics", None, None),
+                                             ("POST", f"/api/groups/{signature(1)}/triage", '{"action":"mute"}', JSON)):
+                answer = team.ask(method, path, token, body, kind)
+                assert answer.status >= 500 and "the store is not available" in answer.body and str(work.path) not in answer.body, (path, answer.body)
+            assert str(work.path) in team.errors(), "the operator is told"
+
+
 class Handshaken(Clients):
     """Connections whose TLS handshake is done, and which send a byte of a request each second."""
 
@@ -878,10 +906,18 @@ int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)tota
             listed = work.run("symbols", "list", work.place).stdout
             assert "shop.debugged" in listed and "debug information" in listed, listed
             assert again.get(f"/api/groups/{groups(again)[0]['signature']}/findings", reader).json()["stacks"]["access"][0]["line"] == 5
+            # A tenant whose files fill its share gets no more, and others do.
+            with contextlib.closing(sqlite3.connect(work.place.removeprefix("sqlite:"), timeout=60)) as base, base:
+                base.execute("INSERT INTO zguard_symbols VALUES ('default', 'ff', 'debug', 'large', ?, 'none', 1, 0)", [40 << 30])
+            subprocess.run(["gcc", "-g", "-Wl,--build-id=0x" + "12" * 20, "-x", "c", "-o", program, "-"], check=True,
+                           input=b"int main(void) { return 0; }")
+            upload = ("symbols", "upload", program, "--to", again.address + "/api/symbols", "--token-file")
+            assert "413" in work.run(*upload, secret, status=1).stderr
+            work.run(*upload, work.secret("elsewhere", work.token("elsewhere", "ship", "elsewhere")))
 
 
 TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("in a browser", in_a_browser), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
-         ("slow clients", slow_clients), ("slow pages", slow_pages), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
+         ("slow clients", slow_clients), ("slow pages", slow_pages), ("kept from readers", kept_from_readers), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
          ("shipping, killed", shipping_killed), ("described calls", described_calls)]
 
 

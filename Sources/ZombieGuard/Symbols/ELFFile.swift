@@ -35,6 +35,7 @@ final class ELFFile {
     private let isMapped: Bool
     private var contents: [Int: UnsafeRawBufferPointer] = [:]
     private var decompressed: [UnsafeMutableRawBufferPointer] = []
+    private let budget: DecompressionBudget?
 
     private static let headerSize = 64
     // Limit for files of other users, which are copied into memory.
@@ -58,8 +59,8 @@ final class ELFFile {
         try self.init(file: descriptor, path: path)
     }
 
-    /// Reads an open file; anything but a regular file is `unreadable`.
-    init(file descriptor: Descriptor, path: String) throws(Failure) {
+    /// Reads an open file; anything but a regular file is `unreadable`. Sections that exceed `budget` are empty.
+    init(file descriptor: Descriptor, path: String, budget: DecompressionBudget? = nil) throws(Failure) {
         guard let status = descriptor.status, status.st_mode & S_IFMT == S_IFREG, status.st_size >= Self.headerSize,
             let size = Int(exactly: status.st_size)
         else { throw .unreadable }
@@ -71,7 +72,7 @@ final class ELFFile {
             Self.release(file, isMapped: isMapped)
             throw .unreadable
         }
-        (self.path, self.sections, rawFile) = (path, sections, file)
+        (self.path, self.sections, rawFile, self.budget) = (path, sections, file, budget)
         if isMapped { adviseRandom() }
     }
 
@@ -116,11 +117,14 @@ final class ELFFile {
             image.deallocate()
             throw .unreadable
         }
-        (self.path, self.sections, rawFile, isMapped) = (path, sections, file, false)
+        (self.path, self.sections, rawFile, isMapped, budget) = (path, sections, file, false, nil)
     }
 
     deinit {
-        for bytes in decompressed { bytes.deallocate() }
+        for bytes in decompressed {
+            budget?.release(UInt64(bytes.count))
+            bytes.deallocate()
+        }
         Self.release(rawFile, isMapped: isMapped)
     }
 
@@ -284,9 +288,13 @@ final class ELFFile {
         }
         // Check the claimed size before allocating: a damaged header can claim any size.
         guard !header.failed, size <= UInt64(stored.count) * Self.mostCompression, size <= Self.mostDecompressed,
-            let bytes = Decompression.bytes(
-                method, of: UnsafeRawBufferPointer(rebasing: stored[header.offset...]), size: Int(size))
+            budget?.take(size) ?? true
         else { return empty }
+        let packed = UnsafeRawBufferPointer(rebasing: stored[header.offset...])
+        guard let bytes = Decompression.bytes(method, of: packed, size: Int(size)) else {
+            budget?.release(size)
+            return empty
+        }
         decompressed.append(bytes)
         return UnsafeRawBufferPointer(bytes)
     }

@@ -10,8 +10,30 @@ package enum SymbolFileKind: String, CaseIterable, Sendable {
     case debug
 }
 
+/// Counts the decompressed sections of a provider's files. For one thread.
+package final class DecompressionBudget {
+    /// Bytes in memory.
+    private(set) var used: UInt64 = 0
+    /// Whether a section was left out since this was last reset.
+    var wasExceeded = false
+
+    /// Limit of the bytes in memory.
+    package var most = UInt64.max
+
+    package init() {}
+
+    func take(_ size: UInt64) -> Bool {
+        let isLeft = size <= most - used
+        if isLeft { used += size } else { wasExceeded = true }
+        return isLeft
+    }
+
+    func release(_ size: UInt64) { used -= size }
+}
+
 /// Finds files by build-id. Used by one thread at a time.
 package protocol SymbolProvider: AnyObject {
+    var budget: DecompressionBudget { get }
     /// Opens a file of a build; nil if there is none. The file need not be well-formed.
     func open(_ kind: SymbolFileKind, buildID: String) -> Descriptor?
 }
@@ -85,8 +107,9 @@ struct ProvidedFiles {
     {
         guard let buildID, SymbolFiles.isBuildID(buildID) else { return nil }
         for provider in providers {
-            guard let file = provider.open(kind, buildID: buildID), let elf = try? ELFFile(file: file, path: path),
-                elf.buildID == buildID, isWanted(elf)
+            guard let file = provider.open(kind, buildID: buildID),
+                let elf = try? ELFFile(file: file, path: path, budget: provider.budget), elf.buildID == buildID,
+                isWanted(elf)
             else { continue }
             return elf
         }

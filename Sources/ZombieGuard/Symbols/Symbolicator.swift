@@ -31,8 +31,7 @@ public final class Symbolicator {
     /// Adds a source of files that are found by build-id.
     package func add(_ provider: any SymbolProvider) {
         providers.append(provider)
-        modules = [:]
-        last = nil
+        forgetModules()
     }
 
     /// Completes a raw finding: names its frames, expands inlined calls to frames of their own, fills in class, member
@@ -41,6 +40,21 @@ public final class Symbolicator {
     /// - Parameter finding: a raw or finished finding.
     /// - Returns: the finding with everything that could be resolved.
     public func symbolicate(_ finding: Finding) -> Finding {
+        let named = symbolicated(finding)
+        let exceeded = providers.filter(\.budget.wasExceeded)
+        if exceeded.isEmpty { return named }
+        // Files of earlier findings fill the memory.
+        for provider in exceeded { provider.budget.wasExceeded = false }
+        forgetModules()
+        return symbolicated(finding)
+    }
+
+    /// Decompressed bytes of the providers' files.
+    package var decompressedBytes: UInt64 { providers.reduce(0) { $0 + $1.budget.used } }
+
+    private func forgetModules() { (modules, last) = ([:], nil) }
+
+    private func symbolicated(_ finding: Finding) -> Finding {
         let other = author
         author = finding.author
         defer { author = other }

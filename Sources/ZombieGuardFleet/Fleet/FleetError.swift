@@ -20,6 +20,9 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
         self.status = status
     }
 
+    /// What a response says of the error. Its own words name paths and hosts, which users with tokens are not told.
+    func text(for user: User?) -> String { user == nil ? description : "the store is not available" }
+
     /// An error with a reason that is safe to print.
     package init(failure reason: String) { self.init(reason) }
 }

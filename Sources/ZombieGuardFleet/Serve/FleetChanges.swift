@@ -12,6 +12,7 @@ public final class FleetChanges {
     private var parts = SymbolParts()
     private let naming: SymbolNaming
     private let now: () -> Timestamp
+    private let warn: (String) -> Void
 
     private static let mostFindings = 10_000
     private static let mostBytes: UInt64 = 64 << 20
@@ -19,9 +20,13 @@ public final class FleetChanges {
     /// - Parameters:
     ///   - source: the store, for reading.
     ///   - address: its address.
+    ///   - warn: called with errors of the store, which users are not told; the text is safe to print.
     ///   - now: the current time.
-    public init(_ source: FleetSource, _ address: FleetAddress, now: @escaping () -> Timestamp = { .now }) {
-        (self.source, self.address, self.now) = (source, address, now)
+    public init(
+        _ source: FleetSource, _ address: FleetAddress, warn: @escaping (String) -> Void,
+        now: @escaping () -> Timestamp = { .now }
+    ) {
+        (self.source, self.address, self.warn, self.now) = (source, address, warn, now)
         naming = SymbolNaming(address)
     }
 
@@ -39,7 +44,8 @@ public final class FleetChanges {
             return try decide(about: parts[2], request, user, isForm: true)
         } catch {
             destination = nil
-            return .problem(error.isTemporary ? 503 : 500, "\(error)")
+            warn("\(error)")
+            return .problem(error.isTemporary ? 503 : 500, error.text(for: user))
         }
     }
 
@@ -229,7 +235,11 @@ extension FleetChanges {
             do throws(SymbolUpload.Refusal) { symbols = try SymbolUpload(file, name: name) } catch {
                 return .problem(422, "the file cannot be kept: \(error.reason)")
             }
-            let (addition, entry) = try SymbolStore(address, tenant: tenant).add(symbols)
+            let most = SymbolStore.mostBytesOfTenant
+            let (addition, entry) = try SymbolStore(address, tenant: tenant).add(symbols, most: most)
+            if addition == .tooMany {
+                return .problem(413, "the symbols of the tenant would be more than \(most >> 30) GiB: remove old ones")
+            }
             naming.apply(entry.buildID, tenant)
             return .json([
                 ("received", .integer(size)), ("build_id", .string(entry.buildID)),

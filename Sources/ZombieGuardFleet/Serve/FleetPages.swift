@@ -5,8 +5,9 @@ import ZombieGuard
 /// Renders the pages of a store.
 public struct FleetPages {
     private let source: FleetSource
-    /// Name of the store, as given.
-    private let name: String
+    /// Name of the store, as given; nil: not shown.
+    private let name: String?
+    private let warn: (String) -> Void
     private let symbolicators: StoreSymbolicators
     private let today: () -> Timestamp
     /// Who asks for the page; nil if the server has no tokens.
@@ -19,16 +20,19 @@ public struct FleetPages {
     ///
     /// - Parameters:
     ///   - source: the store.
-    ///   - name: name of the store for the footer.
+    ///   - name: name of the store for the footer; nil if the readers are not this machine's users.
     ///   - symbols: symbol sources for raw frames.
+    ///   - warn: called with errors that such readers do not see; the text is safe to print.
     ///   - today: current time; charts end on this day.
     public init(
-        _ source: FleetSource, name: String, symbols: SymbolSources = SymbolSources(),
-        today: @escaping () -> Timestamp = { .now }
+        _ source: FleetSource, name: String?, symbols: SymbolSources = SymbolSources(),
+        warn: @escaping (String) -> Void = { _ in }, today: @escaping () -> Timestamp = { .now }
     ) {
         self.source = source
-        self.name = name
-        symbolicators = StoreSymbolicators(source.address, sources: symbols)
+        (self.name, self.warn) = (name, warn)
+        // A path alone would name files that those who sent the finding may not read.
+        symbolicators = StoreSymbolicators(
+            source.address, sources: symbols, needsBuildIDs: name == nil || source.address.isDatabase)
         self.today = today
     }
 
@@ -61,8 +65,10 @@ public struct FleetPages {
                     "<main><p class=\"none\">There is no such page. <a href=\"/\">All groups</a></p></main>")
             }
         } catch {
-            return page(
-                "Store not available", status: 503, "<main><p class=\"none\">\(htmlText("\(error)"))</p></main>")
+            if request.user != nil { warn("\(error)") }
+            let text = error.text(for: request.user)
+            if request.path.hasPrefix("/api/") { return .problem(503, text) }
+            return page("Store not available", status: 503, "<main><p class=\"none\">\(htmlText(text))</p></main>")
         }
     }
 
@@ -72,7 +78,7 @@ public struct FleetPages {
             body: """
                 \(FleetPageStyle.head(htmlText(title), more: "\n<script src=\"/keys.js\" defer></script>"))
                 \(body)
-                \(user.map(Self.logout) ?? "")<footer>zguard \(htmlText(zombieGuardVersion)) · \(htmlText(name)) · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
+                \(user.map(Self.logout) ?? "")<footer>zguard \(htmlText(zombieGuardVersion))\(name.map { " · " + htmlText($0) } ?? "") · keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> \
                 next and previous, <kbd>Enter</kbd> open, <kbd>u</kbd> back</footer>
                 </body>
                 </html>
@@ -242,7 +248,7 @@ public struct FleetPages {
         body += map
         body += findings.list(path: "/group/\(urlText(group.signature))", query)
         if let finding = findings.shown ?? Finding(jsonLine: group.line) {
-            var named = symbolicators.symbolicator(tenant).symbolicate(finding)
+            var named = symbolicators.symbolicate(finding, of: tenant)
             // Names may have given the finding another signature, which this store does not know.
             named.signature = group.signature
             body += FindingLife(named)?.figure ?? ""

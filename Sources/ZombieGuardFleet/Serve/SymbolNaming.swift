@@ -50,7 +50,8 @@ final class SymbolNaming: Sendable {
             }
             guard let next else { return }
             do throws(FleetError) {
-                _ = try SymbolStore(address, tenant: next.tenant).apply(builds: next.builds.sorted())
+                _ = try SymbolStore(address, tenant: next.tenant).apply(
+                    builds: next.builds.sorted(), mostUnpacked: SymbolStore.mostUnpacked)
                 failures = 0
             } catch {
                 // Others may hold the store, or prune it. `zguard symbols apply` does what is left in the end.

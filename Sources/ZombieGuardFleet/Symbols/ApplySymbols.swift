@@ -23,10 +23,11 @@ extension SymbolStore {
     /// - Parameters:
     ///   - builds: only findings with frames of these builds; empty: all.
     ///   - sources: where to look for symbols, besides those of the store.
+    ///   - mostUnpacked: limit of the decompressed sections in memory, in bytes.
     /// - Returns: what was done.
     /// - Throws: ``FleetError`` if the store cannot be read or written.
     public func apply(
-        builds: [String] = [], sources: SymbolSources = SymbolSources()
+        builds: [String] = [], sources: SymbolSources = SymbolSources(), mostUnpacked: UInt64 = .max
     ) throws(FleetError) -> Application {
         let database: any Database
         switch address {
@@ -35,7 +36,9 @@ extension SymbolStore {
         case .directory, .web, .openTelemetry: return Application()
         }
         let symbolicator = Symbolicator(sources: sources)
-        let namer = FindingNamer(symbolicator, providers: [try provider()].compactMap { $0 })
+        let provider = try provider()
+        provider?.budget.most = mostUnpacked
+        let namer = FindingNamer(symbolicator, providers: [provider].compactMap { $0 })
         let renaming = Renaming(database, tenant: tenant, namer: namer, builds: builds)
         try renaming.run()
         let result = renaming.result
@@ -70,22 +73,36 @@ extension SymbolStore {
 final class StoreSymbolicators {
     private let address: FleetAddress
     private let sources: SymbolSources
+    private let needsBuildIDs: Bool
     private var known: [String: (version: String?, symbolicator: Symbolicator)] = [:]
 
     private static let most = 16
+    /// Decompressed bytes that stay in memory between pages.
+    private static let mostKept: UInt64 = 128 << 20
 
-    init(_ address: FleetAddress, sources: SymbolSources) {
-        self.address = address
-        self.sources = sources
+    init(_ address: FleetAddress, sources: SymbolSources, needsBuildIDs: Bool) {
+        (self.address, self.sources, self.needsBuildIDs) = (address, sources, needsBuildIDs)
     }
 
-    func symbolicator(_ tenant: String?) -> Symbolicator {
+    /// Names the frames of a finding.
+    func symbolicate(_ finding: Finding, of tenant: String?) -> Finding {
+        defer {
+            if known.values.reduce(0, { $0 + $1.symbolicator.decompressedBytes }) > Self.mostKept { known = [:] }
+        }
+        return symbolicator(tenant).symbolicate(finding)
+    }
+
+    private func symbolicator(_ tenant: String?) -> Symbolicator {
         let store = SymbolStore(address, tenant: tenant)
         let keeper = try? store.keeper()
         let version = (try? keeper?.version()) ?? nil
         if let one = known[store.tenant], one.version == version { return one.symbolicator }
         let symbolicator = Symbolicator(sources: sources)
-        if version != nil, let keeper { symbolicator.add(keeper) }
+        symbolicator.needsBuildIDs = needsBuildIDs
+        if version != nil, let keeper {
+            keeper.budget.most = SymbolStore.mostUnpacked
+            symbolicator.add(keeper)
+        }
         if known.count >= Self.most { known = [:] }
         known[store.tenant] = (version, symbolicator)
         return symbolicator

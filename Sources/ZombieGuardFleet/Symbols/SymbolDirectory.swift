@@ -10,6 +10,7 @@ final class SymbolDirectory: SymbolKeeper {
     private let store: StoreDirectory
     private let name: String
     private let directory: StoreDirectory?
+    let budget = DecompressionBudget()
 
     /// Name of the directory of the default tenant; those of others begin with it.
     static let name = ".zguard-symbols"

@@ -27,7 +27,15 @@ public struct SymbolStore: Sendable {
         case added
         /// The store has the same file, or one of the same build with debug information where this one has none.
         case present
+        /// The files of the tenant would exceed ``mostBytesOfTenant``.
+        case tooMany
     }
+
+    /// Limit of the files that a server takes for one tenant, in bytes before compression: ten builds of the largest
+    /// size.
+    static let mostBytesOfTenant: Int64 = 40 << 30
+    /// Limit of the decompressed sections that a thread of a server holds: those of any one file that it takes.
+    static let mostUnpacked: UInt64 = 1 << 30
 
     let address: FleetAddress
     let tenant: String
@@ -44,20 +52,25 @@ public struct SymbolStore: Sendable {
 
     /// Adds a file, all of it or nothing. A file of the same build and kind is replaced, unless it has more.
     ///
-    /// - Parameter file: the file.
-    /// - Returns: what was done, and the entry that the store now has.
+    /// - Parameters:
+    ///   - file: the file.
+    ///   - most: limit of the bytes of all files of the tenant.
+    /// - Returns: what was done, and the entry of the file.
     /// - Throws: ``FleetError`` if the store cannot be written.
-    public func add(_ file: SymbolUpload) throws(FleetError) -> (addition: Addition, entry: Entry) {
+    public func add(_ file: SymbolUpload, most: Int64 = .max) throws(FleetError) -> (addition: Addition, entry: Entry) {
         let keeper = try keeper(toWrite: true)
         let entry = Entry(
             buildID: file.symbols.buildID, kind: file.symbols.kind.rawValue, name: file.name, size: file.size,
             hasDebugInformation: file.symbols.hasDebugInformation,
             time: Timestamp(milliseconds: Timestamp.now.milliseconds))
-        let old = try keeper.entries().first { $0.buildID == entry.buildID && $0.kind == entry.kind }
+        let entries = try keeper.entries()
+        let old = entries.first { $0.buildID == entry.buildID && $0.kind == entry.kind }
         if let old {
             if old.hasDebugInformation, !entry.hasDebugInformation { return (.present, old) }
             if old.size == entry.size, try keeper.has(file.file, as: old) { return (.present, old) }
         }
+        let bytes = entries.reduce(entry.size - (old?.size ?? 0)) { $0 + $1.size }
+        if bytes > most { return (.tooMany, entry) }
         try keeper.add(file.file, entry)
         return (.added, entry)
     }
@@ -169,14 +182,12 @@ public struct SymbolUpload: Sendable {
             throw Refusal(reason: error.description, isUseless: false)
         }
         // Whoever names findings with the file holds its sections in memory.
-        if symbols.unpackedBytes > Self.mostUnpacked {
+        if symbols.unpackedBytes > SymbolStore.mostUnpacked {
             throw Refusal(
-                reason: "its sections are larger than \(Self.mostUnpacked >> 20) MiB when decompressed",
+                reason: "its sections are larger than \(SymbolStore.mostUnpacked >> 20) MiB when decompressed",
                 isUseless: false)
         }
     }
-
-    private static let mostUnpacked: UInt64 = 1 << 30
 
     /// The build-id that the path of a file in a `.build-id` directory says.
     private static func buildID(inName path: String) -> String? {

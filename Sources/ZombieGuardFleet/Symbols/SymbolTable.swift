@@ -22,6 +22,7 @@ extension FleetTables {
 final class SymbolTable: SymbolKeeper {
     private let database: any Database
     private let tenant: String
+    let budget = DecompressionBudget()
 
     private static let partBytes = 1 << 19
     private static let key = "tenant = $1 AND build_id = $2 AND kind = $3"
