@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
@@ -63,6 +64,37 @@ class Postgres:
         """Restarts as after a crash: connections are cut, and uncommitted transactions are lost."""
         self.quit()
         self.start()
+
+    def kill(self, chance):
+        """Ends the server without a shutdown, all its processes with SIGKILL, or one process that serves a connection, after which it
+        restarts itself. Returns when it accepts connections again."""
+        def processes():
+            return list(map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()))
+
+        match chance.randrange(3):
+            case 0: self.restart()
+            case 1:
+                # Stopped, it starts no process that would survive it.
+                self.process.send_signal(signal.SIGSTOP)
+                handles = [os.pidfd_open(one) for one in processes()]
+                self.process.kill()
+                self.process.wait()
+                for handle in handles:
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    # A new server does not start while one is left.
+                    select.select([handle], [], [], 60)
+                    os.close(handle)
+                self.start()
+            case 2:
+                serving = [one for one in processes() if b"fleet fleet" in Path(f"/proc/{one}/cmdline").read_bytes()]
+                if serving:
+                    os.kill(chance.choice(serving), signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while subprocess.run([self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], cwd="/").returncode:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"PostgreSQL is gone: {(self.folder / 'log').read_text(errors='replace')[-600:]}")
+            time.sleep(0.02)
 
     def quit(self):
         """Ends the server without a shutdown. A server that has just started loses the signal where its parent ignores SIGQUIT, as shells

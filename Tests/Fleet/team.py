@@ -3,23 +3,24 @@
 Closing line: N passed, N failed.
 
 Every call is tried with no token, a wrong one, and one of each role. Every page and every call that docs/fleet.openapi.json has is walked with
-the token of another tenant. Servers and shippers are killed: each finding arrives once."""
+the token of another tenant. Servers, shippers and the database are killed: each finding and each decision is there once."""
 
 import argparse
 import concurrent.futures
 import contextlib
 import gzip
 import http.client
+import itertools
 import json
 import os
 import random
 import re
-import signal
 import socket
 import sqlite3
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 import warnings
@@ -36,7 +37,7 @@ from Support.browser import Browser  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
 
-KILLS = 50
+KILLS = 20
 pictures = None
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
@@ -775,60 +776,142 @@ def behind_nginx(work):
             ports.close()
 
 
-def shipping_killed(work):
-    """Server and shippers are killed while shippers send over TLS: each finding is there once."""
+class Decisions:
+    """Makes decisions about groups, through `zguard triage` and the server by turns, in two threads, and knows which were acknowledged."""
+
+    GROUPS = range(20)
+    # Groups with a finding that is later than all decisions: resolved, they are regressions.
+    SEEN_AGAIN = GROUPS[::4]
+    WORDS = {"resolve": [], "mute": [], "reopen": [], "assign": ["--to", "bob"], "comment": []}
+
+    def __init__(self, work, place, team, token, seed):
+        self.work, self.place, self.team, self.token = work, place, team, token
+        self.numbers, self.over = itertools.count(), threading.Event()
+        self.began, self.ended = {}, {}  # those that were not acknowledged have no end
+        self.pool = concurrent.futures.ThreadPoolExecutor(2)
+        self.threads = [self.pool.submit(self.decide, random.Random(f"{seed} {number}")) for number in range(2)]
+
+    def decide(self, chance):
+        while not self.over.wait(chance.uniform(0, 0.05)):
+            number, group, action = next(self.numbers), signature(chance.choice(self.GROUPS)), chance.choice(list(self.WORDS))
+            self.began[number] = time.monotonic()
+            if number % 2:
+                process = subprocess.Popen([str(ZGUARD), "triage", self.place, action, group, "--comment", f"number {number}", *self.WORDS[action]],
+                                           env=self.work.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                with process:
+                    try:
+                        process.communicate(timeout=chance.uniform(0.02, 2))
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+                    is_made = process.wait() == 0
+            else:
+                fields = json.dumps({"action": action, "comment": f"number {number}", "to": "bob"})
+                is_made = False
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    answer = self.team.ask("POST", f"/api/groups/{group}/triage", self.token, fields, JSON)
+                    assert answer.status in (200, 503), (answer.status, answer.body)
+                    is_made = answer.status == 200
+            if is_made:
+                self.ended[number] = time.monotonic()
+
+    def stop(self):
+        self.over.set()
+        self.pool.shutdown()
+
+    def check(self):
+        """Each acknowledged decision is there once, after those that were over before it, and the states are what the decisions give."""
+        for thread in self.threads:
+            thread.result()
+        listed = self.work.run("triage", self.place, "--format", "json", "--limit", "1000").stdout
+        shown = {one["signature"]: one for one in map(json.loads, listed.splitlines())}
+        seen = []
+        for group in self.GROUPS:
+            said = self.team.get(f"/api/groups/{signature(group)}", self.token).json()
+            numbers = [int(event["comment"].split()[1]) for event in said["events"]]
+            for place, number in enumerate(numbers):
+                assert all(self.began[number] < self.ended.get(later, time.monotonic()) for later in numbers[place:]), (group, numbers)
+            state, assigned = "open", None
+            for event in said["events"]:
+                match event["action"]:
+                    case "resolve": state = "regression" if group in self.SEEN_AGAIN else "resolved"
+                    case "mute": state = "muted"
+                    case "reopen": state = "open"
+                    case "assign": assigned = "bob"
+            for one in (said["group"], shown[signature(group)]):
+                assert (one["state"], one.get("assigned")) == (state, assigned), (one, said["events"])
+            seen += numbers
+        assert len(seen) == len(set(seen)), f"decisions are there twice: {sorted(seen)}"
+        assert set(self.ended) <= set(seen) <= set(self.began), f"acknowledged decisions are lost: {set(self.ended) - set(seen)}"
+        return f"{len(self.ended)} of {len(self.began)} decisions acknowledged, {len(seen)} kept"
+
+
+def everything_killed(work):
+    """Servers, shippers and the database are killed while findings arrive and decisions are made: each finding and each acknowledged decision
+    is there once, and the states are what the decisions give."""
     seed = random.randrange(1 << 30)
     print(f"       seed {seed}")
     chance = random.Random(seed)
-    chain, _ = work.certificate()
-    secret = work.secret("ships", work.token("ships", "ship"))
-    work.environment["CURL_CA_BUNDLE"] = str(chain)
-    count = fill(work, 60, 50)
+    work.certificate()
+    secret, triages = work.secret("ships", work.token("ships", "ship")), work.token("triages", "read,triage")
+    work.environment["CURL_CA_BUNDLE"] = str(work.certificate()[0])
     fleet.server.clear()
-    ports = Ports()
-    for place in (f"sqlite:{work.path}/killed.db", fleet.server.address):
-        # The store exists before the server reads it.
-        empty = work.path / "empty"
-        empty.mkdir(exist_ok=True)
-        one = write_report(work.path / "first", 999, [finding(999_999)])
-        work.collect(place, source=one.parent)
-        port = ports.take()
-        target = f"https://127.0.0.1:{port}/api/findings"
-        kills = {"server": 0, "shipper": 0}
-        team = Team(work, place, tls=True, port=port)
-        shippers = [work.start(target, "--token-file", str(secret), "--watch", "0.1", "--quiet") for _ in range(2)]
-        try:
-            while sum(kills.values()) < KILLS or min(kills.values()) < 10:
-                time.sleep(chance.uniform(0.02, 0.25))
-                if chance.random() < 0.5:
-                    team.__exit__()
-                    kills["server"] += 1
-                    team = Team(work, place, tls=True, port=port)
-                else:
-                    which = chance.randrange(2)
-                    shippers[which].send_signal(signal.SIGKILL)
-                    shippers[which].communicate()
-                    kills["shipper"] += 1
-                    # Without its memory a shipper sends everything again.
-                    if chance.random() < 0.8:
-                        for path in work.source.glob(".zguard-collect-*"):
-                            path.unlink(missing_ok=True)
-                    shippers[which] = work.start(target, "--token-file", str(secret), "--watch", "0.1", "--quiet")
-            while shippers:
-                shipper = shippers.pop()
-                shipper.kill()
-                shipper.communicate()
-            work.collect(target, "--token-file", secret)
-        finally:
-            for shipper in shippers:
-                shipper.kill()
-                shipper.wait()
-            team.__exit__()
-        exactly_once(place, count + 1)
-        print(f"       {kills['server']} servers and {kills['shipper']} shippers killed, {count} findings once")
-        for path in work.source.glob(".zguard-collect-*"):
-            path.unlink()
-    ports.close()
+    with contextlib.closing(Ports()) as ports:
+        for place in (f"sqlite:{work.path}/killed.db", fleet.server.address):
+            work.source = work.path / f"reports-{place[:6]}"
+            kill_everything(work, place, ports.take(), secret, triages, chance)
+
+
+def kill_everything(work, place, port, secret, triages, chance):
+    # The store exists, with all groups, before the server reads it.
+    later = int(time.time()) + 3600
+    first = [finding(900_000 + group, group, **({"at": later} if group in Decisions.SEEN_AGAIN else {})) for group in Decisions.GROUPS]
+    work.collect(place, source=write_report(work.path / "first", 999, first).parent)
+    count = fill(work, 20, 50)
+    target = f"https://127.0.0.1:{port}/api/findings"
+    # Two send to the server, one writes to the database itself.
+    calls = [(target, "--token-file", str(secret))] * 2 + [(place,)]
+
+    def ship(number):
+        return work.start(*calls[number], "--watch", "0.1", "--quiet")
+
+    kills = dict.fromkeys(["server", "shipper"] + ["database"] * place.startswith("postgresql"), 0)
+    shippers = [ship(number) for number in range(len(calls))]
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [shipper.kill() or shipper.communicate() for shipper in shippers])
+        team = stack.enter_context(Team(work, place, tls=True, port=port))
+        decisions = Decisions(work, place, team, triages, chance.random())
+        stack.callback(decisions.stop)
+        while sum(kills.values()) < KILLS:
+            time.sleep(chance.uniform(0.02, 0.25))
+            write_report(work.source, 1000 + sum(kills.values()), [finding(count + one, one) for one in range(20)])
+            count += 20
+            kind = chance.choice(list(kills))
+            kills[kind] += 1
+            if kind == "server":
+                assert team.process.poll() is None, team.errors()
+                team.__exit__()
+                team = stack.enter_context(Team(work, place, tls=True, port=port))
+            elif kind == "database":
+                fleet.server.kill(chance)
+            else:
+                which = chance.randrange(len(shippers))
+                assert shippers[which].poll() is None, shippers[which].communicate()
+                shippers[which].kill()
+                shippers[which].communicate()
+                # Without its memory a shipper sends everything again.
+                if chance.random() < 0.8:
+                    for path in work.source.glob(".zguard-collect-*"):
+                        path.unlink(missing_ok=True)
+                shippers[which] = ship(which)
+        decisions.stop()
+        while shippers:
+            shipper = shippers.pop()
+            shipper.kill()
+            shipper.communicate()
+        work.collect(target, "--token-file", secret)
+        exactly_once(place, count + len(first))
+        said = decisions.check()
+    print(f"       {', '.join(f'{number} {kind}' for kind, number in kills.items())} kills: {count + len(first)} findings once, {said}")
 
 
 def described_calls(work):
@@ -918,13 +1001,13 @@ int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)tota
 
 TESTS = [("roles", roles), ("tenants", tenants), ("forms", forms), ("in a browser", in_a_browser), ("revoked", revoked), ("wrong words", wrong_words), ("encrypted", encrypted),
          ("slow clients", slow_clients), ("slow pages", slow_pages), ("kept from readers", kept_from_readers), ("guesses", guesses), ("shipped", shipped), ("symbols", symbols), ("fuzzed", fuzzed), ("behind nginx", behind_nginx),
-         ("shipping, killed", shipping_killed), ("described calls", described_calls)]
+         ("everything killed", everything_killed), ("described calls", described_calls)]
 
 
 def main():
     global KILLS, pictures
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=KILLS, help="servers and shippers to kill, at least (default 50)")
+    parser.add_argument("--kills", type=int, default=KILLS, help="servers, shippers and databases to kill, in each of two stores (default 20)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="keeps what was seen in this folder")
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
     arguments = parser.parse_args()

@@ -133,6 +133,7 @@ PARTS = [
     Part("serve", driver("Fleet/serve"), 20, waits=True),
     Part("search", driver("Fleet/search"), 30, waits=True),
     Part("team", driver("Fleet/team"), 90, waits=True),
+    Part("team-killed", driver("Fleet/team", "--kills", "200", "--only", "killed"), 200, needs=("team",), when="full"),
     Part("triage", driver("Fleet/triage"), 15, waits=True),
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
     Part("alerts", driver("Fleet/alerts"), 60, waits=True),
