@@ -47,7 +47,9 @@ struct PerfMaps {
 
     mutating func name(_ frame: inout Finding.Frame, of process: Int) {
         if known.count >= Self.mostKnown, known[process] == nil { known = [:] }
-        if known[process]?.covers(frame.pc.rawValue) != true { known[process] = PerfMap(of: process, known[process]) }
+        if known[process]?.covers(frame.pc.rawValue) != true, !known[process, default: PerfMap()].update(of: process) {
+            known[process] = nil
+        }
         known[process]?.name(&frame)
     }
 }
@@ -58,46 +60,54 @@ private struct PerfMap {
         var text: Range<Int>
     }
 
-    private let bytes: [UInt8]
-    private let codes: [Code] // sorted by start
-    private let size: off_t, time: Int
+    private var bytes: [UInt8] = []
+    private var codes: [Code] = [] // sorted by start
+    private var parsed = 0 // end of the last whole line
+    private var status = stat() // when the file was read
 
     private static let mostBytes = 64 << 20, longestName = 400
 
-    /// The file of a process, as the process sees it. It must belong to the process's user: others can write to /tmp.
+    /// Reads what was appended to the file of a process, or all of another file, as the process sees it. It must belong
+    /// to the process's user: others can write to /tmp.
     ///
-    /// - Parameter earlier: returned again if the file is the same.
-    init?(of process: Int, _ earlier: PerfMap?) {
+    /// - Returns: whether there is such a file.
+    mutating func update(of process: Int) -> Bool {
         guard let folder = try? ProcessFolder(of: process), let identity = folder.namespaced,
             let directory = try? Descriptor(
                 opening: "/proc/\(process)/root/tmp", flags: O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
             let file = try? Descriptor(
                 opening: "perf-\(identity.process).map", in: directory, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-        else { return nil }
-        var status = stat()
-        guard fstat(file.number, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_uid == identity.user,
-            status.st_size > 0, status.st_size <= Self.mostBytes
-        else { return nil }
-        if let earlier, earlier.size == status.st_size, earlier.time == status.st_mtim.tv_sec {
-            self = earlier
-            return
+        else { return false }
+        var new = stat()
+        guard fstat(file.number, &new) == 0, new.st_mode & S_IFMT == S_IFREG, new.st_uid == identity.user,
+            new.st_size > 0, new.st_size <= Self.mostBytes
+        else { return false }
+        let isSame = new.st_ino == status.st_ino && new.st_dev == status.st_dev
+        if isSame, new.st_size == status.st_size, new.st_mtim.tv_sec == status.st_mtim.tv_sec,
+            new.st_mtim.tv_nsec == status.st_mtim.tv_nsec
+        {
+            return true
         }
-        (size, time) = (status.st_size, status.st_mtim.tv_sec)
-        bytes = (try? file.read(at: 0, upTo: Int(status.st_size))) ?? []
-        codes = Self.parse(bytes)
+        if !isSame || new.st_size <= status.st_size { (bytes, codes, parsed) = ([], [], 0) }
+        status = new
+        bytes += (try? file.read(at: UInt64(bytes.count), upTo: Int(new.st_size) - bytes.count)) ?? []
+        parse()
+        return true
     }
 
-    private static func parse(_ bytes: [UInt8]) -> [Code] {
-        var codes: [Code] = []
-        for line in bytes.split(separator: UInt8(ascii: "\n")) {
+    /// Parses the lines that were read. The last one may be cut: the program is still writing it.
+    private mutating func parse() {
+        let whole = bytes[parsed...].lastIndex(of: UInt8(ascii: "\n")) ?? parsed
+        for line in bytes[parsed..<whole].split(separator: UInt8(ascii: "\n")) {
             let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 2)
-            guard fields.count == 3, let start = number(fields[0]), let size = number(fields[1]), size > 0,
+            guard fields.count == 3, let start = Self.number(fields[0]), let size = Self.number(fields[1]), size > 0,
                 case (let end, false) = start.addingReportingOverflow(size)
             else { continue }
             codes.append(Code(start: start, end: end, text: fields[2].startIndex..<fields[2].endIndex))
         }
-        // Of code at the same place the last line counts: the sort is stable.
-        return codes.sorted { $0.start < $1.start }
+        parsed = whole
+        // Of code at the same place the last line counts: the sort is stable. Sorted codes in front cost a merge.
+        codes.sort { $0.start < $1.start }
     }
 
     private static func number(_ digits: ArraySlice<UInt8>) -> UInt64? {

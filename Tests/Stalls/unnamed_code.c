@@ -1,7 +1,9 @@
 // A loop of events whose code is in no file, as that of a just-in-time compiler, and has a name in /tmp/perf-PID.map.
-// usage: unnamed_code file|link|other ELSEWHERE      the map is a file, a link to ELSEWHERE, or another user's file
+// usage: unnamed_code file|grows|link|other ELSEWHERE
+// The map is a file, one whose last line is written in two parts, a link to ELSEWHERE, or another user's file.
 #define _GNU_SOURCE
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,13 +36,22 @@ int main(int count, char **words) {
     if (!strcmp(words[1], "link") && symlink(words[2], name)) return 2;
     FILE *map = fopen(!strcmp(words[1], "link") ? words[2] : name, "w");
     if (!map) return 2;
-    fprintf(map, "not a line\n%lx %zx compiled total\nffffffffffffffff 2 too far\n", (unsigned long)page, sizeof code);
-    fclose(map);
+    bool grows = !strcmp(words[1], "grows");
+    fprintf(map, "not a line\nffffffffffffffff 2 too far\n%lx %zx compiled%s", (unsigned long)page, sizeof code,
+            grows ? "" : " total\n");
+    fflush(map);
     if (!strcmp(words[1], "other") && chown(name, 65534, 65534)) return 2;
     for (int i = 0; i < 3; i++) poll(NULL, 0, 20);
     void (*total)(void);
     memcpy(&total, &page, sizeof page);
-    for (unsigned long end = used() + 800000; used() < end;) total();
+    for (unsigned long end = used() + 800000; used() < end;) {
+        total();
+        if (grows && used() > end - 400000) {
+            fprintf(map, " total\n");
+            fflush(map);
+            grows = false;
+        }
+    }
     for (int i = 0; i < 3; i++) poll(NULL, 0, 20);
     unlink(name);
     return 0;
