@@ -111,6 +111,17 @@ def merging(work):
     assert sorted(again) == [1, 5], again
 
 
+def named_by_the_link(work):
+    """A program that a link with another name started is named by the link: Debian's redis-server is a link to redis-check-rdb."""
+    linked, same = work.path / "linked", work.path / "src/twice"
+    for link in (linked, same):
+        link.symlink_to(work.program)
+    for number, (started, name) in enumerate(((work.program, work.program), (linked, linked), ("./linked", linked), (same, work.program))):
+        report = work.path / f"linked{number}.jsonl"
+        work.zguard("run", "-o", "on_finding=continue", "--quiet", "--report", report, "--", started, status=99)
+        assert json.loads(report.read_text())["program"] == str(name), (started, report.read_text()[:2000])
+
+
 def unreadable_reports(work):
     good = work.report("good.jsonl")
     garbage = work.path / "garbage"
@@ -442,7 +453,7 @@ def processes_that_are_not_guarded(work):
 
 
 def main():
-    tests = (suppressions, wrong_suppressions, suggestions_fit, merging, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
+    tests = (suppressions, wrong_suppressions, suggestions_fit, merging, named_by_the_link, unreadable_reports, cut_off_lines, report_that_cannot_be_printed,
                  program_that_does_not_start, report_where_the_program_prints, report_removed_meanwhile, daemon_outlives_the_run,
                  no_room_for_findings, handler_that_waits, other_users, names_of_bytes, since, files_that_are_gone, full, source_is_shown, colors_on_a_terminal, forms,
              processes_that_are_not_guarded)
