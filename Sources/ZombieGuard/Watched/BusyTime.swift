@@ -16,6 +16,10 @@ package struct BusyTime {
     private var lastLook: UInt64
     private var quotas: CPUQuotas?
     private var hasLookedForQuotas = false
+    /// Milliseconds of throttled periods at the last look.
+    private var throttled: UInt64 = 0
+    /// Milliseconds for which a quota may have held the thread up, limited so far by the time in which it did not run.
+    private var throttling: UInt64 = 0
 
     /// Why a thread waited for a processor.
     package struct Delay: Equatable {
@@ -68,12 +72,22 @@ package struct BusyTime {
 
     /// Most busy times are short: look for quotas at the second look only.
     private mutating func countThrottles(_ times: ThreadTimes) {
+        // The whole group's throttled periods count, so the thread may have run in them. Forget those in which it did:
+        // they would be blamed for later waits. The kernel counts a wait when it ends, so waits are no limit yet.
+        throttling = min(throttling, seen.subtractingClamped(computed / 1_000_000))
         if !hasLookedForQuotas {
             hasLookedForQuotas = true
             quotas = CPUQuotas(of: times.process, thread: times.thread)
         } else {
             quotas?.look()
+            if let quotas { count(throttled: quotas.throttled) }
         }
+    }
+
+    /// Counts the milliseconds of all throttled periods until now.
+    package mutating func count(throttled now: UInt64) {
+        throttling += now.subtractingClamped(throttled)
+        throttled = now
     }
 
     // MARK: Results
@@ -89,8 +103,11 @@ package struct BusyTime {
     /// The part of the felt time in which the thread had a processor, or waited for something else.
     package func own(of felt: UInt64) -> UInt64 { felt.subtractingClamped(withoutProcessor) }
 
+    /// Time for which a quota may have held the thread up.
+    private var heldUp: UInt64 { min(throttling, withoutProcessor) }
+
     /// Whether a quota alone held the thread up for half of the limit, or longer.
-    private func isThrottled(limit: UInt64) -> Bool { min(quotas?.throttled ?? 0, withoutProcessor) * 2 >= limit }
+    private func isThrottled(limit: UInt64) -> Bool { heldUp * 2 >= limit }
 
     /// Whether a quota was used up for most of the time without a processor.
     package var isThrottled: Bool { delay?.quota != nil }
@@ -107,7 +124,7 @@ package struct BusyTime {
     /// Why the thread waited for a processor; nil if it did not, or no cgroup can be read.
     package var delay: Delay? {
         guard withoutProcessor > 0, let quotas else { return nil }
-        return quotas.throttled * 2 >= withoutProcessor
+        return heldUp * 2 >= withoutProcessor
             ? Delay(cause: "quota", quota: quotas.strictest) : Delay(cause: "load")
     }
 

@@ -1,0 +1,35 @@
+// Why a busy thread had no processor.
+
+import Glibc
+import Testing
+
+@testable import ZombieGuard
+
+@Suite struct BusyTimeTests {
+    /// Returns what a thread that runs for 400 ms and then waits for 600 ms weighs. 600 ms of throttled periods are counted
+    /// while it runs, or while it waits.
+    private func weight(isThrottledWhileRunning: Bool) throws -> UInt64 {
+        var times = try #require(ThreadTimes(of: Int(getpid()), thread: UInt32(getpid())))
+        (times.isRunnable, times.isStopped) = (true, false)
+        var time = BusyTime(now: 0)
+        time.count(times, now: 0, unseen: 0)
+        for now: UInt64 in [200, 400] {
+            times.ran += 200_000_000
+            time.count(times, now: now, unseen: 0)
+            if isThrottledWhileRunning, now == 200 { time.count(throttled: 600) }
+        }
+        times.delayed += 600_000_000
+        time.count(times, now: 1000, unseen: 0)
+        if !isThrottledWhileRunning { time.count(throttled: 600) }
+        #expect(time.withoutProcessor == 600)
+        return time.weight(of: 1000, limit: 1000)
+    }
+
+    @Test func quotaCountsWhileTheThreadWaits() throws {
+        #expect(try weight(isThrottledWhileRunning: false) == 1000)
+    }
+
+    @Test func quotaThatHeldUpOthersIsNotBlamedForALaterWait() throws {
+        #expect(try weight(isThrottledWhileRunning: true) == 400)
+    }
+}
