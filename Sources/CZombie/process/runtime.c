@@ -215,6 +215,18 @@ void zg_runtime_after_bare_fork(bool child) {
     else after_fork_in_parent();
 }
 
+// Growing libc's list of handlers allocates, under a lock that fork takes after this runtime's handler. Enter the
+// runtime, so that libc serves these allocations and no lock of the runtime is taken.
+static int register_handlers(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
+    static register_function next;
+    if (!next) next = (register_function)zg_loader_next("__register_atfork");
+    if (!next) return ENOMEM;
+    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
+    int error = next(prepare, parent, child, library);
+    if (thread) zg_thread_leave(thread);
+    return error;
+}
+
 // Registers the fork handlers before all others, so that they run last before a fork and first after it.
 static bool register_fork(void) {
     static struct zg_lock lock;
@@ -222,8 +234,7 @@ static bool register_fork(void) {
     if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
         zg_lock_take(&lock); // makes a second thread wait: its own handler would be registered first otherwise
         if (state == 0) {
-            register_function next = (register_function)zg_loader_next("__register_atfork");
-            bool done = next && next(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
+            bool done = register_handlers(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
             __atomic_store_n(&state, done ? 1 : 2, __ATOMIC_RELEASE);
         }
         zg_lock_drop(&lock);
@@ -232,16 +243,8 @@ static bool register_fork(void) {
 }
 
 int zg_runtime_register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library) {
-    static register_function next;
-    if (!next) next = (register_function)zg_loader_next("__register_atfork");
     register_fork();
-    if (!next) return ENOMEM;
-    // Growing libc's list of handlers allocates under a lock that fork takes after this runtime's handler. Enter the
-    // runtime, so that libc serves these allocations and no lock of the runtime is taken.
-    struct zg_thread *thread = zg_thread_enter(ZG_ARCH_FRAME());
-    int error = next(prepare, parent, child, library);
-    if (thread) zg_thread_leave(thread);
-    return error;
+    return register_handlers(prepare, parent, child, library);
 }
 
 // children=ignore: removes the runtime from LD_PRELOAD in place, before the program can pass it to a child.
