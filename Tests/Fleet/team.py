@@ -309,7 +309,9 @@ def forms(work):
         attributes = answer.headers["Set-Cookie"]
         assert "HttpOnly" in attributes and "SameSite=Strict" in attributes and "Path=/" in attributes and "Max-Age=43200" in attributes
         assert token not in attributes and "Secure" not in attributes, attributes
-        assert "Secure" in team.form("/login", {"token": token}, Origin=team.address, X_Forwarded_Proto="https").headers["Set-Cookie"]
+        proxied = {"X_Forwarded_Proto": "https", "Origin": team.address.replace("http:", "https:")}
+        assert "Secure" in team.form("/login", {"token": token}, **proxied).headers["Set-Cookie"]
+        assert team.form("/login", {"token": token}, **{**proxied, "Origin": team.address}).status == 403, "plain HTTP is another origin"
         cookie = team.log_in(token)
 
         def decide(fields, group=2, **headers):
@@ -337,7 +339,8 @@ def forms(work):
             assert decide(fields).status == 400, fields
         assert decide({"action": "mute"}, group=77).status == 404
         # A POST with the cookie must say that it comes from these pages.
-        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"}):
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "none"},
+                        {"origin": "https://evil.example"}, {"Sec-Fetch-Site": "same-origin", "sec-fetch-site": "cross-site"}):
             assert decide({"action": "mute"}, **headers).status == 403, headers
         assert team.form(f"/group/{signature(2)}/triage", {"action": "mute"}, Cookie=cookie).status == 403
         assert team.ask("POST", f"/group/{signature(2)}/triage", None, '{"action":"mute"}', JSON, Origin=team.address).status == 401

@@ -99,7 +99,7 @@ public final class AccessControl: @unchecked Sendable {
             return .accepted(Call(kind: .page, request: request))
         }
         if Self.assets.contains(request.path) { return .accepted(Call(kind: .page, request: request)) }
-        if allowed == "POST", Self.isForeign(head) { return Self.refused(403, "the request comes from another origin") }
+        if allowed == "POST", isForeign(head) { return Self.refused(403, "the request comes from another origin") }
         if request.path == Self.login {
             return .accepted(
                 Call(kind: .login, request: request, mostBytes: Self.mostLoginBytes, isEncrypted: isSecure(head)))
@@ -191,13 +191,14 @@ public final class AccessControl: @unchecked Sendable {
         return nil
     }
 
-    /// Whether a browser says that the request comes from another site.
-    private static func isForeign(_ head: HTTPHead) -> Bool {
-        if let site = head.value("sec-fetch-site"), site != "same-origin" { return true }
-        guard let origin = head.value("origin") else { return false }
-        // Behind a proxy the scheme is another one.
-        let host = origin.firstRange(of: "://").map { origin[$0.upperBound...] }
-        return host?.lowercased() != head.value("host")?.lowercased()
+    /// Whether a browser says that the request comes from another site, in any header of that name.
+    private func isForeign(_ head: HTTPHead) -> Bool {
+        if head.values("sec-fetch-site").contains(where: { $0 != "same-origin" }) { return true }
+        // A proxy that does not name its scheme may speak https to the browser.
+        let host = head.value("host")?.lowercased() ?? ""
+        let schemes = isSecure(head) ? ["https"] : ["https", "http"]
+        return head.values("origin").contains { origin in !schemes.contains { origin.lowercased() == "\($0)://\(host)" }
+        }
     }
 
     // MARK: Login
