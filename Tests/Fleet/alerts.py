@@ -251,9 +251,9 @@ def decisions(work, place):
         work.triage(place, "resolve", signature(9))
         work.alerts(place, rules)
         assert not (told := receiver.taken()), told
-        work.seen(place, 8)
+        work.seen(place, 8, ago=-2)
         work.alerts(place, rules)
-        assert ("new", signature(8)) in events(receiver.taken())
+        assert ("new", signature(8)) in events(told := receiver.taken()), told
         work.triage(place, "reopen", signature(9))
         work.alerts(place, rules)
         assert ("new", signature(9)) not in events(receiver.taken())

@@ -36,14 +36,14 @@ def signature(group):
 class Work(FleetWork):
     number = 0
 
-    def seen(self, place, group, version=None, count=1, ago=3600, tenant=None):
+    def seen(self, place, group, version=None, count=1, ago=3600, tenant=None, **more):
         """Puts findings of a group into a store."""
         at = int(time.time()) - ago
         new = []
         for _ in range(count):
             self.number += 1
             origin = {"host": "a", **({"version": version} if version else {}), **({"tenant": tenant} if tenant else {})}
-            new.append(finding(self.number, group, pid=self.number, at=at, origin=origin))
+            new.append(finding(self.number, group, pid=self.number, at=at, origin=origin, **more))
         if "://" in place or place.startswith("sqlite:"):
             source = self.path / f"from{self.number}"
             write_report(source, self.number, new)
@@ -131,6 +131,10 @@ def mutes(work, place):
     assert not work.findings(place, "--suppressions", rules), "rules from muted groups hide them"
     for group in (1, 2, 3):
         work.seen(place, group, "1.10", ago=-2)
+    # Findings from before the decision arrive late, or belong to a group that joins this one.
+    work.seen(place, 2, "1.10", count=3, ago=60)
+    work.seen(place, 5, "1.10", count=3, ago=60)
+    work.seen(place, 2, "1.9", ago=120, former_signatures=[signature(5)])
     assert [work.state(place, group) for group in (1, 2, 3)] == ["muted", "muted", "muted"]
     work.seen(place, 2, "1.10", ago=-2)
     work.seen(place, 3, "2.0", ago=-2)

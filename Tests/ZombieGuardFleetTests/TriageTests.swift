@@ -60,7 +60,7 @@ import ZombieGuard
         arguments: [
             (TriageEvent.Limit.time(Timestamp("2026-11-01T10:01:00Z")!), 59, 1, "", true),
             (.time(Timestamp("2026-11-01T10:01:00Z")!), 60, 1, "", false),
-            (.occurrences(5, before: 10), 9, 14, "", true), (.occurrences(5, before: 10), 9, 15, "", false),
+            (.occurrences(5, before: 10), 9, 4, "", true), (.occurrences(5, before: 10), 9, 5, "", false),
             (.occurrences(.max, before: 10), 9, 15, "", true),
             (.version("2.0"), 9, 9, "1.99", true),
             (.version("2.0"), 9, 9, "2.0", false),

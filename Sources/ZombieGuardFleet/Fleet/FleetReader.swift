@@ -206,14 +206,33 @@ public final class FleetReader {
         var decided: [Decided] = []
         for (signature, some) in groups {
             let stored = [signature] + (former[signature] ?? [])
-            if let day = Triage.countedDay(some) {
-                occurrences[signature, default: .init()].count = try count(of: stored, from: day, owner)
+            if let time = Triage.countedSince(some) {
+                occurrences[signature, default: .init()].count = try count(of: stored, after: time, owner)
             }
             let seen = occurrences[signature] ?? Triage.Occurrences()
             decided.append(
                 Decided(stored: stored, triage: Triage(some, seen, now: now), hasFindings: !seen.sightings.isEmpty))
         }
         return decided
+    }
+
+    /// Occurrences of a group after a time: those of later days by their counts, those of its day by its findings.
+    private func count(of stored: [String], after time: Timestamp, _ tenant: String) throws(FleetError) -> Int64 {
+        let list = Array(stored.prefix(Self.mostParameters))
+        let names = list.indices.map { "$\($0 + 3)" }.joined(separator: ", ")
+        let (day, features) = (time.day, try features())
+        var count: Int64 = 0
+        for (table, last, condition) in [
+            ("zguard_days", nil, "day > $2"), ("zguard_findings", day, "day = $2 AND at > \(time.milliseconds)"),
+        ] {
+            let rows = try database.query(
+                """
+                SELECT sum(occurrences) FROM \(database.rows(of: table, from: day, to: last, features)) d
+                WHERE tenant = $1 AND \(condition) AND signature IN (\(names))
+                """, ([tenant, day] + list).map { .text($0) })
+            count = count.addingSaturated(rows.first?.first?.integer ?? 0)
+        }
+        return count
     }
 
     /// Occurrences of a group from a day on.

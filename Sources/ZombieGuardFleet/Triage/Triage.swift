@@ -23,7 +23,7 @@ public struct Triage: Hashable, Sendable {
     /// What is known of a group's occurrences.
     struct Occurrences {
         var sightings: [Sighting] = []
-        /// Occurrences from the day of the last decision on; 0 if no decision counts them.
+        /// Occurrences after the last decision; 0 if it does not depend on their number.
         var count: Int64 = 0
 
         /// The oldest version from this one on in which the group was seen after a time; nil if there is none.
@@ -75,8 +75,8 @@ public struct Triage: Hashable, Sendable {
                 seenAgain = seen.version
             }
         case (.muted, .time(let time)?): if now >= time { state = .open }
-        case (.muted, .occurrences(let count, let before)?):
-            if occurrences.count.subtractingReportingOverflow(before).partialValue >= count { state = .open }
+        case (.muted, .occurrences(let count, _)?):
+            if occurrences.count >= count { state = .open }
         case (.muted, .version(let version)?):
             if occurrences.sighting(after: decision.time, until: latest, from: version) != nil { state = .open }
         default: break
@@ -86,11 +86,11 @@ public struct Triage: Hashable, Sendable {
     /// In seconds.
     static let clockTolerance: Int64 = 86400
 
-    /// The day from which on occurrences count for the last decision; nil if it does not depend on their number.
-    static func countedDay(_ events: [TriageEvent]) -> String? {
+    /// The time after which occurrences count for the last decision; nil if it does not depend on their number.
+    static func countedSince(_ events: [TriageEvent]) -> Timestamp? {
         let last = events.sorted { ($0.time, $0.id) < ($1.time, $1.id) }.last { $0.action.isDecision }
         guard case .mute(until: .occurrences)? = last?.action else { return nil }
-        return last?.time.day
+        return last?.time
     }
 
     private mutating func decide(

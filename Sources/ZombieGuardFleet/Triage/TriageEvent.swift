@@ -21,7 +21,8 @@ public struct TriageEvent: Hashable, Sendable {
     /// Until when a group is muted.
     public enum Limit: Hashable, Sendable {
         case time(Timestamp)
-        /// This number of occurrences after the decision. `before`: those of the decision's day that came before it.
+        /// This number of occurrences after the decision. `before`: those of the decision's day that came before it,
+        /// for earlier versions of zguard, which count whole days.
         case occurrences(Int64, before: Int64)
         /// The first occurrence in this version of the program or a later one.
         case version(String)
