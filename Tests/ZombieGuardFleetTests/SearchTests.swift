@@ -126,6 +126,9 @@ import ZombieGuard
             try store.changeCounts(work)
         }
         func findingsTable(of day: String) throws(FleetError) -> String { try store.findingsTable(of: day) }
+        func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String {
+            try store.daysTable(of: day, tenant, signature)
+        }
         func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
             try store.replaceBodies(rows)
         }

@@ -137,9 +137,32 @@ import ZombieGuardCore
         #expect(result.findings == 1)
         let group = try #require(try FleetReader(database).groups().first)
         #expect(group.version == "1.0" && group.first.day == "2026-11-10" && group.findings == 1)
+        #expect(try numbers(database, "zguard_hosts") == [group.signature: 1])
         var filter = FleetFilter()
         filter.newSince = "1.1"
         #expect(try FleetReader(database).groups(filter).isEmpty)
+    }
+
+    @Test func countsOfAnEarlierVersionAreSubtracted() throws {
+        let database = try SQLiteFleet()
+        _ = try database.insert((1...4).map { try raw(0x10, number: $0) })
+        let table = try database.findingsTable(of: "2026-11-10").replacing("zguard_findings", with: "zguard_days")
+        if table != "zguard_days_other" {
+            try database.execute("INSERT INTO zguard_days_other SELECT * FROM \(table); DELETE FROM \(table)")
+        }
+        _ = try database.insert((5...8).map { try raw($0 < 7 ? 0x10 : 0x20, number: $0) })
+        #expect(try apply([0x10: "shop::add"], to: database).findings == 6)
+        try expectConsistent(database, 8)
+        #expect(try apply([0x20: "shop::drop"], to: database).findings == 2)
+        try expectConsistent(database, 8)
+    }
+
+    @Test func groupsThatShowAFindingWithoutStacksAreNamed() throws {
+        let database = try SQLiteFleet()
+        _ = try database.insert([raw(0x10, number: 1).thinned])
+        _ = try database.insert([raw(0x10, number: 2)])
+        #expect(try apply([0x10: "shop::add"], to: database).findings == 1)
+        try expectConsistent(database, 2)
     }
 
     // MARK: Files

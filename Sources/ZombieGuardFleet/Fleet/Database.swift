@@ -69,6 +69,8 @@ protocol Database: AnyObject {
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
     /// Name of the table that has the findings of a day, for reading and updates.
     func findingsTable(of day: String) throws(FleetError) -> String
+    /// Name of the table that has the counts of a group on a day, for updates. Call in ``changeCounts(_:)``.
+    func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String
     /// Replaces the bodies of stored findings. An empty body makes the row the former place of a finding, without
     /// occurrences. Returns the rows that were no such places before.
     func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding]

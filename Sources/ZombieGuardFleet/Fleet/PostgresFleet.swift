@@ -230,6 +230,8 @@ final class PostgresFleet: PostgresConnection, Database {
 
     func findingsTable(of day: String) -> String { "zguard_findings" }
 
+    func daysTable(of day: String, _ tenant: String, _ signature: String) -> String { "zguard_days" }
+
     func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
         if rows.isEmpty { return [] }
         let found = try query(

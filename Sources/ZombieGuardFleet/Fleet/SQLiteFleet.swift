@@ -230,6 +230,18 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     private var findingsTables: [String: String] = [:]
 
+    /// Earlier versions kept the counts of all days in the table of other days. Those of the group are moved first.
+    func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String {
+        let table = try findingsTable(of: day).replacing("zguard_findings", with: "zguard_days")
+        let other = "zguard_days_\(Self.otherDays)"
+        if table == other { return table }
+        let key: [SQLValue] = [tenant, signature, day].map { .text($0) }
+        let rows = "FROM \(other) WHERE tenant = $1 AND signature = $2 AND day = $3"
+        try query(Self.countingDays(table, "SELECT * \(rows)"), key)
+        try query("DELETE \(rows)", key)
+        return table
+    }
+
     func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding] {
         var replaced: [StoredFinding] = []
         for row in rows {
@@ -307,7 +319,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
         if let finding = group.finding, let total = group.total {
             for day in group.days.values {
                 let suffix = day.key[2].text.flatMap { suffixes[$0] } ?? Self.otherDays
-                try query(Self.countingDays(suffix), day.values())
+                let values = "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+                try query(Self.countingDays("zguard_days_\(suffix)", values), day.values())
             }
             for host in group.hosts.values { try query(Self.countingHosts, host.values()) }
             try query(Self.countingTotals, total.values([group.version.name, .text(group.version.key)]))
@@ -322,9 +335,9 @@ final class SQLiteFleet: SQLiteConnection, Database {
         group = Group(key: key)
     }
 
-    private static func countingDays(_ suffix: String) -> String {
+    private static func countingDays(_ table: String, _ rows: String) -> String {
         """
-        INSERT INTO zguard_days_\(suffix) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        INSERT INTO \(table) \(rows)
         ON CONFLICT (tenant, signature, day, program, version) DO UPDATE SET findings = findings + excluded.findings,
             occurrences = occurrences + excluded.occurrences, first_at = min(first_at, excluded.first_at),
             last_at = max(last_at, excluded.last_at)

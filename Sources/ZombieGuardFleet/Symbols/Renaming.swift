@@ -63,7 +63,9 @@ final class Renaming {
             for row in rows {
                 let signature = row[0].text ?? ""
                 last = signature
-                guard let shown = Finding(jsonLine: row[1].text ?? ""), shown.hasUnnamedFrames else { continue }
+                // Sampling may have removed the stacks of the shown finding.
+                guard let shown = Finding(jsonLine: row[1].text ?? ""), shown.hasUnnamedFrames || !shown.hasFrames
+                else { continue }
                 found.append(signature)
                 // Refresh the shown finding, too, if an earlier run was interrupted before it did.
                 if namer.named(shown, signature: signature) != nil { changed.insert(signature) }
@@ -82,17 +84,18 @@ final class Renaming {
 
     private func read(_ signature: String, _ day: String) throws(FleetError) {
         var parameters: [SQLValue] = [.text(tenant), .text(signature), .text(day)]
-        let conditions = builds.indices.map { "body LIKE $\($0 + 5)" }
+        let words = builds.isEmpty ? ["build_id"] : builds
+        let conditions = words.indices.map { "body LIKE $\($0 + 5)" }
         // An id is a UUID in PostgreSQL.
         var last = String(repeating: "0", count: 32)
         let table = try database.findingsTable(of: day)
         let statement = """
             SELECT \(StoredFinding.columns) FROM \(table)
             WHERE tenant = $1 AND signature = $2 AND day = $3 AND id > $4 AND occurrences > 0
-                \(conditions.isEmpty ? "" : "AND (\(conditions.joined(separator: " OR ")))") ORDER BY id LIMIT \(Self.pageRows)
+                AND (\(conditions.joined(separator: " OR "))) ORDER BY id LIMIT \(Self.pageRows)
             """
         parameters.append(.text(last))
-        parameters += builds.map { .text("%\"\($0)\"%") }
+        parameters += words.map { .text("%\"\($0)\"%") }
         while true {
             parameters[3] = .text(last)
             let rows = try database.query(statement, parameters)
@@ -169,31 +172,16 @@ extension Database {
             let sums = Dictionary(grouping: rows) { [$0.tenant, $0.signature] + key($0) }
             let names = ["tenant", "signature"] + columns
             let condition = names.enumerated().map { "\($1) = $\($0 + 3)" }.joined(separator: " AND ")
-            let statement = """
-                UPDATE \(table) SET findings = findings - $1, occurrences = occurrences - $2 WHERE \(condition)
-                """
             for key in sums.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
                 let some = sums[key] ?? []
                 let occurrences = some.reduce(0 as Int64) { $0 + $1.occurrences }
-                try query(statement, [.integer(Int64(some.count)), .integer(occurrences)] + key.map { .text($0) })
-            }
-        }
-        let days = Dictionary(grouping: rows, by: \.day)
-        for day in days.keys.sorted() {
-            let some = days[day] ?? []
-            let sums = Dictionary(grouping: some) { [$0.tenant, $0.signature, $0.day, $0.program, $0.version] }
-            let table = try findingsTable(of: day).replacing("zguard_findings", with: "zguard_days")
-            for key in sums.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
-                let some = sums[key] ?? []
+                let name = table == "zguard_days" ? try daysTable(of: key[2], key[0], key[1]) : table
                 try query(
-                    """
-                    UPDATE \(table) SET findings = findings - $1, occurrences = occurrences - $2
-                    WHERE tenant = $3 AND signature = $4 AND day = $5 AND program = $6 AND version = $7
-                    """,
-                    [.integer(Int64(some.count)), .integer(some.reduce(0 as Int64) { $0 + $1.occurrences })]
-                        + key.map { .text($0) })
+                    "UPDATE \(name) SET findings = findings - $1, occurrences = occurrences - $2 WHERE \(condition)",
+                    [.integer(Int64(some.count)), .integer(occurrences)] + key.map { .text($0) })
             }
         }
+        try subtract("zguard_days", ["day", "program", "version"]) { [$0.day, $0.program, $0.version] }
         try subtract("zguard_hosts", ["host"]) { [$0.host] }
         try subtract("zguard_totals", []) { _ in [] }
     }
@@ -213,19 +201,17 @@ extension Database {
                 AND zguard_totals.signature = (SELECT min(f.signature) FROM zguard_former f
                     WHERE f.tenant = $1 AND f.former = $2 GROUP BY f.former HAVING count(*) = 1)
             """, key)
-        for table in Set(try days.map { day throws(FleetError) in try findingsTable(of: day) }).sorted() {
-            try query(
-                """
-                DELETE FROM \(table.replacing("zguard_findings", with: "zguard_days"))
-                WHERE tenant = $1 AND signature = $2 AND findings <= 0
-                """, key)
+        let tables = Set(try days.map { day throws(FleetError) in try daysTable(of: day, tenant, signature) })
+        for table in tables.sorted() {
+            try query("DELETE FROM \(table) WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
         }
-        try query("DELETE FROM zguard_hosts WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
-        try query(
+        // The counts of machines contain findings that were pruned, so that they need not be 0.
+        let isEmpty = """
+            EXISTS (SELECT 1 FROM zguard_totals t WHERE t.tenant = $1 AND t.signature = $2 AND t.findings <= 0)
             """
-            DELETE FROM zguard_groups WHERE tenant = $1 AND signature = $2 AND EXISTS (SELECT 1 FROM zguard_totals t
-                WHERE t.tenant = $1 AND t.signature = $2 AND t.findings <= 0)
-            """, key)
+        try query(
+            "DELETE FROM zguard_hosts WHERE tenant = $1 AND signature = $2 AND (findings <= 0 OR \(isEmpty))", key)
+        try query("DELETE FROM zguard_groups WHERE tenant = $1 AND signature = $2 AND \(isEmpty)", key)
         try query("DELETE FROM zguard_totals WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
         if try features().hasNames {
             try query(

@@ -94,6 +94,13 @@ extension Finding {
         return found || block?.memberFrame?.buildID != nil
     }
 
+    /// Whether there is a frame in any stack.
+    var hasFrames: Bool {
+        var found = false
+        forEachStack { found = found || !$0.isEmpty }
+        return found
+    }
+
     /// Build-ids of frames without names.
     var unnamedBuilds: Set<String> {
         var builds: Set<String> = []
