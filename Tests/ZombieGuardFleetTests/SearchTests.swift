@@ -220,5 +220,15 @@ import ZombieGuard
             #expect(try differences().isEmpty && sums("zguard_weeks") == sums("zguard_totals"))
         }
         #expect(try sums("zguard_weeks") > 0 && sums("zguard_weeks") < 60)
+        // A shipper of an earlier version drops a day, and makes the views anew.
+        let day = try #require(
+            store.query("SELECT min(substr(name, 13)) FROM sqlite_master WHERE name GLOB 'zguard_days_2???_??_??'")
+                .first?.first?.text)
+        let count = try sums("zguard_weeks")
+        try store.execute("DROP TABLE zguard_days_\(day); DROP TABLE zguard_findings_\(day)")
+        try store.removeFindings(before: "2000-01-01")
+        #expect(try sums("zguard_weeks") == count && sums("zguard_days") < count && !store.features().hasWeeks)
+        try store.prepare()
+        #expect(try differences().isEmpty && sums("zguard_weeks") == sums("zguard_days") && store.features().hasWeeks)
     }
 }

@@ -101,24 +101,35 @@ extension SQLiteFleet {
             CREATE TRIGGER IF NOT EXISTS \(table)_added AFTER INSERT ON \(table) BEGIN \(addition); END;
             CREATE TRIGGER IF NOT EXISTS \(table)_changed AFTER UPDATE ON \(table) BEGIN \(removal); \(addition); \(sweep); END;
             CREATE TRIGGER IF NOT EXISTS \(table)_removed AFTER DELETE ON \(table) BEGIN \(removal); \(sweep); END;
+            INSERT INTO \(counted) VALUES ('\(suffix)') ON CONFLICT DO NOTHING;
 
             """
     }
 
-    /// Whether all days' counts have triggers. A shipper of an earlier version makes tables without.
+    /// The table of the suffixes that zguard_weeks counts.
+    static let counted = "zguard_counted_days"
+
+    /// Whether exactly the days that are there are counted. A shipper of an earlier version makes tables without
+    /// triggers, and drops tables, which fires no trigger.
     func countsWeeks(_ suffixes: [String]) throws(FleetError) -> Bool {
         let rows = try query(
             """
-            SELECT name FROM sqlite_master WHERE name = 'zguard_weeks' OR type = 'trigger' AND name GLOB 'zguard_days_*_added'
+            SELECT name FROM sqlite_master WHERE name IN ('\(FleetWeeks.table)', '\(Self.counted)')
+                OR type = 'trigger' AND name GLOB 'zguard_days_*_added'
             """, [])
         let names = Set(rows.compactMap { $0.first?.text })
-        return names.contains(FleetWeeks.table) && suffixes.allSatisfy { names.contains("zguard_days_\($0)_added") }
+        guard names.isSuperset(of: [FleetWeeks.table, Self.counted] + suffixes.map { "zguard_days_\($0)_added" }) else {
+            return false
+        }
+        return try Set(query("SELECT suffix FROM \(Self.counted)").compactMap { $0.first?.text }) == Set(suffixes)
     }
 
     /// Counts the weeks from the days, unless triggers have counted all. Call in a transaction.
     func prepareWeeks(_ suffixes: [String]) throws(FleetError) {
         if try countsWeeks(suffixes) { return }
-        try execute(FleetWeeks.creation(day: "text", form: " WITHOUT ROWID") + "DELETE FROM zguard_weeks;")
+        try execute(
+            FleetWeeks.creation(day: "text", form: " WITHOUT ROWID") + "DELETE FROM zguard_weeks;"
+                + "CREATE TABLE IF NOT EXISTS \(Self.counted) (suffix text PRIMARY KEY); DELETE FROM \(Self.counted)")
         for suffix in suffixes {
             try execute(FleetWeeks.addition(of: "zguard_days_\(suffix)", week: Self.week(), least: "min", most: "max"))
             try execute(Self.triggers(suffix))

@@ -375,6 +375,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
             for suffix in all where FleetTables.isDay(suffix) && suffix < FleetTables.suffix(of: day) {
                 try subtractCounts(suffix)
                 for name in Self.byDay { try execute("DROP TABLE \(name)_\(suffix)") }
+                try query("DELETE FROM \(Self.counted) WHERE suffix = $1", [.text(suffix)])
             }
             try showAllDays()
             try recountWeek(of: day, try suffixes())
