@@ -345,6 +345,51 @@ def earlier_signatures(work, place):
 
 
 @everywhere
+def joined_groups(work, place):
+    """Episodes and messages of groups that become one group are those of that group; each of several groups that were one is new."""
+    def told():
+        work.alerts(place, rules, status=None)
+        return events(receiver.taken())
+
+    def has(*former):
+        return {"former_signatures": [signature(group) for group in former]}
+
+    for group in (20, 30):
+        work.seen(place, group)
+    with Receiver() as receiver:
+        rules = work.rules(f"way team webhook {receiver.address}", "alert new to team", "alert rate over 4 per day to team")
+        work.alerts(place, rules)
+        work.put(place, *(work.one(1) for _ in range(5)))
+        assert told() == [("new", signature(1)), ("rate", signature(1))]
+        work.put(place, *(work.one(2, **has(1)) for _ in range(5)))
+        assert (again := told()) == [], again
+        # Both wait for a way that is down.
+        work.seen(place, 5)
+        receiver.answers[:] = [500]
+        assert told() == []
+        work.seen(place, 6)
+        receiver.answers[:] = [500]
+        assert told() == []
+        work.put(place, work.one(7, **has(5, 6)))
+        assert (once := told()) == [("new", signature(7))] and told() == [], once
+        # One waits, the other one was sent.
+        work.seen(place, 8)
+        assert told() == [("new", signature(8))]
+        work.seen(place, 9)
+        receiver.answers[:] = [500]
+        assert told() == []
+        work.put(place, work.one(10, **has(8, 9)))
+        assert (again := told()) == [], again
+        # Of several bugs that had one signature, nobody knows which one was known.
+        work.put(place, work.one(21, **has(20)), work.one(22, **has(20)))
+        assert (apart := told()) == [("new", signature(21)), ("new", signature(22))] and told() == [], apart
+        work.put(place, work.one(31, **has(30)))
+        assert (again := told()) == [], again
+        work.put(place, work.one(32, **has(30)))
+        assert (apart := told()) == [("new", signature(32))] and told() == [], apart
+
+
+@everywhere
 def failures(work, place):
     """A way that fails is tried again until it takes the message."""
     work.seen(place, 1)
@@ -730,7 +775,7 @@ def a_database_that_restarts(work):
 
 
 TESTS = [("what is new", what_is_new), ("what was there", what_was_there), ("conditions", conditions), ("decisions", decisions), ("rates", rates),
-         ("measures", measures), ("earlier signatures", earlier_signatures), ("failures", failures), ("pauses", pauses), ("two watchers", two_watchers),
+         ("measures", measures), ("earlier signatures", earlier_signatures), ("joined groups", joined_groups), ("failures", failures), ("pauses", pauses), ("two watchers", two_watchers),
          ("killed watchers", killed_watchers), ("programs", programs), ("chats", chats), ("tenants", tenants), ("without traces", without_traces),
          ("wrong rules", wrong_rules), ("damaged memory", damaged_memory), ("a role that only reads", a_role_that_only_reads), ("a database that restarts", a_database_that_restarts)]
 

@@ -330,6 +330,12 @@ def what_was_decided(work, place):
     assert len(words) == 1 and words[0]["kind"] == "double-free", words
 
 
+def alert_rules(work, *lines):
+    path = work.path / "rules"
+    path.write_text("\n".join(["way team command /bin/true", *lines]) + "\n")
+    return path
+
+
 def raw_findings(program, offsets, version, number, pid):
     """Findings of a program in a library folder, as a machine without any symbols writes them."""
     new = []
@@ -361,6 +367,8 @@ def several_bugs_of_one_signature(work, place):
     before = groups(work, place)
     assert len(before) == 1 and count_of(before) == 5, before
     one = next(iter(before))
+    rules = alert_rules(work, "alert new to team")
+    work.run("alerts", place, "--rules", rules)
     work.run("triage", place, "mute", one)
     said = work.upload(place, program).stdout
     after = groups(work, place, "all")
@@ -369,8 +377,9 @@ def several_bugs_of_one_signature(work, place):
         assert f"{one} was several bugs: " in said, said
     fresh = work.findings(place, "--new-since", "1.1")
     assert len(fresh) == 1 and all("drop" in item["stacks"]["access"][0]["function"] for item in fresh.values()), fresh
-    # Nobody knows for which of them the decision was meant.
+    # Nobody knows for which of them the decision was meant, and which one was known.
     assert {group["state"] for group in after.values()} == {"open"}, after
+    assert [work.run("alerts", place, "--rules", rules).stdout.count("sent: team: new bug") for _ in range(2)] == [3, 0]
     if Path(place).name != "kept":
         work.store(place, old, again=True)
         work.store(place, new, again=True)
@@ -428,9 +437,13 @@ def from_elsewhere(work, place):
     before = groups(work, place)
     work.symbols("apply", place)
     assert set(groups(work, place)) == set(before)
+    rules = alert_rules(work, "alert new to team", "alert rate over 0 per day to team")
+    assert work.run("alerts", place, "--rules", rules).stdout.count("sent: ") == 2
     said = work.symbols("apply", place, "--symbols", program.parent).stdout
     after = groups(work, place)
     assert len(after) == 2 and not set(after) & set(before), (said, after)
+    # No alert comes again.
+    assert "nothing to send" in work.run("alerts", place, "--rules", rules).stdout
     consistent(place, 2)
 
 

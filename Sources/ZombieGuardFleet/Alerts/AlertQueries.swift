@@ -44,6 +44,8 @@ struct AlertQueries {
     let now: Timestamp
     /// Signatures that groups have now, by those that they had earlier.
     let current: [String: String]
+    /// Signatures that a group had earlier, by the one that it has now.
+    let earlier: [String: [String]]
     private let kinds: AlertKinds
 
     private var database: any Database { reader.database }
@@ -51,6 +53,7 @@ struct AlertQueries {
     init(_ reader: FleetReader, tenant: String, now: Timestamp, kinds: AlertKinds) throws(FleetError) {
         (self.reader, self.tenant, self.now, self.kinds) = (reader, tenant, now, kinds)
         current = try reader.current(tenant)
+        earlier = Dictionary(grouping: current.keys) { [current] in current[$0] ?? $0 }
     }
 
     func current(_ signature: String) -> String { current[signature] ?? signature }
@@ -204,9 +207,10 @@ struct AlertQueries {
 
     // MARK: Facts
 
-    /// Facts about a group; nil if the store has it no longer.
+    /// Facts about a group; nil if the store has it no longer, or if it turned out to be several ones.
     func facts(of signature: String, _ triage: [String: Triage]) throws(FleetError) -> AlertFacts? {
-        guard let group = try reader.groups(signed: signature, tenant: tenant).first else { return nil }
+        let groups = try reader.groups(signed: signature, tenant: tenant)
+        guard let group = groups.first, groups.count == 1 else { return nil }
         let hosts = try reader.hosts(of: group.signature, tenant: tenant, limit: 10)
         let versions = try reader.versions(of: group.signature, tenant: tenant).map(\.name).filter { !$0.isEmpty }
         let programs = try database.query(

@@ -95,12 +95,21 @@ struct AlertTable {
         try write(Row(key: key(.watch, watch.id), kind: .watch, serial: look))
     }
 
-    /// The episodes of a watch by signature.
-    func episodes(of watch: AlertWatch) throws(FleetError) -> [String: Row] {
+    /// The episodes of a watch by signature. That of a group whose signature has changed goes on as one of the group
+    /// that has its findings now.
+    mutating func episodes(of watch: AlertWatch, _ current: [String: String]) throws(FleetError) -> [String: Row] {
         let start = key(.over, watch.id) + " "
         var episodes: [String: Row] = [:]
         for row in try rows("kind = 'over' AND substr(key, 1, \(start.utf8.count)) = $2", [.text(start)]) {
             episodes[String(row.key.dropFirst(start.count))] = row
+        }
+        for (former, var old) in episodes where old.state == Self.above {
+            guard let signature = current[former] else { continue }
+            var new = episodes[signature] ?? Row(key: start + signature, kind: .over)
+            (new.serial, new.state, new.at) = (max(new.serial, old.serial), Self.above, max(new.at, old.at))
+            old.state = Self.below
+            for row in [new, old] { try write(row) }
+            (episodes[signature], episodes[former]) = (new, old)
         }
         return episodes
     }
@@ -146,21 +155,35 @@ struct AlertTable {
         ).compactMap { $0.first?.text }
     }
 
-    /// Those of these groups that were known before, under another signature.
-    func known(_ signatures: [String], until look: Int64) throws(FleetError) -> Set<String> {
+    /// Those of these groups that were known before, under another signature: one that no other group has got since, or
+    /// one that findings with this signature get.
+    ///
+    /// - Parameters:
+    ///   - signatures: the groups.
+    ///   - earlier: earlier signatures of groups; those of several groups are left out.
+    ///   - look: the last look at which they must have been known.
+    func known(
+        _ signatures: [String], _ earlier: [String: [String]], until look: Int64
+    ) throws(FleetError) -> Set<String> {
         guard try database.mayRead("zguard_former") else { return [] }
-        var known: Set<String> = []
-        for (own, other) in [("signature", "former"), ("former", "signature")] {
-            let rows = try database.chunked(signatures, [.text(tenant), .integer(look)]) { list in
-                """
-                SELECT DISTINCT f.\(own) FROM zguard_former f
-                    JOIN zguard_alerts a ON a.tenant = f.tenant AND a.key = 'group ' || f.\(other)
-                WHERE f.tenant = $1 AND a.serial <= $2 AND f.\(own) IN (\(list))
-                """
-            }
-            known.formUnion(rows.compactMap { $0.first?.text })
+        let owner: [SQLValue] = [.text(tenant), .integer(look)]
+        let successors = try database.chunked(signatures, owner) { list in
+            """
+            SELECT DISTINCT f.former FROM zguard_former f
+                JOIN zguard_alerts a ON a.tenant = f.tenant AND a.key = 'group ' || f.signature
+            WHERE f.tenant = $1 AND a.serial <= $2 AND f.former IN (\(list))
+            """
         }
-        return known
+        let keys = signatures.flatMap { earlier[$0] ?? [] }.map { key(.group, $0) }
+        let formers = try database.chunked(keys, owner) { list in
+            "SELECT key FROM zguard_alerts WHERE tenant = $1 AND serial <= $2 AND key IN (\(list))"
+        }
+        let known = Set((successors + formers).compactMap { $0.first?.text })
+        return Set(
+            signatures.filter { signature in
+                known.contains(signature)
+                    || earlier[signature]?.contains { known.contains(key(.group, $0)) } ?? false
+            })
     }
 
     // MARK: The log of a directory
@@ -204,6 +227,9 @@ extension AlertTable.Row {
             .text(batch), .text(body),
         ]
     }
+
+    /// Whether a watcher is sending the message.
+    func isClaimed(_ now: Timestamp) -> Bool { state == AlertTable.claimed && at > now.milliseconds }
 
     /// The key without the kind.
     var name: String { String(key.dropFirst(kind.rawValue.count + 1)) }

@@ -151,11 +151,16 @@ public final class AlertWatcher {
     private func add(
         _ event: AlertEvent, _ identity: String, _ watch: AlertWatch, isOld: Bool = false, _ table: inout AlertTable
     ) throws(FleetError) {
-        var digest = Digest()
-        for text in [tenant, watch.way.id, event.event, identity] { digest.add(text) }
         try table.add(
-            digest.digits(16), way: watch.way, body: event.body,
+            id(event.event, identity, watch.way), way: watch.way, body: event.body,
             state: isOld ? AlertTable.dropped : AlertTable.waiting, now: Timestamp.now.milliseconds)
+    }
+
+    /// The id of the message about an event.
+    private func id(_ event: String, _ identity: String, _ way: AlertWay) -> String {
+        var digest = Digest()
+        for text in [tenant, way.id, event, identity] { digest.add(text) }
+        return digest.digits(16)
     }
 
     private func enterNew(
@@ -164,7 +169,7 @@ public final class AlertWatcher {
     ) throws(FleetError) {
         let entered = try table.groups(after: look)
         if entered.isEmpty { return }
-        let known = try table.known(entered, until: look)
+        let known = try table.known(entered, queries.earlier, until: look)
         let signatures = Set(entered.filter { !known.contains($0) }.map { queries.current($0) })
         for signature in try queries.matching(signatures.sorted(), watch.conditions, since: version) {
             let reason = version.map { "no version before \($0) had it" } ?? ""
@@ -248,7 +253,7 @@ public final class AlertWatcher {
         let hosts = window.measure == .hostShare ? try queries.hostCount() : 0
         let seen = try queries.seen(
             since: now.earlier(bySeconds: window.seconds), more: window.least(hosts: hosts), watch.conditions)
-        let episodes = try table.episodes(of: watch)
+        let episodes = try table.episodes(of: watch, queries.current)
         for (signature, one) in seen.sorted(by: { $0.key < $1.key }) where window.isAbove(one, hosts: hosts) {
             if let state = triage[signature]?.state, state == .muted || state == .resolved { continue }
             let episode = episodes[signature]
@@ -295,9 +300,8 @@ public final class AlertWatcher {
         let triage = try reader.triage(tenant, now: now)
         let queries = try AlertQueries(reader, tenant: tenant, now: now, kinds: kinds)
         var due: [String: [AlertTable.Row]] = [:]
-        for row in try table.unsent() where way(row.way) != nil && !tried.contains(row.key) {
-            let isClaimed = row.state == AlertTable.claimed && row.at > now.milliseconds
-            if !isClaimed, isDue(row, sending, now.milliseconds) { due[row.way, default: []].append(row) }
+        for row in try withoutDoubles(table.unsent(), queries, now, &table) where !tried.contains(row.key) {
+            if !row.isClaimed(now), isDue(row, sending, now.milliseconds) { due[row.way, default: []].append(row) }
         }
         for way in rules.ways where !tried.contains(way.id) {
             var rows: [(row: AlertTable.Row, event: AlertEvent)] = []
@@ -345,6 +349,32 @@ public final class AlertWatcher {
             return unit
         }
         return nil
+    }
+
+    /// Drops messages of new groups that have become one group, except the first, or all if one was sent already.
+    private func withoutDoubles(
+        _ rows: [AlertTable.Row], _ queries: AlertQueries, _ now: Timestamp, _ table: inout AlertTable
+    ) throws(FleetError) -> [AlertTable.Row] {
+        var kept: [AlertTable.Row] = []
+        var told: Set<[String]> = []
+        // One that another watcher is sending comes first.
+        for row in rows.filter({ $0.isClaimed(now) }) + rows.filter({ !$0.isClaimed(now) }) {
+            guard let way = way(row.way) else { continue }
+            if let event = AlertEvent(body: row.body), event.event == "new" {
+                let signature = queries.current(event.signature)
+                var isDouble = !told.insert([way.id, signature]).inserted
+                let others = [signature] + (queries.earlier[signature] ?? [])
+                for other in others where !isDouble && other != event.signature {
+                    isDouble = try table.row(.send, id(event.event, other, way))?.state == AlertTable.sent
+                }
+                if isDouble, !row.isClaimed(now) {
+                    try settle([row], AlertTable.dropped, at: row.at, &table)
+                    continue
+                }
+            }
+            kept.append(row)
+        }
+        return kept
     }
 
     private func isDue(_ row: AlertTable.Row, _ sending: Sending, _ now: Int64) -> Bool {
