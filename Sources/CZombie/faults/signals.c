@@ -324,11 +324,34 @@ static struct zg_thread *hiding_thread(void) {
     return thread->tid == zg_os_tid() ? thread : NULL; // NULL in a child that shares the memory
 }
 
+// Records the signals of `wanted` that stay unblocked, but for those in `blocked`. Returns the mask for the kernel.
+static uint64_t record_hidden(struct zg_thread *thread, uint64_t wanted, uint64_t blocked) {
+    uint64_t held_back = wanted & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
+    uint64_t kept_open = faults | other_open_signals();
+    if (!(held_back & ~kept_open)) kept_open = faults;
+    uint64_t rest = held_back & ~kept_open;
+    uint64_t hidden = rest ? wanted & kept_open & ~blocked : 0;
+    // Store the record before the mask changes: a signal handler that runs in between recognizes that the record does
+    // not match the mask.
+    thread->hidden_with = rest;
+    thread->faults_hidden = hidden;
+    if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
+    ZG_SIGNAL_FENCE();
+    return wanted & ~hidden;
+}
+
+void zg_signals_unblock_inherited(void) {
+    struct zg_thread *thread = hiding_thread();
+    uint64_t mask;
+    if (!thread || !zg_os_mask_signals(SIG_BLOCK, 0, &mask) || !(mask & faults)) return;
+    zg_os_mask_signals(SIG_SETMASK, record_hidden(thread, mask, 0), NULL);
+}
+
 int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
     struct zg_thread *thread = hiding_thread();
     if (!thread) return real_mask(how, set, old);
     sigset_t now, mask;
-    uint64_t before = 0, wanted_now = 0;
+    uint64_t before = 0, wanted_now = 0, open;
     sigemptyset(&now);
     int error = real_mask(SIG_BLOCK, NULL, &now);
     if (error) return error;
@@ -340,18 +363,7 @@ int zg_signals_mask(int how, const sigset_t *set, sigset_t *old) {
         else if (how == SIG_UNBLOCK) wanted_now = held & ~wanted_now;
         else if (how != SIG_SETMASK) return EINVAL;
         // libc reserves signals 32 and 33.
-        wanted_now &= ~(UINT64_C(3) << 31);
-        uint64_t held_back = wanted_now & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
-        uint64_t kept_open = faults | other_open_signals();
-        if (!(held_back & ~kept_open)) kept_open = faults;
-        uint64_t rest = held_back & ~kept_open;
-        uint64_t hidden = rest ? wanted_now & kept_open & ~before : 0, open = wanted_now & ~hidden;
-        // Store the record before the mask changes: a signal handler that runs in between recognizes that the record
-        // does not match the mask.
-        thread->hidden_with = rest;
-        thread->faults_hidden = hidden;
-        if (hidden & ~faults) __atomic_fetch_or(&ever_hidden, hidden & ~faults, __ATOMIC_RELEASE);
-        ZG_SIGNAL_FENCE();
+        open = record_hidden(thread, wanted_now & ~(UINT64_C(3) << 31), before);
         sigemptyset(&mask);
         __builtin_memcpy(&mask, &open, sizeof open);
         error = real_mask(SIG_SETMASK, &mask, NULL);

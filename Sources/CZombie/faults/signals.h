@@ -35,6 +35,9 @@ struct zg_hidden_faults {
 };
 struct zg_hidden_faults zg_signals_hidden(void);
 void zg_signals_hide(struct zg_hidden_faults hidden);
+// Unblocks fault signals that are blocked in a new thread, and records that the program believes them to be blocked.
+// libc's threads that call the function of a timer or a message queue (SIGEV_THREAD) begin with all signals blocked.
+void zg_signals_unblock_inherited(void);
 // Whether the program believes that this signal is blocked in the interrupted context.
 bool zg_signals_is_blocked(int signal, const void *context);
 // Postpones a sent signal if the program believes that it is blocked. False if it does not.

@@ -185,8 +185,10 @@ static ZG_COLD struct zg_thread *register_thread(void) {
     if (thread->tid != zg_os_pid()) zg_single_end();
     zg_stats_add(zg_counter_threads, 1);
     if (has_exit_key && set_specific(exit_key, thread) != 0) zg_stats_degrade(zg_degradation_no_thread_ends);
-    if (zg_config.handle_signals)
+    if (zg_config.handle_signals) {
         zg_signals_add_stack((char *)thread + mapping_bytes() - alternate_stack_bytes(), alternate_stack_bytes());
+        zg_signals_unblock_inherited();
+    }
     return thread;
 }
 

@@ -2,6 +2,7 @@
 
 #include "scenario.h"
 
+#include <semaphore.h>
 #include <setjmp.h>
 #include <sys/auxv.h>
 #include <sys/signalfd.h>
@@ -341,6 +342,23 @@ static void blocked(void) {
     pthread_join(thread, NULL);
 }
 
+static sem_t timer_ran;
+static void plant_in_timer(union sigval unused) {
+    (void)unused;
+    plant();
+    sem_post(&timer_ran);
+}
+// libc creates the thread with all signals blocked.
+static void timer_thread(void) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = plant_in_timer};
+    struct itimerspec once = {.it_value = {0, 1000000}};
+    timer_t timer;
+    sem_init(&timer_ran, 0, 0);
+    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "a timer with a thread");
+    timer_settime(timer, 0, &once, NULL);
+    while (sem_wait(&timer_ran) != 0) MUST(errno == EINTR, "the thread runs");
+}
+
 // A fault while its signal is blocked kills the process, even if a handler is installed.
 static void never(int number) {
     (void)number;
@@ -379,6 +397,7 @@ const struct scenario scenarios[] = {
     {"coroutines", coroutines_on_heap, "inside=1"},
     {"alternate-stacks", alternate_stacks, ""},
     {"blocked", blocked, "inside=1"},
+    {"timer-thread", timer_thread, "inside=1"},
     {"blocked-fault", blocked_fault, "own=null-access"},
     {"no-children", no_children, ""},
     {NULL, NULL, NULL},
