@@ -33,6 +33,10 @@ __asm__(
     "  mov 24(%rbx), %rax\n ret\n 1: mov 16(%rbx), %rax\n ret\n"
     "code_released: mov $0x200000000, %rcx\n mov 8(%rbx), %rax\n sub %rcx, %rax\n mov %rax, 8(%rbx)\n"
     "  mov 24(%rbx), %rax\n ret\n"
+    "code_released_twice: mov $0x400000000, %rcx\n mov 8(%rbx), %rax\n sub %rcx, %rax\n mov %rax, 8(%rbx)\n"
+    "  mov 24(%rbx), %rax\n ret\n"
+    "loads_self: mov (%r13), %r13\n jmp method\n"
+    "code_boxed: mov %rbx, -24(%rbp)\n lea -24(%rbp), %r13\n call loads_self\n ret\n"
     "code_same: call unknown_value\n test %rax, %rax\n je 1f\n nop\n 1: mov 16(%rbx), %rax\n ret\n"
     "code_differs: call unknown_value\n test %rax, %rax\n je 1f\n mov 24(%rbx), %rax\n ret\n 1: mov 16(%rbx), %rax\n ret\n"
     "code_trap: call unknown_value\n test $1, %al\n jne 1f\n mov 16(%rbx), %rax\n ret\n 1: ud2\n"
@@ -41,8 +45,9 @@ __asm__(
     "code_elsewhere: mov $1, %eax\n ret\n");
 
 extern const char code_virtual[], code_thunk[], code_read[], code_write[], code_vector[], code_spilled[], code_pair[],
-    code_passed_over[], code_argument[], code_place[], code_offset[], code_counted[], code_released[], code_same[],
-    code_differs[], code_trap[], code_known[], code_endless[], code_elsewhere[], thunk[];
+    code_passed_over[], code_argument[], code_place[], code_offset[], code_counted[], code_released[],
+    code_released_twice[], code_boxed[], loads_self[], code_same[], code_differs[], code_trap[], code_known[],
+    code_endless[], code_elsewhere[], thunk[];
 
 static const struct row rows[] = {
     {"a virtual call", code_virtual, CALL, method, 32, false, false},
@@ -57,7 +62,9 @@ static const struct row rows[] = {
     {"the place of a property", code_place, 16, NULL, NONE, true, false},
     {"an offset in the metadata", code_offset, 40, NULL, NONE, false, false},
     {"retained and released", code_counted, 24, NULL, NONE, false, false},
-    {"released", code_released, NONE, NULL, NONE, false, false},
+    {"released", code_released, 24, NULL, NONE, false, false},
+    {"released twice", code_released_twice, NONE, NULL, NONE, false, false},
+    {"the address of the reference as self", code_boxed, CALL, loads_self, CALL, false, false},
     {"a branch that does not matter", code_same, 16, NULL, NONE, false, true},
     {"a branch that matters", code_differs, NONE, NULL, NONE, false, false},
     {"a trap", code_trap, 16, NULL, NONE, false, true},

@@ -53,6 +53,10 @@ __asm__(
     "  b.mi 1f\n str x0, [x9]\n ldr x0, [x19, #24]\n ret\n 1: ldr x0, [x19, #16]\n ret\n"
     "code_released: mov x8, #0x200000000\n ldr x0, [x19, #8]\n sub x0, x0, x8\n str x0, [x19, #8]\n"
     "  ldr x0, [x19, #24]\n ret\n"
+    "code_released_twice: mov x8, #0x400000000\n ldr x0, [x19, #8]\n sub x0, x0, x8\n str x0, [x19, #8]\n"
+    "  ldr x0, [x19, #24]\n ret\n"
+    "loads_self: ldr x20, [x20]\n b method\n"
+    "code_boxed: str x19, [sp, #8]\n add x20, sp, #8\n bl loads_self\n ret\n"
     "code_same: bl unknown_value\n cbz x0, 1f\n nop\n 1: ldr x0, [x19, #16]\n ret\n"
     "code_differs: bl unknown_value\n tbz x0, #3, 1f\n ldr x0, [x19, #24]\n ret\n 1: ldr x0, [x19, #16]\n ret\n"
     "code_trap: bl unknown_value\n tbnz w0, #0, 1f\n ldr x0, [x19, #16]\n ret\n 1: brk #1\n"
@@ -75,9 +79,9 @@ extern const char code_virtual[], code_thunk[], code_read[], code_write[], code_
     code_atomic[], code_vector[], code_indexed[], code_spilled[], code_pair[], code_in_vector[], code_passed_over[],
     code_passed_frame[], code_kept[], code_signed[], code_argument[], code_handed_on[], code_handed_on_by_method[],
     code_left[], code_left_behind[], code_spilling[], code_place[], code_offset[], code_counted[], code_released[],
-    code_same[], code_differs[], code_trap[], code_known[], code_bits[], code_far[], code_switch[], code_retained[],
-    code_endless[], code_scalable[], code_elsewhere[], thunk[], keeps_x20[], signed_method[], slot[], slot_retain[],
-    class_words[];
+    code_released_twice[], code_boxed[], loads_self[], code_same[], code_differs[], code_trap[], code_known[],
+    code_bits[], code_far[], code_switch[], code_retained[], code_endless[], code_scalable[], code_elsewhere[], thunk[],
+    keeps_x20[], signed_method[], slot[], slot_retain[], class_words[];
 
 static const struct row rows[] = {
     {"a virtual call", code_virtual, CALL, method, 32, false, false},
@@ -105,7 +109,9 @@ static const struct row rows[] = {
     {"the place of a property", code_place, 16, NULL, NONE, true, false},
     {"an offset in the metadata", code_offset, 40, NULL, NONE, false, false},
     {"retained and released", code_counted, 24, NULL, NONE, false, false},
-    {"released", code_released, NONE, NULL, NONE, false, false},
+    {"released", code_released, 24, NULL, NONE, false, false},
+    {"released twice", code_released_twice, NONE, NULL, NONE, false, false},
+    {"the address of the reference as self", code_boxed, CALL, loads_self, CALL, false, false},
     {"a branch that does not matter", code_same, 16, NULL, NONE, false, true},
     {"a branch that matters", code_differs, NONE, NULL, NONE, false, false},
     {"a trap", code_trap, 16, NULL, NONE, false, true},

@@ -214,7 +214,9 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
     if (!zg_known_bits_is_whole(target.code) || m->calls == CALLS) return ends;
     if (may_take_result || (passed_in == numbers->self && self_of(m).bits == m->found.object))
         return enter_asking(run, m, target.code.bits, return_address);
-    if (self_of(m).bits == m->found.object)
+    // Methods of a protocol that is not limited to classes receive the address of the reference. zguard tells by the
+    // symbol whether the function is a method of the class.
+    if (passed_in == numbers->self || self_of(m).bits == m->found.object)
         zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .code = target.code.bits});
     if (!zg_arch_step_link(&m->cpu, return_address)) return ends;
     m->calls++;
@@ -358,6 +360,7 @@ void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead 
         zg_arch_lookahead_start(&m, registers);
         m.cpu.registers[numbers->result] = zg_known_bits_word(lookahead->object);
         leave_result(&m);
+        count(&m, 1); // the retain
     }
     m.first_sp = m.cpu.registers[numbers->stack].bits;
     m.found.use_count = 0;
