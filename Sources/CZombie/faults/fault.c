@@ -48,7 +48,7 @@ static struct zg_fault fault;
 static struct zg_verdict verdict;
 static struct zg_finding finding;
 // The use for which the instruction loads a header word of a zombie. Part zg_trap_none: the instruction loads no such
-// word, or no use was found; `is_class_load`: it loads the class pointer, and no use was found.
+// word, or no use was found; `is_class_load`: it loads the class pointer, and no use of that was found.
 static struct zg_header_use header_use;
 static bool is_class_load;
 
@@ -196,8 +196,8 @@ static void make_finding(const struct work *work) {
     if (verdict.trap.part == zg_trap_side && verdict.trap.has_block) describe_counting();
     struct zg_registers registers;
     zg_arch_registers_from_context(&registers, work->context);
-    zg_lookahead_find_uses(&finding, &verdict.trap, &registers);
     if (is_class_load) zg_lookahead_find_uses_of_load(&finding, &verdict.block, &registers);
+    else zg_lookahead_find_uses(&finding, &verdict.trap, &registers);
     bool exact = true;
     // A call through a wild pointer: show the caller's frame, whose return address is on top of the stack.
     // The address that could not be executed may still be readable.
@@ -303,8 +303,8 @@ static bool loads_header(void) {
 static void follow_header(void) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(verdict.block.start, verdict.block.zombie);
     header_use = zg_header_use_find(&fault.registers, verdict.block.start, &pattern);
+    is_class_load = verdict.block.offset == 0 && header_use.part != zg_trap_isa;
     if (header_use.part == zg_trap_none) {
-        is_class_load = verdict.block.offset == 0;
         if (is_class_load) verdict.access = ZG_ACCESS(cast);
         return;
     }

@@ -14,7 +14,7 @@
 void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_hit *hit,
                             const struct zg_registers *registers);
 // Does the same if the instruction at registers->pc, which loads the class pointer of the object, has faulted, and no
-// use of the pointer was found.
+// use of the pointer was found: at most a retain of the object that follows.
 void zg_lookahead_find_uses_of_load(struct zg_finding *finding, const struct zg_block_view *block,
                                     const struct zg_registers *registers);
 
