@@ -46,6 +46,32 @@ final class Screen: Sink {
     func tapped(_ count: Int) -> Int { self.count + count }
 }
 
+final class Panel: Sink {
+    var title = "panel"
+    func tapped(_ count: Int) -> Int { count }
+}
+
+// Not limited to classes: its methods receive the address of the reference.
+protocol Layered {
+    var layer: Int { get }
+}
+
+final class Tile: Account, Layered {
+    var layer: Int { 1 }
+}
+
+final class Frame: Account, Layered {
+    var layer: Int { 2 }
+}
+
+struct SinkSlot {
+    unowned(unsafe) let sink: any Sink
+}
+
+struct LayerSlot {
+    unowned(unsafe) let shape: any Account & Layered
+}
+
 final class Cell {
     unowned(unsafe) var sink: any Sink
     unowned(unsafe) var account: Account
@@ -240,6 +266,34 @@ func copiedInherited() {
 func copiedRequirement() {
     let cell = deadScreen()
     done(cell.sink.tapped(1))
+}
+
+// case: Observers in a list are called: optimized code loads the class pointer before it retains.
+// class: Shop.Screen
+// access: retain
+// member: tapped(_:)
+@inline(never)
+func copiedFromList() {
+    for slot in dropFirst(sinks()) { done(slot.sink.tapped(1)) }
+}
+
+// case: A constant property is read through a protocol that is not limited to classes.
+// class: Shop.Tile
+// access: retain
+// member: layer
+@inline(never)
+func copiedOpaqueRequirement() {
+    for slot in dropFirst(layers()) { done(slot.shape.layer) }
+}
+
+// case: A reference is consumed: unoptimized code retains and releases it twice before the call.
+// class: Shop.Account
+// access: call|read|retain
+// member: deposit(_:)|balance
+@inline(never)
+func consumedUnmanaged() {
+    let account = deadCell().held.takeRetainedValue()
+    done(account.deposit(1))
 }
 
 // case: A property that a protocol requires is read.
@@ -509,6 +563,36 @@ func deadCell() -> Cell {
 @inline(never)
 @_optimize(none)
 func keptAddress() -> UnsafeRawPointer { address(kept[0]) }
+
+@inline(never)
+@_optimize(none)
+func makeTile() -> Tile { Tile() }
+
+/// Slots whose only strong references are in `kept`.
+@inline(never)
+@_optimize(none)
+func sinks() -> [SinkSlot] {
+    let screen = makeScreen()
+    let panel = Panel()
+    kept = [screen, panel]
+    return [SinkSlot(sink: screen), SinkSlot(sink: panel)]
+}
+
+@inline(never)
+@_optimize(none)
+func layers() -> [LayerSlot] {
+    let tile = makeTile()
+    let frame = Frame()
+    kept = [tile, frame]
+    return [LayerSlot(shape: tile), LayerSlot(shape: frame)]
+}
+
+@inline(never)
+@_optimize(none)
+func dropFirst<Slot>(_ slots: [Slot]) -> [Slot] {
+    dropReference(keptAddress())
+    return slots
+}
 
 /// A cell whose screen was freed.
 @inline(never)
