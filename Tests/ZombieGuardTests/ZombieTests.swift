@@ -86,6 +86,14 @@ import Testing
             zombie(.read, of: "Swift._ContiguousArrayStorage<Swift.UInt8>"),
             "elements of a deallocated [UInt8] were read (48 bytes at 0x7f00)"),
         Row(
+            zombie(.read, of: "Swift._ContiguousArrayStorage<Swift.UInt8>", member: "countAndCapacity"),
+            "the count of a deallocated [UInt8] was read (48 bytes at 0x7f00)"),
+        Row(
+            zombie(
+                .retain, of: "Swift._DictionaryStorage<Swift.Int, Swift.Int>", member: "_rawKeys",
+                detail: ["next": "read"]),
+            "elements of a deallocated [Int: Int] were read (48 bytes at 0x7f00)"),
+        Row(
             zombie(.write, of: "Swift._DictionaryStorage<(Swift.String, Swift.Int), Shop.Box<Shop.A, Shop.B>>"),
             "elements of a deallocated [(String, Int): Shop.Box<Shop.A, Shop.B>] were written (48 bytes at 0x7f00)"),
         Row(

@@ -58,6 +58,8 @@ extension Finding {
         let noun = block.isMethod ? "method" : "property"
         let owner = block.className.map(Block.displayName) ?? "object"
         switch access {
+        case .read where block.isStorageWord: return "\(block.contents(of: object)) read \(block.place)"
+        case .write where block.isStorageWord: return "\(block.contents(of: object)) written \(block.place)"
         case .read: return "\(member) was read after its \(owner) was deallocated \(block.place)"
         case .write: return "\(member) was written after its \(owner) was deallocated \(block.place)"
         case .call where detail["part"] == "contents": return "\(noun) \(member) of \(object) was called \(block.place)"
@@ -92,11 +94,18 @@ extension Finding.Block {
         return offset == 0 && !className.hasPrefix(Self.payloadPrefix)
     }
 
+    /// Whether the member is a property of a collection's storage: its name does not appear in source code.
+    var isStorageWord: Bool {
+        guard let className, member != nil, !isMethod else { return false }
+        return Self.storages.contains { className.hasPrefix($0.prefix) }
+    }
+
     /// "elements of a deallocated [Int] were", for the storage of an array or another collection.
     func contents(of object: String) -> String {
         guard let className, let storage = Self.storages.first(where: { className.hasPrefix($0.prefix) }) else {
             return "\(object) was"
         }
+        if member?.lowercased().contains("count") == true { return "the count of \(object) was" }
         return storage.isText ? "the text of \(object) was" : "elements of \(object) were"
     }
 
