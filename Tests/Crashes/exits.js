@@ -12,6 +12,12 @@ function rejects() { Promise.reject(new Error("out of cheese")); }
 // ends: 1, ^Error: out of cheese$, exit
 function later() { setTimeout(() => { throw new Error("out of cheese"); }, 1); }
 
+// ends: 1, ^out of cheese$, exit
+function throws_text() { throw "out of cheese"; }
+
+// ends: 1, ^Error: ENOENT: no such file or directory, exit
+function opens() { require("fs").readFileSync("/no/cheese"); }
+
 // quiet: 1
 function exits() { process.exit(1); }
 

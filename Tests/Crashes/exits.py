@@ -2,6 +2,7 @@
 # functions have the format of exits.rs; the function is one of the interpreter's.
 
 import atexit
+import json
 import os
 import subprocess
 import sys
@@ -26,6 +27,11 @@ def chained():
         take()
     except ValueError as error:
         raise KeyError("cheese") from error
+
+
+# ends: 1, ^json.decoder.JSONDecodeError: Expecting value, Py_RunMain
+def in_the_library():
+    json.loads("cheese")
 
 
 # ends: 1, ^SyntaxError: invalid syntax$, Py_RunMain

@@ -109,11 +109,26 @@ static void copy_part(char *to, uint64_t capacity, const char *from, const char 
     to[count] = 0;
 }
 
-// Notes where the error was raised, from the line of Python's innermost frame: File "shop.py", line 3, in take
+// Where an error was raised is the innermost frame of the program and its packages, not of the language's own library:
+// a file that is missing is raised in one function for all that open files. The innermost frame if all are the library's.
+static bool has_own_frame;
+
+static bool is_python_library(const char *path) {
+    const char *at = find_in_line(path, "/lib/python3.");
+    return zg_string_begins(path, "<frozen ") || (at && !find_in_line(at, "-packages/"));
+}
+
+static bool is_node_builtin(const char *frame) {
+    return find_in_line(frame, "(node:") || find_in_line(frame, "at node:") || find_in_line(frame, "(<anonymous>)");
+}
+
+// Notes where the error was raised, from a line of Python, outermost first: File "shop.py", line 3, in take
 static void note_python_frame(const char *line) {
     static const char file[] = "  File \"", number[] = "\", line ", function[] = ", in ";
     const char *start = line + sizeof file - 1, *end = find_in_line(start, number), *digits, *name;
     if (!end || !(name = find_in_line(end, function))) return;
+    if (!is_python_library(start)) has_own_frame = true;
+    else if (has_own_frame) return;
     digits = end + sizeof number - 1;
     copy_part(said_at, sizeof said_at - 16, start, end);
     uint64_t count = zg_string_length(said_at);
@@ -123,8 +138,11 @@ static void note_python_frame(const char *line) {
     copy_part(raised_in, sizeof raised_in, name, next_line(name) - 1);
 }
 
-// The same from the first frame of Node.js: "    at take (/shop.js:1:21)", or "    at /shop.js:1:21" without a name.
+// The same from a frame of Node.js, innermost first: "    at take (/shop.js:1:21)", or "    at /shop.js:1:21" without a
+// name.
 static void note_node_frame(const char *line) {
+    if (has_own_frame || (raised_in[0] && is_node_builtin(line))) return;
+    has_own_frame = !is_node_builtin(line);
     const char *name = line + 7, *end = next_line(line) - 1, *place = find_in_line(name, " (");
     static const char unnamed[] = "<anonymous>";
     copy_part(raised_in, sizeof raised_in, place ? name : unnamed, place ? place : unnamed + sizeof unnamed - 1);
@@ -133,6 +151,17 @@ static void note_node_frame(const char *line) {
     for (char *at = said_at; *at; at++)
         if (*at == ':') colon = at;
     if (colon) *colon = 0;
+}
+
+// The place of a thrown value, whose stack is unknown.
+static void note_node_place(const char *line) {
+    static const char unnamed[] = "<anonymous>";
+    copy_part(raised_in, sizeof raised_in, unnamed, unnamed + sizeof unnamed - 1);
+    copy_part(said_at, sizeof said_at, line, next_line(line) - 1);
+}
+
+static bool ends_node_message(const char *line) {
+    return *line == '\n' || zg_string_begins(line, "    at ") || zg_string_begins(line, "(Use `node ");
 }
 
 // Copies the text up to `end`, or whole if `end` is NULL, without newlines at its end. False if nothing is left.
@@ -166,21 +195,31 @@ static bool find_python_message(void) {
     return false;
 }
 
-// Node.js prints the source line with carets under it, an empty line, the error with its stack, and at last its
-// version.
+// Whether a line is the place of an error that Node.js shows the source of: "/shop.js:22".
+static bool is_node_place(const char *line) {
+    const char *end = next_line(line) - 1, *at = end;
+    while (at > line && at[-1] >= '0' && at[-1] <= '9') at--;
+    return at < end && at > line + 1 && at[-1] == ':';
+}
+
+// Node.js prints the place, the source line with carets under it, an empty line, the error with its stack, and at last
+// its version. A thrown value that is no error has no stack, and no empty line in front.
 static bool find_node_message(void) {
-    const char *start = NULL, *error = NULL, *end = NULL;
-    for (const char *line = text; *line; line = next_line(line)) {
+    const char *start = NULL, *error = NULL, *end = NULL, *before = text, *place = text;
+    raised_in[0] = 0;
+    for (const char *line = text; *line; place = before, before = line, line = next_line(line)) {
         const char *caret = line;
         while (*caret == ' ' || *caret == '\t') caret++;
         bool is_underlined = *caret == '^';
         while (*caret == '^') caret++;
+        bool is_value = is_underlined && !start && zg_string_begins(caret, "\n") && is_node_place(place);
         if (is_underlined && zg_string_begins(caret, "\n\n")) start = caret + 2, end = NULL;
+        else if (is_value) start = caret + 1, note_node_place(place);
         else if (zg_string_begins(line, "Uncaught:\n")) start = next_line(line), end = NULL;
-        else if (start && line > start && !end && (*line == '\n' || zg_string_begins(line, "    at "))) end = line;
+        else if (start && line > start && !end && ends_node_message(line)) end = line;
+        if (end && zg_string_begins(line, "    at ")) note_node_frame(line);
         if (zg_string_begins(line, "Node.js v")) error = start;
     }
-    if (error && end && zg_string_begins(end, "    at ")) note_node_frame(end);
     return error && copy_message(error, end);
 }
 
