@@ -71,6 +71,19 @@ enum ShopError: Error { case outOfCheese(Int) }
     while true { sleep(1) }
 }
 
+// The optimizer merges the calls that end the program, and the merged code has no line: the message says where it was.
+// dies: TRAP, crash, message=^Fatal error: the first of merged calls$
+func mergedFirst() { if opaque(true) { fatalError("the first of merged calls") } }
+
+// dies: TRAP, crash, message=^Fatal error: the second of merged calls$
+func mergedSecond() { if opaque(true) { fatalError("the second of merged calls") } }
+
+@inline(never) func merged(_ which: Int) {
+    if which == 1 { mergedFirst() }
+    if which == 2 { mergedSecond() }
+    if which == 3 { fatalError("the third of merged calls") }
+}
+
 let name = CommandLine.arguments.dropFirst().first
 let ways: [(String, () -> Void)] = [
     ("indexOutOfRange", indexOutOfRange), ("forceUnwrap", forceUnwrap), ("fatal", fatal),
@@ -78,6 +91,7 @@ let ways: [(String, () -> Void)] = [
     ("preconditionFails", preconditionFails), ("overflow", overflow), ("division", division), ("tryBang", tryBang),
     ("forcedCast", forcedCast), ("reversedRange", reversedRange), ("duplicateKeys", duplicateKeys),
     ("tooManyBits", tooManyBits), ("removeFirst", removeFirst), ("inDispatch", inDispatch), ("waitsForItself", waitsForItself), ("leavesTwice", leavesTwice), ("inTask", inTask),
+    ("mergedFirst", { merged(opaque(1)) }), ("mergedSecond", { merged(opaque(2)) }),
 ]
 for (way, function) in ways where way == name { function() }
 // dies: TRAP, crash, message=Fatal error: Error raised at top level: .*outOfCheese\(4\), top=main

@@ -81,6 +81,24 @@ final class DebugInfo {
 
     // MARK: Lines
 
+    /// The nearest code of a source line, in the function that contains an address which has no line itself; nil if it
+    /// has one. Optimizers merge equal ends of a function, such as the calls that end the program, into code without
+    /// a line. Which of them was executed is known from elsewhere. `file` is the last part of a path.
+    func address(ofLine line: Int, in file: String, near address: UInt64) -> UInt64? {
+        guard let unit = index.unit(of: address), let lines = lines(of: unit),
+            let function = (split(unit) ?? unit).functions.function(at: address),
+            lines.rows(before: address, count: 1).first?.line == 0
+        else { return nil }
+        return lines.rows(before: function.range.upperBound - 1, count: Self.mostRowsOfFunction)
+            .filter { row in
+                row.line == line && function.range.contains(row.address)
+                    && lines.path(row.file)?.split(separator: "/").last.map(String.init) == file
+            }
+            .map(\.address).min { max($0, address) - min($0, address) < max($1, address) - min($1, address) }
+    }
+
+    private static let mostRowsOfFunction = 1 << 16
+
     private func lines(of unit: DwarfUnit) -> DwarfLines? {
         guard let offset = unit.statements else { return nil }
         if let known = lineTables[offset] { return known }

@@ -11,9 +11,29 @@ struct DwarfEntry {
     // Limit on references followed from an entry to the entry that has the name.
     private static let mostReferences = 16
 
-    /// The linkage name of the function, or else its source name.
-    var symbol: String? {
-        text(of: [DW_AT_linkage_name, DW_AT_MIPS_linkage_name]) ?? text(of: [DW_AT_name])
+    /// The linkage name of the function, or else its source name behind the namespaces and classes that it is in.
+    ///
+    /// g++ gives no linkage name to functions that other files cannot call: static functions, those in anonymous
+    /// namespaces, and members of local classes, such as a lambda's `operator()`.
+    var symbol: String? { symbol(within: Self.mostReferences) }
+
+    private func symbol(within depth: Int) -> String? {
+        if let linkage = value(of: [DW_AT_linkage_name, DW_AT_MIPS_linkage_name]) { return linkage.text }
+        guard let (entry, name) = value(of: [DW_AT_name]) else { return nil }
+        var scopes: [String] = []
+        var isInClass = false
+        for scope in entry.unit.functions.scopes(of: entry.offset) where depth > 0 {
+            let outer = DwarfEntry(unit: entry.unit, offset: scope.entry)
+            if scope.tag == DW_TAG_subprogram {
+                // The enclosing function has its own scopes in its name. C's nested functions have plain names.
+                guard isInClass else { break }
+                scopes.append(outer.symbol(within: depth - 1).map(readableName) ?? "?")
+                break
+            }
+            isInClass = scope.tag != DW_TAG_namespace
+            scopes.append(outer.value(of: [DW_AT_name])?.text ?? (isInClass ? "<lambda()>" : "(anonymous namespace)"))
+        }
+        return (scopes.reversed() + [name]).joined(separator: "::")
     }
 
     /// The call site of an inlined function.
@@ -32,8 +52,9 @@ struct DwarfEntry {
         return file.map { ($0, line, column) }
     }
 
-    /// The first string among the attributes `names` of this entry, its abstract origin and its specification.
-    private func text(of names: [Int]) -> String? {
+    /// The first string among the attributes `names` of this entry, its abstract origin and its specification, and the
+    /// entry that has it.
+    private func value(of names: [Int]) -> (entry: DwarfEntry, text: String)? {
         var waiting = [self]
         var asked = 0
         while let entry = waiting.popLast(), asked < Self.mostReferences {
@@ -46,7 +67,7 @@ struct DwarfEntry {
                     if let next = entry.resolveReference(value) { waiting.append(next) }
                 }
             }
-            if let found, let text = entry.unit.text(found) { return text }
+            if let found, let text = entry.unit.text(found) { return (entry, text) }
         }
         return nil
     }

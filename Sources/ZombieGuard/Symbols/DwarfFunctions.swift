@@ -21,6 +21,46 @@ final class DwarfFunctions {
 
     private static let entriesCountedAtOnce = 64
 
+    /// A namespace, a class or a function, which other entries are in.
+    struct Scope {
+        var entry: UInt64
+        var end: UInt64
+        var tag: Int
+        /// Index of the innermost scope around this one.
+        var outer: Int?
+    }
+
+    // In file order. Read when a function has no linkage name.
+    private lazy var allScopes: [Scope] = {
+        var all: [Scope] = []
+        var open: [(depth: Int, index: Int)] = []
+        walk(from: unit.header.entries, only: nil) { entry, _ in
+            while let last = open.last, last.depth >= entry.depth {
+                all[last.index].end = entry.offset
+                open.removeLast()
+            }
+            switch entry.tag {
+            case DW_TAG_namespace, DW_TAG_class_type, DW_TAG_structure_type, DW_TAG_union_type, DW_TAG_subprogram:
+                all.append(Scope(entry: entry.offset, end: unit.header.end, tag: entry.tag, outer: open.last?.index))
+                open.append((entry.depth, all.count - 1))
+            default: break
+            }
+        }
+        return all
+    }()
+
+    /// The scopes that an entry is in, innermost first.
+    func scopes(of entry: UInt64) -> [Scope] {
+        var found: [Scope] = []
+        let after = partition(allScopes.count) { allScopes[$0].entry >= entry }
+        var next = after > 0 ? after - 1 : nil
+        while let index = next {
+            if allScopes[index].end > entry { found.append(allScopes[index]) }
+            next = allScopes[index].outer
+        }
+        return found
+    }
+
     init(_ unit: DwarfUnit) {
         self.unit = unit
         collect()

@@ -124,6 +124,11 @@ final class ModuleSymbols {
         return calls
     }
 
+    /// The nearest code of a source line in the function around an address without a line (`DebugInfo`).
+    func address(ofLine line: Int, in file: String, near offset: Address) -> Address? {
+        debugInfo?.address(ofLine: line, in: file, near: offset.rawValue).map { Address($0) }
+    }
+
     /// The symbol whose code or data contains an address.
     func symbol(around offset: Address) -> String? {
         tables.names(holding: offset.rawValue).first ?? debugFileTables.names(holding: offset.rawValue).first

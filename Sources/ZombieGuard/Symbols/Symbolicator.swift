@@ -73,6 +73,11 @@ public final class Symbolicator {
             let slot = finding.detail["slot"].flatMap { Int(digits: $0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
+        if let crash = finding.crash {
+            let place = crash.message.flatMap(Self.placeAndWords)?.place
+            let said = place ?? (finding.detail["raised_in"] == nil ? finding.detail["said_at"] : nil)
+            if let said { finding.stacks.access = symbolicate(finding.stacks.access, saidAt: said) }
+        }
         for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous, \.thrown] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
         }
@@ -189,6 +194,30 @@ public final class Symbolicator {
 
     /// Bytes at the start of a closure's code that are searched for a line.
     private static let closurePrologue: UInt64 = 128
+
+    /// Names the innermost frame that has debug information by the place in the program's last words, such as
+    /// "Shop/Cart.swift:12", if its code has no line.
+    private func symbolicate(_ stack: [Finding.Frame], saidAt place: String) -> [Finding.Frame] {
+        guard let colon = place.lastIndex(of: ":"), let line = Int(digits: place[place.index(after: colon)...])
+        else { return stack }
+        let file = place[..<colon].split(separator: "/").last.map(String.init) ?? ""
+        for (index, frame) in stack.enumerated() where frame.isRaw {
+            guard let offset = frame.offset, let symbols = symbols(of: frame) else { continue }
+            guard let address = symbols.address(ofLine: line, in: file, near: offset) else {
+                if symbols.calls(at: offset).contains(where: { $0.location != nil }) { break }
+                continue
+            }
+            var said = frame
+            said.offset = address
+            let calls = symbolicate([said]).map { call in
+                var named = call
+                named.offset = frame.offset
+                return named
+            }
+            return stack[..<index] + calls + stack[(index + 1)...]
+        }
+        return stack
+    }
 
     /// Names frames. A frame with inlined calls becomes several.
     package func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
