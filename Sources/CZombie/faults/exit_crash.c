@@ -206,16 +206,18 @@ static bool is_node_place(const char *line) {
 // its version. A thrown value that is no error has no stack, and no empty line in front.
 static bool find_node_message(void) {
     const char *start = NULL, *error = NULL, *end = NULL, *before = text, *place = text;
-    raised_in[0] = 0;
     for (const char *line = text; *line; place = before, before = line, line = next_line(line)) {
         const char *caret = line;
         while (*caret == ' ' || *caret == '\t') caret++;
         bool is_underlined = *caret == '^';
         while (*caret == '^') caret++;
         bool is_value = is_underlined && !start && zg_string_begins(caret, "\n") && is_node_place(place);
-        if (is_underlined && zg_string_begins(caret, "\n\n")) start = caret + 2, end = NULL;
-        else if (is_value) start = caret + 1, note_node_place(place);
-        else if (zg_string_begins(line, "Uncaught:\n")) start = next_line(line), end = NULL;
+        const char *next = is_underlined && zg_string_begins(caret, "\n\n") ? caret + 2
+                           : is_value                                       ? caret + 1
+                           : zg_string_begins(line, "Uncaught:\n")          ? next_line(line)
+                                                                            : NULL;
+        if (next) start = next, end = NULL, raised_in[0] = 0, has_own_frame = false;
+        if (is_value) note_node_place(place);
         else if (start && line > start && !end && ends_node_message(line)) end = line;
         if (end && zg_string_begins(line, "    at ")) note_node_frame(line);
         if (zg_string_begins(line, "Node.js v")) error = start;
