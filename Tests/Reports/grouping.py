@@ -74,7 +74,6 @@ BUILDS = {language: [(f"{compiler} {flags[0]}{', changed' if is_changed else ''}
 
 # Bugs whose signature is equal only among builds of one compiler and optimization level, with the reason.
 COMPARED_APART = {
-    ("bugs.cpp", "lambda"): "g++ inlines the lambda's caller in the library without its parameters",
     ("bugs.cpp", "method"): "the call through the virtual table, which is the access, is gone where the class is known",
 }
 
