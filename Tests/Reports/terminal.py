@@ -97,9 +97,15 @@ class Terminal:
         self.wait("an empty screen", lambda screen: screen == PROMPT.rstrip())
         self("clear-history")
         self.type(command)
-        whole = self.wait(f"the end of '{command}'", lambda screen: PROMPT + command in screen.splitlines() and
-                          screen.splitlines()[-1] == PROMPT.rstrip()).splitlines()
-        return self.screen().splitlines(), whole[whole.index(PROMPT + command) + 1:-1]
+
+        def is_over(screen):
+            *lines, last = screen.splitlines() or [""]
+            return last == PROMPT.rstrip() and any(line.endswith(PROMPT + command) for line in lines)
+
+        # On a busy machine, the terminal itself may show what is typed, in front of the prompt.
+        whole = self.wait(f"the end of '{command}'", is_over).splitlines()
+        typed = next(index for index, line in enumerate(whole) if line.endswith(PROMPT + command))
+        return self.screen().splitlines(), whole[typed + 1:-1]
 
 
 def width(text):
