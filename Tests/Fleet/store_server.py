@@ -87,9 +87,13 @@ class Postgres:
                     os.close(handle)
                 self.start()
             case 2:
-                serving = [one for one in processes() if b"fleet fleet" in Path(f"/proc/{one}/cmdline").read_bytes()]
-                if serving:
-                    os.kill(chance.choice(serving), signal.SIGKILL)
+                def serves(one):
+                    with contextlib.suppress(OSError):  # it has ended meanwhile
+                        return b"fleet fleet" in Path(f"/proc/{one}/cmdline").read_bytes()
+
+                if serving := list(filter(serves, processes())):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(chance.choice(serving), signal.SIGKILL)
         deadline = time.monotonic() + 60
         while subprocess.run([self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)], cwd="/").returncode:
             if self.process.poll() is not None or time.monotonic() > deadline:
