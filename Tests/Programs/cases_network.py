@@ -272,7 +272,12 @@ http {{ access_log off; {paths} server {{ listen 127.0.0.1:{port}; location / {{
                 "-d", "extension=dom", "-d", "display_errors=1"]
 
     def wait_until_ready(self, run, server):
-        server.until((run.dir / "socket").exists, "php-fpm made its socket", seconds=30)
+        def is_open():
+            # It exists first, listens then, and is opened for nginx last.
+            path = run.dir / "socket"
+            return path.exists() and path.stat().st_mode & 0o666 == 0o666
+
+        server.until(is_open, "php-fpm opened its socket", seconds=30)
 
     def more(self, run, port, server):
         self.front.stop("nginx", signal.SIGQUIT)
