@@ -269,6 +269,8 @@ class Comparison:
             elif not symbol and any(start <= int(frame["offset"], 16) < end and name == frame.get("function")
                                     for start, end, name in self.separate.get(frame["module"], ())):
                 self.rules["only the symbol table of the separate debug file has the name"] += 1
+            elif symbol and not symbol.startswith(("_Z", "$s")) and (frame.get("function") or "").endswith(f"::{self.name(symbol)}"):
+                self.rules["a function without a linkage name has its scopes in front"] += 1
             else:
                 problems.append(f"function {frame.get('function')!r}, not {self.name(symbol)!r} ({symbol})")
         got = frame.get("file"), frame.get("line"), frame.get("column")
