@@ -53,7 +53,8 @@ extension Symbolicator {
                 finding.block?.member = member
                 finding.detail["next"] = use.access.rawValue
             } else if let name = own(names, of: [className] + block.bases) {
-                finding.block?.member = name.member
+                // The witness by which a dictionary hashes a key has the program's hash(into:) inlined, or calls it.
+                finding.block?.member = name.member == "_rawHashValue(seed:)" ? "hash(into:)" : name.member
                 finding.detail["next"] = (name.role.access ?? use.access).rawValue
             } else if names.isEmpty {
                 return
