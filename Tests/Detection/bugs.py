@@ -52,9 +52,11 @@ from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
-# Programs are linked statically with this archive, instead of preloading the library (--static).
+# Programs are linked statically with this archive, instead of preloading the library (--static). Another allocator's archive
+# stands behind it, as mimalloc's does in Swift's static SDK: a name that only that archive defines would link a second malloc.
 STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
 MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # C programs are linked with this one and musl (--musl)
+OTHER_ALLOCATOR = TESTS / "Support/other_allocator.c"
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
 # By suffix: environment variable for another compiler, default compiler, flags, and flags that silence warnings about the bugs.
 LANGUAGES = {
@@ -131,6 +133,13 @@ class Program:
 # MARK: building and running
 
 
+def other_allocator(directory):
+    """Archives an allocator that must not be linked."""
+    archive = directory / "libother.a"
+    builds.compiled(archive, ["sh", "-c", 'gcc -w -c -fno-builtin -o "$0.o" "$1" && rm -f "$0" && ar rcs "$0" "$0.o"', str(archive), str(OTHER_ALLOCATOR)], [OTHER_ALLOCATOR])
+    return archive
+
+
 def build(program, directory, fixed, unguarded=False):
     """Compiles the program if its executable is out of date; returns the executable. Only a static one differs if it is not guarded."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
@@ -146,7 +155,7 @@ def build(program, directory, fixed, unguarded=False):
     command += ["-o", str(executable), str(program.path), *program.header.get("libs", "").split()]
     if is_static:
         command = [word for word in command if word != "-rdynamic"]
-        command += ["-static-executable" if compiler == "swiftc" else "-static", *([] if unguarded else ["-Xlinker", "-u", "-Xlinker", "malloc", library])]
+        command += ["-static-executable" if compiler == "swiftc" else "-static", *([] if unguarded else ["-Xlinker", "-u", "-Xlinker", "malloc", library, other_allocator(directory)])]
     return builds.compiled(executable, command, [program.path, TESTS / "Bugs/bug.h", *[library] * is_static])
 
 

@@ -1,0 +1,37 @@
+// Functions that the archive defines only because other allocators do. If such an allocator's library follows the
+// archive (Swift's static SDK links mimalloc), a name that only that library defined would link its malloc as well: a
+// multiple definition.
+// Hot: strdup. Takes no lock.
+
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "publish.h"
+#include "static.h"
+
+// Without a common function, whose inlined frame would be the innermost one of a block's stack.
+ZG_PUBLISH char *strdup(const char *string) {
+    size_t bytes = strlen(string) + 1;
+    char *copy = malloc(bytes);
+    ZG_NO_TAIL_CALL(copy);
+    return copy ? __builtin_memcpy(copy, string, bytes) : NULL;
+}
+
+ZG_PUBLISH char *strndup(const char *string, size_t limit) {
+    size_t bytes = strnlen(string, limit);
+    char *copy = malloc(bytes + 1);
+    ZG_NO_TAIL_CALL(copy);
+    if (!copy) return NULL;
+    copy[bytes] = 0;
+    return __builtin_memcpy(copy, string, bytes);
+}
+
+#ifndef __GLIBC__
+// Blocks that musl allocates for itself, for exit handlers, locales and time zones. They are not guarded: musl calls
+// these functions under its locks, and never frees such a block by free.
+ZG_PUBLISH void *__libc_malloc(size_t bytes) { return zg_static_malloc(bytes); }
+ZG_PUBLISH void *__libc_calloc(size_t count, size_t size) { return zg_static_calloc(count, size); }
+ZG_PUBLISH void *__libc_realloc(void *block, size_t bytes) { return zg_static_realloc(block, bytes); }
+ZG_PUBLISH void __libc_free(void *block) { zg_static_free(block); }
+#endif
