@@ -261,6 +261,9 @@ import Testing
             "_ZNK3geo5ShapeltERKS0_", "geo::Shape::operator<(geo::Shape const&) const", "geo::Shape",
             "operator<(geo::Shape const&) const", .function),
         row("_ZNK3geo6Circle4areaEi", "geo::Circle::area(int) const", "geo::Circle", "area(int) const", .function),
+        row(
+            "_ZZNK4Gate4passERKiENKUliE_clEi", "Gate::pass(int const&) const::{lambda(int)#1}::operator()(int) const",
+            "Gate::pass(int const&) const", "{lambda(int)#1}::operator()(int) const", .function),
         row("_ZNR3geo5ShapeclEi", "geo::Shape::operator()(int) &", "geo::Shape", "operator()(int) &", .function),
         row(
             "_ZNV3geo12_GLOBAL__N_16Hidden1fEv", "geo::(anonymous namespace)::Hidden::f() volatile",

@@ -97,7 +97,7 @@ package enum CxxName {
             // A bracket followed by "::" is the parameter list of an enclosing function.
             var scanner = NameScanner(text[index...])
             _ = scanner.takeBracket()
-            if scanner.rest.hasPrefix("::") { continue }
+            if scanner.rest.hasPrefix("::") || isQualifier(scanner.rest) { continue }
             if found == nil || lambda.map({ found! <= $0 }) == true { found = index }
         }
         return found
@@ -121,9 +121,16 @@ package enum CxxName {
         let end = operatorWord(in: declaration)?.lowerBound ?? declaration.endIndex
         var start = declaration.startIndex
         for (index, depth) in Levels(declaration) where depth == 0 && declaration[index] == " " && index < end {
+            if isQualifier(declaration[index...]) { continue }
             start = declaration.index(after: index)
         }
         return start
+    }
+
+    /// Whether a text begins with the qualifiers of an enclosing function: "f() const::{lambda()#1}::operator()()".
+    private static func isQualifier(_ text: Substring) -> Bool {
+        let words = [" const::", " volatile::", " const &::", " const &&::", " &::", " &&::"]
+        return words.contains { text.hasPrefix($0) }
     }
 
     private static func lastSeparator(in path: Substring) -> Substring.Index? {

@@ -31,7 +31,7 @@ struct DwarfEntry {
                 break
             }
             isInClass = scope.tag != DW_TAG_namespace
-            scopes.append(outer.value(of: [DW_AT_name])?.text ?? (isInClass ? "<lambda()>" : "(anonymous namespace)"))
+            scopes.append(outer.value(of: [DW_AT_name])?.text ?? (isInClass ? "{lambda()}" : "(anonymous namespace)"))
         }
         return (scopes.reversed() + [name]).joined(separator: "::")
     }

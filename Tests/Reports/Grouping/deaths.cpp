@@ -88,6 +88,25 @@ FRAME static int outer(const std::string &how) {
     return result;
 }
 
+// Functions without linkage names, which g++ inlines by their bare names.
+namespace dock {
+static int open(const std::string &how) {
+    if (how == "dock") throw std::runtime_error("the dock is closed");
+    return zero;
+}
+namespace {
+struct Gate {
+    int pass(const std::string &how) const {
+        auto check = [&how](int gate) {
+            if (gate == 17 && how == "dock-lambda") throw std::runtime_error("the gate is closed");
+            return gate;
+        };
+        return check(many) + open(how);
+    }
+};
+} // namespace
+} // namespace dock
+
 // UNRELATED 2
 
 int main(int argc, char **argv) {
@@ -106,6 +125,8 @@ int main(int argc, char **argv) {
         result = even(number);
     } else if (how == "outer") {
         result = outer("abort");
+    } else if (how.rfind("dock", 0) == 0) {
+        result = dock::Gate().pass(how);
     } else {
         result = die(how) + refuse(how, number);
     }
