@@ -221,10 +221,14 @@ public final class Symbolicator {
 
     /// Names frames. A frame with inlined calls becomes several.
     package func symbolicate(_ stack: [Finding.Frame]) -> [Finding.Frame] {
-        stack.flatMap { frame -> [Finding.Frame] in
-            guard frame.isRaw, let offset = frame.offset, let symbols = symbols(of: frame) else { return [frame] }
+        var isInlinedBefore = false
+        return stack.flatMap { frame -> [Finding.Frame] in
+            let isOpen = frame.isRaw || frame.isOfTable && !isInlinedBefore && !providers.isEmpty
+            isInlinedBefore = frame.inlined
+            guard isOpen, let offset = frame.offset, let symbols = symbols(of: frame) else { return [frame] }
             let calls = symbols.calls(at: offset)
             noteMissing(symbols, frame)
+            if !frame.isRaw, !calls.contains(where: { $0.location != nil }) { return [frame] }
             return calls.map { call in
                 var named = frame
                 named.function = call.symbol.map(name)
@@ -249,7 +253,7 @@ public final class Symbolicator {
     /// Looks up the addresses of each module at once.
     private func prepare(_ frames: [Finding.Frame]) {
         var offsets: [ObjectIdentifier: (symbols: ModuleSymbols, offsets: [Address])] = [:]
-        for frame in frames where frame.isRaw {
+        for frame in frames where frame.isRaw || frame.isOfTable && !providers.isEmpty {
             guard let offset = frame.offset, let symbols = symbols(of: frame) else { continue }
             offsets[ObjectIdentifier(symbols), default: (symbols, [])].offsets.append(offset)
         }
@@ -328,4 +332,7 @@ public final class Symbolicator {
 
 extension Finding.Frame {
     fileprivate var isRaw: Bool { function == nil && file == nil }
+    /// Whether only a symbol table has named the frame, such as the one of the exported functions, which stripped
+    /// libraries keep. Debug information that comes later adds lines and inlined calls.
+    package var isOfTable: Bool { function != nil && file == nil && !inlined && buildID != nil }
 }

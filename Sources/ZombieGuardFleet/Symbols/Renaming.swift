@@ -23,6 +23,7 @@ final class Renaming {
     private let namer: FindingNamer
     /// Build-ids of which a finding must name one; empty: any.
     private let builds: [String]
+    private let allBuilds: Set<String>
 
     private var batch: [(row: StoredFinding, named: ShippedFinding)] = []
     private var batchBytes = 0
@@ -41,6 +42,7 @@ final class Renaming {
         self.tenant = tenant
         self.namer = namer
         self.builds = builds.count <= Self.mostBuilds ? builds : []
+        allBuilds = Set(builds)
     }
 
     func run() throws(FleetError) {
@@ -64,11 +66,12 @@ final class Renaming {
                 let signature = row[0].text ?? ""
                 last = signature
                 // Sampling may have removed the stacks of the shown finding.
-                guard let shown = Finding(jsonLine: row[1].text ?? ""), shown.hasUnnamedFrames || !shown.hasFrames
+                guard let shown = Finding(jsonLine: row[1].text ?? ""),
+                    shown.hasUnnamedFrames || !shown.hasFrames || shown.hasFramesOfTables(in: allBuilds)
                 else { continue }
                 found.append(signature)
                 // Refresh the shown finding, too, if an earlier run was interrupted before it did.
-                if namer.named(shown, signature: signature) != nil { changed.insert(signature) }
+                if namer.named(shown, signature: signature, builds: allBuilds) != nil { changed.insert(signature) }
             }
             if rows.count < Self.pageGroups { return found }
         }
@@ -109,7 +112,8 @@ final class Renaming {
     }
 
     private func take(_ row: StoredFinding) throws(FleetError) {
-        guard let finding = Finding(jsonLine: row.body), let named = namer.named(finding, signature: row.signature)
+        guard let finding = Finding(jsonLine: row.body),
+            let named = namer.named(finding, signature: row.signature, builds: allBuilds)
         else { return }
         let shipped = ShippedFinding(named, from: row)
         batch.append((row, shipped))

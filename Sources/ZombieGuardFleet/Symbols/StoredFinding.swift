@@ -59,8 +59,9 @@ final class FindingNamer {
     /// - Parameters:
     ///   - finding: a finding, raw or finished.
     ///   - signature: the signature under which it is stored.
-    func named(_ finding: Finding, signature: String) -> Finding? {
-        guard finding.hasUnnamedFrames else { return nil }
+    ///   - builds: builds whose symbols have come, which may have more for frames that have a name already.
+    func named(_ finding: Finding, signature: String, builds: Set<String> = []) -> Finding? {
+        guard finding.hasUnnamedFrames || finding.hasFramesOfTables(in: builds) else { return nil }
         var signed = finding
         if signed.signature != signature { (signed.signature, signed.formerSignatures) = (signature, []) }
         signed.addSignature()
@@ -98,6 +99,15 @@ extension Finding {
     var hasFrames: Bool {
         var found = false
         forEachStack { found = found || !$0.isEmpty }
+        return found
+    }
+
+    /// Whether there are frames of these builds that only a symbol table has named.
+    func hasFramesOfTables(in builds: Set<String>) -> Bool {
+        var found = false
+        forEachStack { stack in
+            found = found || stack.contains { $0.isOfTable && builds.contains($0.buildID ?? "") }
+        }
         return found
     }
 
