@@ -62,6 +62,9 @@ enum ShopError: Error { case outOfCheese(Int) }
     queue.sync { inside() }
 }
 
+// dies: TRAP, crash, message=^BUG IN CLIENT OF LIBDISPATCH: Block was expected to execute on queue$
+@inline(never) func offItsQueue() { dispatchPrecondition(condition: .onQueue(opaque(DispatchQueue(label: "shop")))) }
+
 // dies: TRAP, crash, message=^BUG IN CLIENT OF LIBDISPATCH: Unbalanced call to dispatch_group_leave\(\)$
 @inline(never) func leavesTwice() { opaque(DispatchGroup()).leave() }
 
@@ -90,7 +93,7 @@ let ways: [(String, () -> Void)] = [
     ("fatalWithoutWords", fatalWithoutWords),
     ("preconditionFails", preconditionFails), ("overflow", overflow), ("division", division), ("tryBang", tryBang),
     ("forcedCast", forcedCast), ("reversedRange", reversedRange), ("duplicateKeys", duplicateKeys),
-    ("tooManyBits", tooManyBits), ("removeFirst", removeFirst), ("inDispatch", inDispatch), ("waitsForItself", waitsForItself), ("leavesTwice", leavesTwice), ("inTask", inTask),
+    ("tooManyBits", tooManyBits), ("removeFirst", removeFirst), ("inDispatch", inDispatch), ("waitsForItself", waitsForItself), ("offItsQueue", offItsQueue), ("leavesTwice", leavesTwice), ("inTask", inTask),
     ("mergedFirst", { merged(opaque(1)) }), ("mergedSecond", { merged(opaque(2)) }),
 ]
 for (way, function) in ways where way == name { function() }

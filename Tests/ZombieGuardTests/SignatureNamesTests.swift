@@ -63,7 +63,9 @@ import Testing
     }
 
     static let messages: [(message: String, words: String)] = [
-        ("order 17 has no items", "order # has no items"), ("", ""), ("no values", "no values"),
+        ("order 17 has no items", "order # has no items"), ("", ""),
+        ("Error Domain=Shop Code=4 \"none\"UserInfo={b=two, a=one}", "Error Domain=Shop Code=#"),
+        ("no values", "no values"),
         ("cannot open '/tmp/a.txt' [2, 3]", "cannot open # [#]"), ("x=5, y=0x7ffe", "x=#, y=#"),
         ("don't stop at o'clock", "don't stop at o'clock"), ("lost: 1, 2, 3", "lost: #"), ("lost: 1", "lost: #"),
         ("cannot open src/main.c:17: no", "cannot open #: no"), ("key \"a b\" is missing", "key # is missing"),

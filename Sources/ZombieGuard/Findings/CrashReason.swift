@@ -88,7 +88,9 @@ enum CrashMessage {
     ///
     /// "order 17 has no items" → "order # has no items"; "cannot open '/tmp/a.txt' [2, 3]" → "cannot open # [#]".
     static func withoutValues(_ text: String) -> String {
-        let text = Array(text.prefix(longest))
+        // The values of an NSError are in another order in each process.
+        let end = text.firstRange(of: "UserInfo={")?.lowerBound ?? text.endIndex
+        let text = Array(text[..<end].prefix(longest))
         var pieces: [String] = []
         var index = 0
         while index < text.count {

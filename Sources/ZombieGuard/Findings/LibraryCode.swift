@@ -67,6 +67,9 @@ extension Finding.Frame {
         "virtual thunk to ", "covariant return thunk to ",
     ]
 
+    /// Whether the frame is the inlined "function" whose name is the reason of a trap in Swift.
+    fileprivate var isReasonOfTrap: Bool { function?.hasPrefix("Swift runtime failure: ") == true }
+
     /// Whether the source line is known, so that a reader can open it.
     var hasLine: Bool { file != nil && line != nil }
 }
@@ -76,6 +79,13 @@ extension [Finding.Frame] {
     public var origin: Finding.Frame? {
         first { $0.hasLine && !$0.isLibraryCode && !$0.isThunk } ?? first { !$0.isLibraryCode && !$0.isThunk }
             ?? first { !$0.isLibraryCode } ?? first
+    }
+
+    /// The innermost function of the program at the address of ``origin``. Optimized code that traps may have no line,
+    /// and then the frame with a line is the call into which the function was inlined.
+    func innermostFunction(at origin: Finding.Frame) -> String? {
+        first { $0.pc == origin.pc && $0.inlined && !$0.isLibraryCode && !$0.isThunk && !$0.isReasonOfTrap }?.function
+            ?? origin.function
     }
 }
 

@@ -130,12 +130,16 @@ public final class Symbolicator {
         guard let function = stack.first?.function else { return nil }
         if function.hasPrefix("Swift runtime failure: ") { return function }
         guard ["SIGILL", "SIGTRAP"].contains(signal) else { return nil }
-        let name = function.firstRange(of: ".cold").map { String(function[..<$0.lowerBound]) } ?? function
+        // The function that fails serves several assertions; its caller tells which.
+        let deciding = function == "_dispatch_assert_queue_fail" ? stack.dropFirst().first?.function ?? "" : function
+        let name = deciding.firstRange(of: ".cold").map { String(deciding[..<$0.lowerBound]) } ?? deciding
         return dispatchMessages[name].map { "BUG IN CLIENT OF LIBDISPATCH: " + $0 }
     }
 
     private static let dispatchMessages = [
         "__DISPATCH_WAIT_FOR_QUEUE__": "dispatch_sync called on queue already owned by current thread",
+        "dispatch_assert_queue": "Block was expected to execute on queue",
+        "dispatch_assert_queue_not": "Block was not expected to execute on queue",
         "dispatch_group_leave": "Unbalanced call to dispatch_group_leave()",
         "_dispatch_group_dispose": "Group object deallocated while in use",
         "_dispatch_semaphore_dispose": "Semaphore object deallocated while in use",

@@ -49,7 +49,8 @@ extension Finding {
         if let function = detail["raised_in"] {
             text += " in \(visible(function))"
         } else if let origin {
-            text += " in \(origin.function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
+            let function = stacks.access.innermostFunction(at: origin)
+            text += " in \(function.map { visible(withoutMangledEnd($0)) } ?? origin.moduleAndOffset)"
         }
         if let message = crash.messageLine { text += ": \(message)" }
         if detail["raised_in"] != nil, let place = detail["said_at"]?.split(separator: "/").last {
