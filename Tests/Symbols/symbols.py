@@ -264,9 +264,7 @@ class Comparison:
         problems = []
         if frame.get("function") != self.name(symbol):
             others = self.same_address.get(frame["module"], {}).get(symbol, ())
-            if (frame.get("function") or "").endswith(f"::{self.name(symbol)}"):
-                self.rules["the namespaces and classes of a function without a linkage name"] += 1
-            elif not frame["inlined"] and frame.get("function") in {self.names[other] for other in others}:
+            if not frame["inlined"] and frame.get("function") in {self.names[other] for other in others}:
                 self.rules["another name of the same address"] += 1
             elif not symbol and any(start <= int(frame["offset"], 16) < end and name == frame.get("function")
                                     for start, end, name in self.separate.get(frame["module"], ())):

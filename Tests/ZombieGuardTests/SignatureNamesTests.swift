@@ -47,7 +47,6 @@ import Testing
         ("each(std::vector<A> const&)::{lambda(A*)#1}::operator()(A*) const", "each::{lambda}"),
         ("each(std::vector<A> const&)::$_0::operator()(A*) const", "each::{lambda}"),
         ("each(int)::'lambda'(A*)::operator()(A*) const", "each::{lambda}"),
-        ("each::<lambda()>::operator()", "each::{lambda}"),
         ("A::operator()(int) const", "A::operator()"), ("operator()", "operator()"),
         ("A::operator<(A const&) const", "A::operator<"), ("A::operator<< <int>(int)", "A::operator<< "),
         ("A::operator&(A const&)", "A::operator&"), ("A::operator bool() const", "A::operator bool"),

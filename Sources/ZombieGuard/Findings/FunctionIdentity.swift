@@ -75,8 +75,6 @@ private enum FunctionIdentity {
     /// A component of a qualified name; nil for an anonymous namespace.
     private static func component(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         for start in ["{lambda(", "'lambda", "$_", "<lambda("] where text.starts(with: start.utf8) { return lambda }
-        // `<lambda(int)>` of debug information, without what is between the angles.
-        if text.elementsEqual("<>".utf8) { return lambda }
         if text.elementsEqual("(anonymous namespace)".utf8) || text.elementsEqual("{anonymous}".utf8) { return nil }
         var rest = withoutQualifiers(text)
         rest = withoutParameters(rest)
