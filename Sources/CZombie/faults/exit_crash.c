@@ -110,7 +110,7 @@ static void copy_part(char *to, uint64_t capacity, const char *from, const char 
 }
 
 // Where an error was raised is the innermost frame of the program and its packages, not of the language's own library:
-// a file that is missing is raised in one function for all that open files. The innermost frame if all are the library's.
+// that a file is missing is raised in one function for all programs. If all frames are the library's, the innermost.
 static bool has_own_frame;
 
 static bool is_python_library(const char *path) {
