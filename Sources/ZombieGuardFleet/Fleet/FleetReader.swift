@@ -218,35 +218,29 @@ public final class FleetReader {
 
     /// Occurrences of a group after a time: those of later days by their counts, those of its day by its findings.
     private func count(of stored: [String], after time: Timestamp, _ tenant: String) throws(FleetError) -> Int64 {
-        let list = Array(stored.prefix(Self.mostParameters))
-        let names = list.indices.map { "$\($0 + 3)" }.joined(separator: ", ")
-        let (day, features) = (time.day, try features())
-        var count: Int64 = 0
-        for (table, last, condition) in [
-            ("zguard_days", nil, "day > $2"), ("zguard_findings", day, "day = $2 AND at > \(time.milliseconds)"),
-        ] {
-            let rows = try database.query(
-                """
-                SELECT sum(occurrences) FROM \(database.rows(of: table, from: day, to: last, features)) d
-                WHERE tenant = $1 AND \(condition) AND signature IN (\(names))
-                """, ([tenant, day] + list).map { .text($0) })
-            count = count.addingSaturated(rows.first?.first?.integer ?? 0)
-        }
-        return count
+        let findings = database.rows(of: "zguard_findings", from: time.day, to: time.day, try features())
+        let onDay = try count(of: stored, in: findings, tenant, "day = $1 AND at > \(time.milliseconds)", time.day)
+        let days = database.rows(of: "zguard_days", from: time.day, to: nil, try features())
+        return onDay.addingSaturated(try count(of: stored, in: days, tenant, "day > $1", time.day))
     }
 
     /// Occurrences of a group from a day on.
     private func count(of stored: [String], from day: String, _ tenant: String) throws(FleetError) -> Int64 {
-        var question = Query()
-        let owner = question.parameter(.text(tenant))
-        let first = question.parameter(.text(day))
-        let list = stored.prefix(Self.mostParameters).map { question.parameter(.text($0)) }.joined(separator: ", ")
-        let table = database.rows(of: "zguard_days", from: day, to: nil, try features())
-        let rows = try database.query(
+        let days = database.rows(of: "zguard_days", from: day, to: nil, try features())
+        return try count(of: stored, in: days, tenant, "day >= $1", day)
+    }
+
+    /// Occurrences of a group in the rows of a table that fulfil a condition on the day, which is $1 there.
+    private func count(
+        of stored: [String], in rows: String, _ tenant: String, _ condition: String, _ day: String
+    ) throws(FleetError) -> Int64 {
+        let signatures = stored.prefix(Self.mostParameters)
+        let list = signatures.indices.map { "$\($0 + 3)" }.joined(separator: ", ")
+        let sums = try database.query(
             """
-            SELECT sum(occurrences) FROM \(table) d WHERE tenant = \(owner) AND day >= \(first) AND signature IN (\(list))
-            """, question.parameters)
-        return rows.first?.first?.integer ?? 0
+            SELECT sum(occurrences) FROM \(rows) d WHERE \(condition) AND tenant = $2 AND signature IN (\(list))
+            """, ([day, tenant] + signatures).map { .text($0) })
+        return sums.first?.first?.integer ?? 0
     }
 
     /// Occurrences of a group on this day and later, for ``TriageEvent/Limit/occurrences(_:before:)``.
