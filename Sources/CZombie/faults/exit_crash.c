@@ -122,6 +122,9 @@ static bool is_node_builtin(const char *frame) {
     return find_in_line(frame, "(node:") || find_in_line(frame, "at node:") || find_in_line(frame, "(<anonymous>)");
 }
 
+// As Node.js calls a function without a name.
+static const char unnamed[] = "<anonymous>";
+
 // Notes where the error was raised, from a line of Python, outermost first: File "shop.py", line 3, in take
 static void note_python_frame(const char *line) {
     static const char file[] = "  File \"", number[] = "\", line ", function[] = ", in ";
@@ -144,7 +147,6 @@ static void note_node_frame(const char *line) {
     if (has_own_frame || (raised_in[0] && is_node_builtin(line))) return;
     has_own_frame = !is_node_builtin(line);
     const char *name = line + 7, *end = next_line(line) - 1, *place = find_in_line(name, " (");
-    static const char unnamed[] = "<anonymous>";
     copy_part(raised_in, sizeof raised_in, place ? name : unnamed, place ? place : unnamed + sizeof unnamed - 1);
     copy_part(said_at, sizeof said_at, place ? place + 2 : name, place && end[-1] == ')' ? end - 1 : end);
     char *colon = NULL; // in front of the column
@@ -155,7 +157,6 @@ static void note_node_frame(const char *line) {
 
 // The place of a thrown value, whose stack is unknown.
 static void note_node_place(const char *line) {
-    static const char unnamed[] = "<anonymous>";
     copy_part(raised_in, sizeof raised_in, unnamed, unnamed + sizeof unnamed - 1);
     copy_part(said_at, sizeof said_at, line, next_line(line) - 1);
 }

@@ -68,7 +68,7 @@ extension Finding.Frame {
     ]
 
     /// Whether the frame is the inlined "function" whose name is the reason of a trap in Swift.
-    fileprivate var isReasonOfTrap: Bool { function?.hasPrefix("Swift runtime failure: ") == true }
+    var isReasonOfTrap: Bool { function?.hasPrefix("Swift runtime failure: ") == true }
 
     /// Whether the source line is known, so that a reader can open it.
     var hasLine: Bool { file != nil && line != nil }

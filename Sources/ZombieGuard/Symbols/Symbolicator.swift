@@ -73,10 +73,12 @@ public final class Symbolicator {
             let slot = finding.detail["slot"].flatMap { Int(digits: $0) }
             finding.block = finish(block, freedBy: finding.stacks.free, slot: slot, in: &finding.access)
         }
-        if let crash = finding.crash {
-            let place = crash.message.flatMap(Self.placeAndWords)?.place
-            let said = place ?? (finding.detail["raised_in"] == nil ? finding.detail["said_at"] : nil)
-            if let said { finding.stacks.access = symbolicate(finding.stacks.access, saidAt: said) }
+        if let (place, words) = finding.crash?.message.flatMap(Self.placeAndWords) {
+            finding.crash?.message = words
+            finding.detail["said_at"] = place
+        }
+        if finding.crash != nil, finding.detail["raised_in"] == nil, let place = finding.detail["said_at"] {
+            finding.stacks.access = symbolicate(finding.stacks.access, saidAt: place)
         }
         for stack in [\Finding.Stacks.access, \.free, \.alloc, \.previous, \.thrown] {
             finding.stacks[keyPath: stack] = symbolicate(finding.stacks[keyPath: stack])
@@ -89,10 +91,6 @@ public final class Symbolicator {
                 crash.threads[index].stack = symbolicate(crash.threads[index].stack)
             }
             crash.message = crash.message ?? Self.message(of: finding.stacks.access, crash.signal)
-            if let (place, words) = crash.message.flatMap(Self.placeAndWords) {
-                crash.message = words
-                finding.detail["said_at"] = place
-            }
             finding.crash = crash
         }
         if var stall = finding.stall {
@@ -127,8 +125,8 @@ public final class Symbolicator {
     /// name of an inlined function. libdispatch on Linux traps without the message that it prints on other systems; if
     /// a function can trap for one reason only, the function name tells the reason.
     private static func message(of stack: [Finding.Frame], _ signal: String) -> String? {
-        guard let function = stack.first?.function else { return nil }
-        if function.hasPrefix("Swift runtime failure: ") { return function }
+        guard let first = stack.first, let function = first.function else { return nil }
+        if first.isReasonOfTrap { return function }
         guard ["SIGILL", "SIGTRAP"].contains(signal) else { return nil }
         // The function that fails serves several assertions; its caller tells which.
         let deciding = function == "_dispatch_assert_queue_fail" ? stack.dropFirst().first?.function ?? "" : function
