@@ -193,8 +193,8 @@ package struct PythonRuntime {
         }
         if groups.last?.isEmpty ?? false { groups.removeLast() }
         let evaluations = stack.indices.filter { function(stack[$0])?.hasPrefix("_PyEval_EvalFrameDefault") ?? false }
-        // The innermost activation may not have begun its call yet, or be ending it. If one of the lists is cut at its
-        // outer end, only the inner ends can be compared.
+        // The innermost activation may not have begun its call yet, or be ending it. If one of the lists lacks its
+        // outermost entries because it is too long, match the two from their innermost entries on.
         let isCut = calls.count >= Self.mostCalls || stack.count >= StackUnwinder.mostFrames
         var group = isCut ? 0 : groups.count - evaluations.count
         if !isCut, !(-1...1).contains(group) { return stack }

@@ -246,7 +246,7 @@ final class ELFFile {
         return bytes
     }
 
-    /// Bytes that compressed sections say they have when they are decompressed.
+    /// Sum of the decompressed sizes that the headers of compressed sections state, in bytes.
     var unpackedBytes: UInt64 {
         sections.reduce(0) { sum, section in
             guard let stored = Self.bytes(of: section, in: rawFile) else { return sum }

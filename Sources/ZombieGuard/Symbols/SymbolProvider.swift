@@ -63,7 +63,7 @@ package struct SymbolFile: Hashable, Sendable {
     package let kind: SymbolFileKind
     /// Whether it has DWARF, and not only a symbol table.
     package let hasDebugInformation: Bool
-    /// Bytes that compressed sections say they have when they are decompressed.
+    /// Sum of the decompressed sizes that the headers of compressed sections state, in bytes.
     package let unpackedBytes: UInt64
 
     /// Reads the headers of a file.

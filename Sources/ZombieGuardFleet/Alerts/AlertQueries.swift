@@ -207,7 +207,7 @@ struct AlertQueries {
 
     // MARK: Facts
 
-    /// Facts about a group; nil if the store has it no longer, or if it turned out to be several ones.
+    /// Facts about a group; nil if it is no longer in the store, or has become several groups.
     func facts(of signature: String, _ triage: [String: Triage]) throws(FleetError) -> AlertFacts? {
         let groups = try reader.groups(signed: signature, tenant: tenant)
         guard let group = groups.first, groups.count == 1 else { return nil }

@@ -88,8 +88,9 @@ final class HTTPConnections: @unchecked Sendable {
         /// Connections that are not closed yet.
         var count = 0
         var refused = 0
-        /// Bytes of request bodies: of small ones, and of large ones by the name of the token.
+        /// Bytes in memory of all small request bodies.
         var small = 0
+        /// Bytes in memory of large request bodies, by the name of the token.
         var large: [String: Int] = [:]
     }
 

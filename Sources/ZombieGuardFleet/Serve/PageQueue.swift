@@ -69,7 +69,7 @@ final class PageQueue: @unchecked Sendable {
     /// - Parameters:
     ///   - mostOfUser: number of threads that one user's requests occupy at most.
     ///   - answer: answers a request.
-    ///   - finish: takes the response.
+    ///   - finish: sends the response to the connections that wait for it.
     func work(
         mostOfUser: Int, _ answer: (HTTPRequest) -> HTTPResponse, _ finish: ([HTTPConnection], HTTPResponse) -> Void
     ) -> Never {
@@ -82,7 +82,7 @@ final class PageQueue: @unchecked Sendable {
             }
             guard let next else { continue }
             finish(next.connections, answer(next.request))
-            // Requests may wait for this one: equal ones, and others of its user.
+            // Other requests may have waited until this one ends: equal ones, and those of the same user.
             let isMoreWaiting = state.withLock { state in
                 state.making.remove(next.request)
                 return !state.requests.isEmpty
