@@ -272,6 +272,12 @@ ScriptAlias /cgi/ {cgi}/
 """)
         return ["apache2", "-D", "FOREGROUND", "-f", str(run.dir / "apache.conf")]
 
+    def wait_for_reload(self, server, number):
+        """While Apache replaces the daemon that runs CGI programs, it answers requests for them by 503."""
+        log = server.run.dir / "error.log"
+        server.until(lambda: log.read_text(errors="replace").count("resuming normal operations") > number,
+                     "it loads its configuration anew", seconds=30)
+
 
 class ApachePrefork(Apache):
     name = "apache-prefork"
