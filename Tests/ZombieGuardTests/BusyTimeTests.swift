@@ -32,4 +32,18 @@ import Testing
     @Test func quotaThatHeldUpOthersIsNotBlamedForALaterWait() throws {
         #expect(try weight(isThrottledWhileRunning: true) == 400)
     }
+
+    /// A thread of the pool that has computed for long begins to serve the queue, and sleeps.
+    @Test func timesOfAnotherThreadAreNotCounted() throws {
+        var times = try #require(ThreadTimes(of: Int(getpid()), thread: UInt32(getpid())))
+        (times.ran, times.delayed, times.isRunnable, times.isStopped) = (5_000_000, 0, false, false)
+        var time = BusyTime(now: 0)
+        time.count(times, now: 20, unseen: 0)
+        times.thread += 1
+        (times.ran, times.delayed) = (800_000_000, 300_000_000)
+        for now: UInt64 in stride(from: 40, through: 400, by: 20) { time.count(times, now: now, unseen: 0) }
+        #expect(!time.isComputing(in: []))
+        #expect(time.withoutProcessor == 0)
+        #expect(time.felt(since: 0, until: 400) == 400)
+    }
 }

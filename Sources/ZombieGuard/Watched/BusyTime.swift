@@ -36,7 +36,8 @@ package struct BusyTime {
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         let passed = now &- lastLook
         defer { (last, lastLook) = (times, now) }
-        guard let last else {
+        // The main queue of Dispatch is served by changing threads, whose times cannot be compared.
+        guard let last, last.thread == times.thread else {
             unfelt += min(passed, unseen)
             return
         }

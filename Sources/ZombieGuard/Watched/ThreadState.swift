@@ -12,7 +12,8 @@ package struct ThreadTimes {
     package var isStopped = false
     /// Running, or waiting for a processor.
     package var isRunnable = false
-    let process: Int, thread: UInt32
+    let process: Int
+    package var thread: UInt32
 
     /// - Returns: nil if the thread has ended.
     package init?(of process: Int, thread: UInt32) {
