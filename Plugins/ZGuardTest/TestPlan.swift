@@ -39,7 +39,10 @@ struct TestPlan {
     var isScript: Bool { xctest != nil && swiftTesting != nil }
 
     /// Asks the bundle for its tests. A bundle that cannot list them is run completely.
-    init(bundle: URL, filters: TestFilters) {
+    ///
+    /// - Parameter hasOwnEntryPoint: whether the package has an entry point of its own. It runs all tests whatever the
+    ///   library that is asked for, so it runs once, as under `swift test`.
+    init(bundle: URL, filters: TestFilters, hasOwnEntryPoint: Bool) {
         self.bundle = bundle
         if let data = Self.output(of: bundle, ["--dump-tests-json"]),
             let root = try? JSONDecoder().decode(Node.self, from: data)
@@ -51,6 +54,7 @@ struct TestPlan {
         } else {
             xctest = []
         }
+        if hasOwnEntryPoint { return }
         let listed = Self.output(of: bundle, ["--testing-library", "swift-testing", "--list-tests"])
         if listed.map({ !$0.isEmpty }) ?? true {
             swiftTesting =

@@ -32,7 +32,8 @@ import PackagePlugin
                 wanted: try (arguments.operands + arguments.all("--filter")).map(TestFilters.pattern),
                 skipped: try arguments.all("--skip").map(TestFilters.pattern))
             let bundle = try testBundle(context, run)
-            var plan = TestPlan(bundle: bundle, filters: filters)
+            var plan = TestPlan(
+                bundle: bundle, filters: filters, hasOwnEntryPoint: Self.hasOwnEntryPoint(context.package))
             if arguments.has("--disable-xctest") { plan.xctest = nil }
             if arguments.has("--disable-swift-testing") { plan.swiftTesting = nil }
             if arguments.has("--no-parallel") { plan.swiftTesting?.append("--no-parallel") }
@@ -81,4 +82,22 @@ import PackagePlugin
     }
 
     private func isFile(_ url: URL) -> Bool { FileManager.default.isExecutableFile(atPath: url.path) }
+
+    /// Whether the package has an entry point of its own for tests, beside or above the folder of a test target.
+    /// Source: findTestEntryPoint in SwiftPM's PackageBuilder.swift.
+    private static func hasOwnEntryPoint(_ package: Package) -> Bool {
+        let root = package.directoryURL.standardizedFileURL.pathComponents
+        return package.targets.contains { target in
+            guard let target = target as? any SourceModuleTarget, target.kind == .test else { return false }
+            var folder = URL(fileURLWithPath: target.directory.string).standardizedFileURL
+            while folder.pathComponents.count > root.count {
+                folder.deleteLastPathComponent()
+                for name in ["XCTMain.swift", "LinuxMain.swift"]
+                where FileManager.default.fileExists(atPath: folder.appendingPathComponent(name).path) {
+                    return true
+                }
+            }
+            return false
+        }
+    }
 }

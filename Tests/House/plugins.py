@@ -92,6 +92,14 @@ final class OldTests: XCTestCase {
 """,
 }
 
+ENTRY_POINT = """\
+import XCTest
+
+@testable import ShopTests
+
+@main struct Main { static func main() { XCTMain([testCase([("testAddsOne", OldTests.testAddsOne)])]) } }
+"""
+
 # Options of `zguard run` that the plugins lack, and why.
 NOT_FORWARDED = {"--help"}
 
@@ -213,6 +221,13 @@ def check_testing(run, package):
         said = said[1] if said else "nothing"
         run.check(f"options with {' '.join(words) or 'no profile'}", [
             said] if any(part not in said for part in has) or any(part in said for part in lacks) else [])
+    # An entry point of the package's own runs all tests, whatever the library that is asked for.
+    entry = package.directory / "Tests/LinuxMain.swift"
+    entry.write_text(ENTRY_POINT)
+    result = package("zguard-test", "--quiet")
+    expect(run, "a package with its own entry point", result, tests={"OldTests.testAddsOne": True})
+    run.check("it runs once", [] if (result.stdout + result.stderr).count("Test Case 'OldTests.testAddsOne' passed") == 1 else [result.stdout])
+    entry.unlink()
     report = package.directory / "tests.xml"
     package("zguard-test", "--format", "junit", "--report", report, "uysLate")
     run.check("one report of both libraries", [] if report.exists() and int(

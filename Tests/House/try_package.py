@@ -45,6 +45,13 @@ final class OldTests: XCTestCase {
     func testAdds() { Cart().add("tea") }
 }
 """
+ENTRY_POINT = """\
+import XCTest
+
+@testable import ShopTests
+
+@main struct Main { static func main() { XCTMain([testCase([("testAdds", OldTests.testAdds)])]) } }
+"""
 
 
 def tried(work, special, *words):
@@ -76,6 +83,11 @@ def every_end(work):
     # A test that fails in both is no difference.
     result, rows, found = tried(work, "#expect(Bool(false))", "--runs", "1")
     assert result.returncode == 0 and rows["status"] == ["1", "1"], result
+    # An entry point of the package's own runs all tests, whatever the library that is asked for.
+    (work / "Tests/XCTMain.swift").write_text(ENTRY_POINT)
+    result, rows, _ = tried(work, "Cart().add(\"milk\")", "--runs", "1")
+    assert result.returncode == 0 and rows["tests"] == ["1", "1"], result
+    (work / "Tests/XCTMain.swift").unlink()
     result, _, _ = tried(work, "nonsense", "--runs", "1")
     assert result.returncode == 1 and "'swift build' failed" in result.stderr, result
 
