@@ -89,7 +89,10 @@ let package = Package(
                     verb: "zguard-run", description: "build an executable of the package and run it guarded"))),
         .testTarget(
             name: "ZombieGuardTests",
-            dependencies: ["ZombieGuard", "ZombieGuardCore", "ZombieGuardFleet", "zguard", "CZombie", "CSystem"]),
+            dependencies: [
+                "ZombieGuard", "ZombieGuardCore", "ZombieGuardStalls", "ZombieGuardFleet", "zguard", "CZombie",
+                "CSystem",
+            ]),
         // For Tests/Graph/edges.py.
         .executableTarget(
             name: "ObjectEdges", dependencies: ["ZombieGuardGraph", "ZombieGuard"], path: "Tests/Graph/ObjectEdges"),

@@ -159,7 +159,8 @@ struct MainQueueWatch {
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
         rest.passes()
         recent.append(holdUp.event)
-        recent.removeAll { now - $0.at > Self.recentMilliseconds }
+        // The event was made after the look began.
+        recent.removeAll { now.subtractingClamped($0.at) > Self.recentMilliseconds }
         guard holdUp.busy >= limit * Self.singleFactor || recent.count >= times else { return nil }
         defer { recent = [] }
         return Report(events: recent, name: holdUp.name, isFreeze: false, isAwaited: holdUp.isAwaited)

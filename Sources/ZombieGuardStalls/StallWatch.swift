@@ -535,9 +535,9 @@ package final class StallWatch {
             busy = track.time.weight(of: track.felt, limit: limit)
         }
         if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
-        let now = MonotonicTime.milliseconds
         track.recent.append(track.event)
-        track.recent.removeAll { now &- $0.at > Self.recentMilliseconds }
+        let now = MonotonicTime.milliseconds
+        track.recent.removeAll { now - $0.at > Self.recentMilliseconds }
         let isFreeze = !isOver
         if busy < limit * Self.singleFactor, track.recent.count < times {
             tracks[index]?.recent = track.recent

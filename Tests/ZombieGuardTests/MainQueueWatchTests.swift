@@ -1,0 +1,25 @@
+// Stalls of the main queue, seen from outside.
+
+import CSystem
+import Glibc
+import Testing
+
+@testable import ZombieGuardStalls
+
+@Suite struct MainQueueWatchTests {
+    /// A stall is made after the look that ends it began, by a millisecond or more on a busy machine.
+    @Test func stallThatIsMadeAfterItsLookBegan() throws {
+        let server = zg_system_thread_id()
+        try #require(server != getpid())
+        var watch = MainQueueWatch(process: Int(getpid()), address: 0)
+        var reports: [MainQueueWatch.Report] = []
+        for (now, server): (UInt64, Int32) in [(0, server), (200, server), (400, server), (410, 0)] {
+            let look = MainQueueWatch.Look(now: now, unseen: 0, limit: 50, times: 5, tick: 10)
+            let report = watch.look(.init(server: server, next: 0), look, sample: { _ in nil })
+            if let report { reports.append(report) }
+        }
+        #expect(reports.count == 1)
+        #expect(reports.first?.events.first?.felt == 400)
+        #expect(reports.first?.isFreeze == false)
+    }
+}
