@@ -27,6 +27,7 @@ from Support.slices import add_slice_option  # noqa: E402
 SOURCES, FOLDER = TESTS / "Stalls", builds.BUILD / "stalling"
 SWIFTC = os.environ.get("SWIFTC", "swiftc")
 TIMEOUT_SECONDS = 60
+FREEZE_MS = 2000
 # Functions of libraries that the compiler specializes into the program.
 OF_LIBRARIES = re.compile(r"(protocol witness for (static )?)?Swift[.]")
 
@@ -93,7 +94,9 @@ def stalls_as(case):
         assert finding["samples"] > ("pool" not in case.name) and finding["occurrences"] >= 1, finding
         assert sum(one["count"] for one in finding["sampled"]) <= finding["samples"], finding["sampled"]
         assert 250 <= finding["duration_ms"] < 60000, finding["duration_ms"]
-        assert finding["freeze"] == ("freeze" in case.flags) and finding["computing"] == ("computing" in case.flags), finding
+        # On a busy machine any stall may last so long that it is said before it ends.
+        assert finding["freeze"] == ("freeze" in case.flags or finding["duration_ms"] >= FREEZE_MS), finding
+        assert finding["computing"] == ("computing" in case.flags), finding
         assert finding.get("call") == case.values.get("call"), finding.get("call")
         assert case.values.get("thread", case.program.name) in ("*", finding["thread"]["name"]), finding["thread"]
         holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]

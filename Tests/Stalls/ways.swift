@@ -88,7 +88,10 @@ func poolIsFree() {
 
 /// dispatchMain() ends the main thread, and worker threads serve the main queue.
 func serveMainQueue() -> Never {
-    DispatchQueue.main.asyncAfter(deadline: .now() + 1.5) { exit(0) }
+    // Wait once more: on a busy machine a stall may last until the time at which the program is to end.
+    DispatchQueue.main.asyncAfter(deadline: .now() + 1.5) {
+        DispatchQueue.main.asyncAfter(deadline: .now() + 0.2) { exit(0) }
+    }
     dispatchMain()
 }
 
