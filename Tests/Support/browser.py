@@ -22,7 +22,7 @@ class Browser:
     def __init__(self, timeout_seconds=60):
         self.timeout_seconds = timeout_seconds
         self.profile = tempfile.TemporaryDirectory(prefix="zguard-browser-", ignore_cleanup_errors=True)
-        self.number, self.buffer, self.answers, self.events = 0, b"", {}, []
+        self.number, self.buffer, self.answers, self.loaded = 0, b"", {}, set()
         self.requests, self.complaints = [], []
         their_input, self.output = os.pipe()
         self.input, their_output = os.pipe()
@@ -50,6 +50,7 @@ class Browser:
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def close(self):
         os.close(self.output)
@@ -92,8 +93,9 @@ class Browser:
                 self.note(message["method"], message["params"])
 
     def note(self, event, parameters):
-        self.events.append(event)
-        if event == "Network.requestWillBeSent":
+        if event == "Page.lifecycleEvent" and parameters["name"] == "load":
+            self.loaded.add(parameters["loaderId"])
+        elif event == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
         elif event == "Runtime.exceptionThrown":
             self.complaints.append(parameters["exceptionDetails"].get("text", "exception"))
@@ -108,10 +110,11 @@ class Browser:
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
-        self.requests, self.complaints, self.events = [], [], []
+        self.requests, self.complaints = [], []
         began = time.monotonic()
-        self.call("Page.navigate", url=path if str(path).startswith("http") else f"file://{path}")
-        while "Page.loadEventFired" not in self.events:
+        # The page before may end its loading meanwhile: the load must be that of this one.
+        loader = self.call("Page.navigate", url=path if str(path).startswith("http") else f"file://{path}")["loaderId"]
+        while loader not in self.loaded:
             self.receive(began + wait, f"loading {path}")
         return time.monotonic() - began
 
