@@ -88,8 +88,9 @@ import PackagePlugin
     private static func hasOwnEntryPoint(_ package: Package) -> Bool {
         let root = package.directoryURL.standardizedFileURL.pathComponents
         return package.targets.contains { target in
-            guard let target = target as? any SourceModuleTarget, target.kind == .test else { return false }
-            var folder = URL(fileURLWithPath: target.directory.string).standardizedFileURL
+            guard let target = target as? any SourceModuleTarget, target.kind == .test,
+                var folder = target.sourceFiles.first(where: { $0.type == .source })?.url.standardizedFileURL
+            else { return false }
             while folder.pathComponents.count > root.count {
                 folder.deleteLastPathComponent()
                 for name in ["XCTMain.swift", "LinuxMain.swift"]
