@@ -121,10 +121,10 @@ class Planting:
         return int(lines[-1])
 
     def late_place(self, name, **variables):
-        """The first place of the series that is found late, and how many were found at once or not at all."""
+        """The first place of the series that is found late, in a block that is still free, and what became of those before it."""
         behind = "STALE_BEHIND" in variables
         calls = self.count(name, **variables)
-        seen = {"at once": 0, "missed": 0}
+        seen = {"at once": 0, "missed": 0, "reused": 0}
         for number in range(PLACES):
             at = calls // 2 + calls * number // (2 * PLACES + 1) if not behind else 1 + number * max(1, calls // PLACES) // 2
             _, lines, findings, err = self.run(name, STALE_AT=str(at), **variables)
@@ -132,9 +132,9 @@ class Planting:
             sites = [line for before, line in zip(lines, lines[1:]) if before == "site"]
             if "wrote" not in lines:
                 raise Failed(f"call {at} of {calls}: nothing was written: {err[-300:]}")
-            if late:
+            if late and "reused" not in lines:
                 return {"STALE_AT": str(at), **({"STALE_SITE": sites[0]} if sites else {})}, seen
-            seen["at once" if findings else "missed"] += 1
+            seen["reused" if "reused" in lines else "at once" if findings else "missed"] += 1
         raise Failed(f"no write is found late: {seen}")
 
 
@@ -149,16 +149,16 @@ def is_exact(finding):
 
 def problems_of_pinpointing(planting, name, variables):
     place, seen = planting.late_place(name, **variables)
-    # A program that is not the same each time (ruby scans its stack for what looks like an address) may reuse the block, or keep it: then
-    # the write is not late in this run, and there is nothing to pinpoint.
-    for _ in range(TRIES):
-        status, _, findings, err = planting.run(name, "--pinpoint", **place, **variables)
-        if findings:
+    # A program that is not the same each time (ruby scans its stack for what looks like an address) may keep the block: then the write
+    # is not late in this run, and there is nothing to pinpoint. If the block's memory was reused, the finding names a later block.
+    for tries in range(1, TRIES + 1):
+        status, lines, findings, err = planting.run(name, "--pinpoint", **place, **variables)
+        if any(map(is_exact, findings)) or findings and "reused" not in lines:
             break
     said = re.search(r"pinpointed in run (\d)", err)
     # In another run the pointer may have another block, whose finding stays a late one.
     others = [finding["kind"] for finding in findings if not is_exact(finding) and not is_late(finding)]
-    text = f"call {place['STALE_AT']}, " + (f"run {said[1]}" if said else "run 1") + f"; before it {seen}"
+    text = f"call {place['STALE_AT']}, " + (f"run {said[1]}" if said else "run 1") + f", try {tries}; before it {seen}"
     problems = []
     if "fc-list" in name and "STALE_BEHIND" in variables:
         # The block keeps an even address, so that the write is late in each run; the program does not break.

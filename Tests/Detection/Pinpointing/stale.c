@@ -7,7 +7,8 @@
 // STALE_AFTER    number of calls of free between that call and the write
 // STALE_BEHIND   1: writes to the byte behind the block instead, when it is allocated
 // STALE_SITE     if given, the block is the first one from STALE_AT on with this stack of its free and this size
-// STALE_OUT      file: "site SITE" of the chosen block, "wrote" before the write, and the number of calls at the end
+// STALE_OUT      file: "site SITE" of the chosen block, "reused" where its memory belongs to another block before the
+//                write, "wrote" before the write, and the number of calls at the end
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -82,8 +83,22 @@ static void counted_free(void *block) {
     stale_write(stale + LEAST_BYTES / 2);
 }
 
+// Says whether the chosen block's memory has been handed out again, for then the write is to another block.
+static void *look(char *block) {
+    static int is_said;
+    if (!stale || !after || is_said || !block || getpid() != process) return block;
+    if ((uintptr_t)stale - (uintptr_t)block >= malloc_usable_size(block)) return block;
+    is_said = 1;
+    say("reused\n");
+    return block;
+}
+
+static void *watched_calloc(size_t count, size_t bytes) { return look(calloc(count, bytes)); }
+
+static void *watched_realloc(void *block, size_t bytes) { return look(realloc(block, bytes)); }
+
 static void *counted_malloc(size_t bytes) {
-    char *block = malloc(bytes);
+    char *block = look(malloc(bytes));
     if (is_behind && block && bytes % 2 && ++calls >= at && at && getpid() == process) {
         at = 0;
         say("wrote\n");
@@ -97,7 +112,9 @@ static void redirect(const struct dl_phdr_info *object, const ElfW(Rela) * reloc
     const char *name = names + symbols[ELF64_R_SYM(relocation->r_info)].st_name;
     void *target = NULL;
     if (strcmp(name, "free") == 0) target = (void *)counted_free;
-    if (is_behind && strcmp(name, "malloc") == 0) target = (void *)counted_malloc;
+    if (strcmp(name, "malloc") == 0) target = (void *)counted_malloc;
+    if (strcmp(name, "calloc") == 0) target = (void *)watched_calloc;
+    if (strcmp(name, "realloc") == 0) target = (void *)watched_realloc;
     void **place = (void **)(object->dlpi_addr + relocation->r_offset);
     unsigned type = ELF64_R_TYPE(relocation->r_info);
     if (!target || (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)) return;
