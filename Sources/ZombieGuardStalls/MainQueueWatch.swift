@@ -59,7 +59,7 @@ struct MainQueueWatch {
         var isAwaited: Bool
     }
 
-    private static let freezeFactor: UInt64 = 40, singleFactor: UInt64 = 2, recentMilliseconds: UInt64 = 10_000
+    private static let freezeFactor: UInt64 = 40, singleFactor: UInt64 = 2
     private static let countMilliseconds: UInt64 = 10, suspectMilliseconds: UInt64 = 50
 
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
@@ -117,7 +117,7 @@ struct MainQueueWatch {
     mutating func look(_ state: State, _ look: Look, sample: (Int32) -> StallSample?) -> Report? {
         let (now, unseen, limit, times, tick) = (look.now, look.unseen, look.limit, look.times, look.tick)
         guard holdUp?.goesOn(in: state) ?? false else {
-            let report = conclude(now: now, limit: limit, times: times)
+            let report = conclude(limit: limit, times: times)
             holdUp = isServed(in: state) ? Stall(state, now: now, isLookedAt: rest.isOver) : nil
             isServedByMainThread = Int(state.server) == process
             return report
@@ -155,12 +155,10 @@ struct MainQueueWatch {
             events: [holdUp.event], name: holdUp.name, isFreeze: true, isAwaited: holdUp.isAwaited)
     }
 
-    private mutating func conclude(now: UInt64, limit: UInt64, times: Int) -> Report? {
+    private mutating func conclude(limit: UInt64, times: Int) -> Report? {
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }
         rest.passes()
-        recent.append(holdUp.event)
-        // The event was made after the look began.
-        recent.removeAll { now.subtractingClamped($0.at) > Self.recentMilliseconds }
+        recent.addRecent(holdUp.event)
         guard holdUp.busy >= limit * Self.singleFactor || recent.count >= times else { return nil }
         defer { recent = [] }
         return Report(events: recent, name: holdUp.name, isFreeze: false, isAwaited: holdUp.isAwaited)

@@ -34,7 +34,6 @@ package final class StallWatch {
     /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second:
     /// duration at which a stall is a freeze.
     private static let singleFactor: UInt64 = 2, freezeFactor: UInt64 = 40
-    private static let recentMilliseconds: UInt64 = 10_000
     private static let stopMicroseconds = 20_000
     private static let mostKnown = 256
 
@@ -535,9 +534,7 @@ package final class StallWatch {
             busy = track.time.weight(of: track.felt, limit: limit)
         }
         if busy < limit || track.isSaid || track.wasNeverSeen { return [] }
-        track.recent.append(track.event)
-        let now = MonotonicTime.milliseconds
-        track.recent.removeAll { now - $0.at > Self.recentMilliseconds }
+        track.recent.addRecent(track.event)
         let isFreeze = !isOver
         if busy < limit * Self.singleFactor, track.recent.count < times {
             tracks[index]?.recent = track.recent

@@ -4,6 +4,7 @@ import CSystem
 import Glibc
 import Testing
 
+@testable import ZombieGuard
 @testable import ZombieGuardStalls
 
 @Suite struct MainQueueWatchTests {
@@ -21,5 +22,13 @@ import Testing
         #expect(reports.count == 1)
         #expect(reports.first?.events.first?.felt == 400)
         #expect(reports.first?.isFreeze == false)
+    }
+
+    @Test func stallsOfTenSecondsCount() {
+        var recent: [StallEvent] = []
+        for at: UInt64 in [1000, 2000, 11_000, 12_001] {
+            recent.addRecent(StallEvent(at: at, felt: 100, isComputing: true, samples: []))
+        }
+        #expect(recent.map(\.at) == [11_000, 12_001])
     }
 }

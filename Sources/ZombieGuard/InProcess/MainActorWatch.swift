@@ -26,7 +26,6 @@ package final class MainActorWatch: Sendable {
 
     /// Maximum wait for the first answer, in milliseconds.
     private static let firstMilliseconds = 1000
-    private static let recentMilliseconds: UInt64 = 10_000
 
     /// - Parameters:
     ///   - rule: what counts as a stall.
@@ -110,8 +109,7 @@ package final class MainActorWatch: Sendable {
         while !state.withLock({ $0.isStopped }) {
             question += 1
             ask(question)
-            if let event = wait(for: question) { row.append(event) }
-            row.removeAll { MonotonicTime.milliseconds - $0.at > Self.recentMilliseconds }
+            if let event = wait(for: question) { row.addRecent(event) }
             if row.count >= rule.times {
                 say(row)
                 row = []

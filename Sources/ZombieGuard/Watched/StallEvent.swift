@@ -68,6 +68,8 @@ package struct StallEvent {
     package var withoutProcessor: UInt64?
     package var delay: BusyTime.Delay?
 
+    fileprivate static let recentMilliseconds: UInt64 = 10_000
+
     package init(thread: Int32? = nil, at: UInt64, felt: UInt64, isComputing: Bool, samples: [StallSample]) {
         self.thread = thread
         self.at = at
@@ -83,6 +85,15 @@ package struct StallEvent {
             samples: samples)
         withoutProcessor = min(time.withoutProcessor, felt)
         delay = time.delay
+    }
+}
+
+extension [StallEvent] {
+    /// Adds a stall, and removes those that ended more than ten seconds before it: a report needs several stalls within
+    /// that time.
+    package mutating func addRecent(_ event: StallEvent) {
+        append(event)
+        removeAll { $0.at + StallEvent.recentMilliseconds < event.at }
     }
 }
 
