@@ -128,10 +128,9 @@ package enum CxxName {
     }
 
     /// Whether a text begins with the qualifiers of an enclosing function: "f() const::{lambda()#1}::operator()()".
-    private static func isQualifier(_ text: Substring) -> Bool {
-        let words = [" const::", " volatile::", " const &::", " const &&::", " &::", " &&::"]
-        return words.contains { text.hasPrefix($0) }
-    }
+    private static func isQualifier(_ text: Substring) -> Bool { qualifiers.contains { text.hasPrefix($0) } }
+
+    private static let qualifiers = [" const::", " volatile::", " const &::", " const &&::", " &::", " &&::"]
 
     private static func lastSeparator(in path: Substring) -> Substring.Index? {
         let end = operatorWord(in: path)?.lowerBound ?? path.endIndex

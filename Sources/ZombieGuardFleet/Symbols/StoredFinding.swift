@@ -88,26 +88,20 @@ extension Finding {
 
     /// Whether there are frames of a known build without names.
     var hasUnnamedFrames: Bool {
-        var found = false
-        forEachStack { stack in
-            found = found || stack.contains { $0.function == nil && $0.file == nil && $0.buildID != nil }
-        }
-        return found || block?.memberFrame?.buildID != nil
+        hasFrame { $0.function == nil && $0.file == nil && $0.buildID != nil } || block?.memberFrame?.buildID != nil
     }
 
     /// Whether there is a frame in any stack.
-    var hasFrames: Bool {
-        var found = false
-        forEachStack { found = found || !$0.isEmpty }
-        return found
-    }
+    var hasFrames: Bool { hasFrame { _ in true } }
 
     /// Whether there are frames of these builds that only a symbol table has named.
     func hasFramesOfTables(in builds: Set<String>) -> Bool {
+        hasFrame { $0.isOfTable && builds.contains($0.buildID ?? "") }
+    }
+
+    private func hasFrame(where isWanted: (Frame) -> Bool) -> Bool {
         var found = false
-        forEachStack { stack in
-            found = found || stack.contains { $0.isOfTable && builds.contains($0.buildID ?? "") }
-        }
+        forEachStack { found = found || $0.contains(where: isWanted) }
         return found
     }
 
