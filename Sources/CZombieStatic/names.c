@@ -1,7 +1,7 @@
 // Functions that the archive defines only because other allocators do. If such an allocator's library follows the
 // archive (Swift's static SDK links mimalloc), a name that only that library defined would link its malloc as well: a
 // multiple definition.
-// Hot: strdup. Takes no lock.
+// strdup and strndup are hot paths; no lock.
 
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -109,8 +109,9 @@ static void copy_part(char *to, uint64_t capacity, const char *from, const char 
     to[count] = 0;
 }
 
-// Where an error was raised is the innermost frame of the program and its packages, not of the language's own library:
-// that a file is missing is raised in one function for all programs. If all frames are the library's, the innermost.
+// An error counts as raised in the innermost frame of the program and its packages. The language's own library raises
+// errors, such as that of a missing file, for all programs in the same functions: its frames count only if there are no
+// others.
 static bool has_own_frame;
 
 static bool is_python_library(const char *path) {

@@ -88,7 +88,7 @@ enum CrashMessage {
     ///
     /// "order 17 has no items" → "order # has no items"; "cannot open '/tmp/a.txt' [2, 3]" → "cannot open # [#]".
     static func withoutValues(_ text: String) -> String {
-        // The values of an NSError are in another order in each process.
+        // Leave out what an NSError prints last: its user info, whose order differs between processes.
         let end = text.firstRange(of: "UserInfo={")?.lowerBound ?? text.endIndex
         let text = Array(text[..<end].prefix(longest))
         var pieces: [String] = []

@@ -246,7 +246,7 @@ final class ELFFile {
         return bytes
     }
 
-    /// Sum of the decompressed sizes that the headers of compressed sections state, in bytes.
+    /// Total size in bytes of the compressed sections after decompression, according to their headers.
     var unpackedBytes: UInt64 {
         sections.reduce(0) { sum, section in
             guard let stored = Self.bytes(of: section, in: rawFile) else { return sum }

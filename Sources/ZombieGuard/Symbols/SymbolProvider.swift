@@ -63,7 +63,7 @@ package struct SymbolFile: Hashable, Sendable {
     package let kind: SymbolFileKind
     /// Whether it has DWARF, and not only a symbol table.
     package let hasDebugInformation: Bool
-    /// Sum of the decompressed sizes that the headers of compressed sections state, in bytes.
+    /// Total size in bytes of the compressed sections after decompression, according to their headers.
     package let unpackedBytes: UInt64
 
     /// Reads the headers of a file.

@@ -82,7 +82,7 @@ final class PageQueue: @unchecked Sendable {
             }
             guard let next else { continue }
             finish(next.connections, answer(next.request))
-            // Other requests may have waited until this one ends: equal ones, and those of the same user.
+            // Requests that had to wait for this one may now be answered: equal ones, and those of the same user.
             let isMoreWaiting = state.withLock { state in
                 state.making.remove(next.request)
                 return !state.requests.isEmpty
