@@ -201,7 +201,8 @@ static void check_concurrent(void) {
 }
 
 int main(void) {
-    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:isolated_per_context=0", 1);
+    setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:isolated_per_context=0:quarantine_bytes=1000k",
+           1);
     zg_runtime_start();
     if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     check_cap();

@@ -7,7 +7,7 @@
 // stack-alloc: make_table
 // exit: 139
 // confidence: inferred
-// options: isolated_per_context=0
+// options: isolated_per_context=0:quarantine_bytes=1000k
 
 #include "../bug.h"
 

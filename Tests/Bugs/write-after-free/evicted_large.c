@@ -7,7 +7,7 @@
 // stack-alloc: make_frame
 // exit: 134
 // detail: found_by="eviction"
-// options: isolated_per_context=0
+// options: isolated_per_context=0:quarantine_bytes=1000k
 
 #include "../bug.h"
 

@@ -7,7 +7,7 @@
 // stack-alloc: make_image
 // exit: 99
 // detail: found_by="exit"
-// options: isolated_per_context=0
+// options: isolated_per_context=0:quarantine_bytes=1000k
 
 #include "../bug.h"
 
