@@ -33,7 +33,7 @@ struct chunk {
 };
 
 // Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty if and only if head is
-// NULL.
+// NULL. 3. A row whose bit in `occupied` is clear has no entry.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
@@ -41,6 +41,7 @@ struct shard {
     zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
     // Next index to fill in each row. In a full row, the oldest entry has this index.
     uint8_t next[CONTEXTS];
+    uint64_t occupied[CONTEXTS / 64]; // one bit for each row; a row without it is empty
     // Next row to evict from, if evicting the whole queue does not free enough.
     uint32_t next_row_to_evict;
 };
@@ -48,6 +49,7 @@ struct shard {
 static struct shard shards[SHARDS];
 static uint64_t total_bytes; // bytes of all shards and of large blocks
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
+static bool follows_live;    // quarantine_bytes has its default value, so a share of the live bytes is a limit, too
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
@@ -62,10 +64,22 @@ void zg_quarantine_set_cap(uint64_t bytes) {
 
 void zg_quarantine_init(void) {
     newest_count = zg_config.quarantine_bytes ? zg_config.quarantine_per_context : 0;
+    follows_live = zg_config.quarantine_bytes == (uint64_t)zg_option_table[zg_option_name_quarantine_bytes].initial;
     zg_quarantine_set_cap(zg_config.quarantine_bytes);
 }
 
 uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
+
+// Returns how many bytes the quarantine may hold now: by default at most a 16th of the most live bytes so far, because
+// 1 MiB of quarantined blocks takes up to 3 MiB (docs/design/001-quarantine-cap.md).
+static uint64_t find_cap(void) {
+    enum { LEAST_BYTES = 256 << 10, LIVE_SHIFT = 4 };
+    uint64_t most = zg_load(&cap);
+    if (!follows_live) return most;
+    most = zg_min(most, zg_max(LEAST_BYTES, zg_stats_get(zg_counter_live_bytes_peak) >> LIVE_SHIFT));
+    zg_stats_set(zg_counter_quarantine_cap, most);
+    return most;
+}
 
 static void account(int64_t bytes, int64_t blocks) {
     uint64_t now = __atomic_add_fetch(&total_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
@@ -114,10 +128,28 @@ static void queue_drop_head(struct shard *shard) {
 
 // Removes the oldest block of a row and returns its entry; 0 if the row is empty.
 static zg_slot row_remove(struct shard *shard, uint32_t row) {
-    for (uint32_t i = 0; i < newest_count; i++) {
-        zg_slot *at = &shard->newest[row * newest_count + (shard->next[row] + i) % newest_count], out = *at;
-        *at = 0;
+    zg_slot *newest = &shard->newest[row * newest_count];
+    for (uint32_t i = 0, at = shard->next[row]; i < newest_count; i++) {
+        zg_slot out = newest[at];
+        newest[at] = 0;
         if (out) return out;
+        at = at + 1 == newest_count ? 0 : at + 1;
+    }
+    shard->occupied[row / 64] &= ~(UINT64_C(1) << row % 64);
+    return 0;
+}
+
+// Removes the oldest block of the next row that has one; 0 if all rows are empty.
+static zg_slot rows_remove(struct shard *shard) {
+    for (uint32_t looked = 0; looked <= CONTEXTS;) {
+        uint32_t row = shard->next_row_to_evict & (CONTEXTS - 1);
+        uint64_t ahead = shard->occupied[row / 64] >> row % 64;
+        uint32_t skipped = ahead ? (uint32_t)__builtin_ctzll(ahead) : 64 - row % 64;
+        zg_slot oldest = ahead ? row_remove(shard, row + skipped) : 0;
+        skipped += ahead != 0;
+        shard->next_row_to_evict += skipped;
+        looked += skipped;
+        if (oldest) return oldest;
     }
     return 0;
 }
@@ -137,6 +169,7 @@ static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint3
         uint32_t row = rows[i], place = shard->next[row];
         zg_slot *at = &newest[row * per_row + place], out = *at;
         shard->next[row] = (uint8_t)(place + 1 == per_row ? 0 : place + 1);
+        shard->occupied[row / 64] |= UINT64_C(1) << row % 64;
         *at = pending[i] + 1;
         pending[displaced] = out - 1;
         displaced += out != 0; // without a branch: where some rows are full, it would be mispredicted
@@ -155,12 +188,8 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
         if (from == head->count) queue_drop_head(shard);
     }
     // The queue is empty, and the contexts' newest blocks alone exceed the cap: take the oldest block of each row.
-    for (uint32_t looked = 0; shard->newest && count < BATCH && bytes < wanted && looked < CONTEXTS; looked++) {
-        zg_slot oldest = row_remove(shard, shard->next_row_to_evict++ & (CONTEXTS - 1));
-        if (!oldest) continue;
-        slots[count] = oldest - 1;
-        bytes += zg_slot_bytes(slots[count++]);
-    }
+    for (zg_slot oldest; shard->newest && count < BATCH && bytes < wanted && (oldest = rows_remove(shard)) != 0;)
+        bytes += zg_slot_bytes(slots[count++] = oldest - 1);
     zg_store(&shard->bytes, shard->bytes - bytes);
     return count;
 }
@@ -497,7 +526,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     account((int64_t)bytes, (int64_t)kept);
     zg_lock_drop(&shard->lock);
     evict(thread, pending + pushed, rejected);
-    evict_down_to(thread, zg_load(&cap));
+    evict_down_to(thread, find_cap());
 }
 
 void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
@@ -511,7 +540,7 @@ void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span) {
     // Count the block before another thread can evict it and reuse the span with another size.
     account((int64_t)span->size, 1);
     zg_lock_drop(&large_lock);
-    evict_down_to(thread, zg_load(&cap));
+    evict_down_to(thread, find_cap());
 }
 
 // Unmaps the shards' spare chunks.
@@ -586,8 +615,12 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
             for (uint32_t j = chunk->first; j < chunk->count; j++)
                 bytes += zg_slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
         }
-        for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++)
-            if (shard->newest[j]) bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
+        for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++) {
+            uint32_t row = j / newest_count;
+            if (!shard->newest[j]) continue;
+            if (!(shard->occupied[row / 64] >> row % 64 & 1)) return "a row with blocks counts as empty";
+            bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
+        }
         if (bytes != shard->bytes) return "a shard's byte count is wrong";
         total += bytes;
     }

@@ -59,7 +59,8 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(sample_seed, number, 0, 0, 4294967295, (), budget, hidden,                                                       \
       "seed for the random choice of blocks, for repeatable runs; 0: random", "")                                      \
     X(quarantine_bytes, bytes, 1048576, 0, 1099511627776, (), quarantine, shown,                                       \
-      "maximum total size of the freed blocks held in quarantine", "")                                                 \
+      "maximum total size of the freed blocks held in quarantine",                                                     \
+      "The default is also capped at a 16th of the most live memory so far or, if more, 256 KiB.")                     \
     X(quarantine_per_context, number, 4, 0, 16, (), quarantine, shown,                                                 \
       "newest freed blocks of each allocation stack that stay in quarantine",                                          \
       "They stay however much other code frees.")                                                                      \
