@@ -40,11 +40,12 @@ PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagema
 
 # Fields read by this benchmark, of struct zg_slab, zg_span_map and zg_alias_area, of struct chunk and struct window in pages/window.c, and
 # of struct table in stacks/depot.c.
-SLAB = struct.Struct("<QQQQIIQQQQ56xQQQQ32x")
+SLAB = struct.Struct("<QQQQIIQ88xQQQ96x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
 SPAN = struct.Struct("<I20xQ20xH10x")
 ALIAS_AREA = struct.Struct("<QQQQ")
 WINDOW_TABLES = struct.Struct("<QQQQ")
+ROWS_OF_SHARD, ROW_SLOTS, SLOT_BYTES = 2048, 4, 8  # of the quarantine
 BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 64
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
@@ -58,11 +59,15 @@ ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested
 
 
 def symbols(library):
-    """Returns {name: (address, bytes)} of the library's variables. For equal names, to which the linker appends numbers, the largest."""
+    """Returns {name: (address, bytes)} of the library's variables, and the size of a thread's state. For equal names, to which the
+    linker appends numbers, the largest."""
     said = subprocess.run(["nm", "-S", str(library)], capture_output=True, text=True, check=True).stdout
     found = {}
     for address, size, name in re.findall(r"^(\w+) (\w+) [bBdD] (\w+)\S*$", said, re.M):
         found[name] = max(found.get(name, (0, 0)), (int(address, 16), int(size, 16)), key=lambda place: place[1])
+    types = subprocess.run(["readelf", "--debug-dump=info", str(library)], capture_output=True, text=True, check=True).stdout
+    size = re.search(r"DW_TAG_structure_type\)\n[^\n]*DW_AT_name[^\n]*: zg_thread\n[^\n]*DW_AT_byte_size *: (\w+)\n", types)
+    found["struct zg_thread"] = (0, int(size[1], 0))
     return found
 
 
@@ -142,22 +147,19 @@ class Look:
         self.claim_windows()
         limit = self.word("node_limit")
         self.claim(self.word("nodes"), NODE_BYTES * limit, "depot: nodes")
-        self.claim(self.word("node_hashes"), 8 * limit, "depot: nodes")
         table = struct.Struct("<QQ")
-        for name in ("stacks", "known"):
-            for number in range((self.variables[name][1] - 24) // table.size):
-                entries, mask = self.words(name, table, number * table.size)
-                self.claim(entries, 8 * (mask + 1) if entries else 0, "depot: tables")
-        for number in range(self.variables["tables"][1] // table.size):
-            entries, bits = self.words("tables", table, number * table.size)
-            self.claim(entries, 8 << bits if entries else 0, "unwind rules")
+        for number in range(self.variables["sizes"][1] // table.size):
+            entries, mask = self.words("sizes", table, number * table.size)
+            self.claim(entries, 8 * (mask + 1) if entries else 0, "depot: tables")
+        entries, shift = table.unpack(self.read(self.word("zg_unwind_rules"), table.size))
+        self.claim(entries, 8 << (64 - shift), "unwind rules")
         self.claim_threads()
         self.claim_quarantine()
 
     def claim_slots(self):
         _, _, shift = struct.unpack("<QQI4x", self.read(self.base + self.variables["zg_slabs"][0], 24))
-        for number in range((self.variables["zg_slabs"][1] - 64) // SLAB.size):
-            base, blocks, deaths, _, slot_bytes, _, used, _, _, _, _, _, limit, free = self.words("zg_slabs", SLAB, 64 + number * SLAB.size)
+        for number in range(1, self.variables["zg_slabs"][1] // SLAB.size):  # the array begins at its alignment
+            base, blocks, deaths, _, slot_bytes, _, used, _, limit, free = self.words("zg_slabs", SLAB, number * SLAB.size)
             self.claim(base, 1 << shift, "slots")
             self.claim(blocks, BLOCK_BYTES * limit, "records of slots")
             self.claim(deaths, DEATH_BYTES * limit, "death records")
@@ -180,8 +182,8 @@ class Look:
         self.sums["· of it in live blocks"], self.sums["· pages of live blocks in windows"] = live, PAGE * blocks
 
     def claim_threads(self):
-        size = self.variables["late"][1]
-        thread = self.word("threads")
+        size = self.variables["struct zg_thread"][1]
+        thread = self.word("zg_threads")
         while thread:
             self.claim(thread, size + PAGE, "thread states")
             thread = struct.unpack("<Q", self.read(thread + 48, 8))[0]
@@ -191,7 +193,7 @@ class Look:
         shard = size // 8
         for number in range(8):
             lock, total, head, _, spare, newest = struct.unpack("<QQQQQQ", self.read(self.base + address + number * shard, 48))
-            self.claim(newest, self.variables["newest_row_bytes"][1], "quarantine: rows and queues")
+            self.claim(newest, ROW_SLOTS * SLOT_BYTES * ROWS_OF_SHARD, "quarantine: rows and queues")
             for chunk in (head, spare):
                 while chunk:
                     self.claim(chunk, PAGE, "quarantine: rows and queues")

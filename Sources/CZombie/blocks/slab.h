@@ -6,7 +6,6 @@
 #define ZG_SLAB_H
 
 #include "blocks/size_class.h"
-#include "blocks/size_class.h"
 #include "include/zg_block.h"
 #include "platform/base.h"
 #include "platform/lock.h"
