@@ -9,7 +9,7 @@ import thread_scaling
 
 TOOL = "zguard"
 TWO_THREADS = 1.8
-QUARANTINE_KIB = 1024  # quarantine_bytes by default
+QUARANTINE_KIB = range(256, 1025)  # quarantine_bytes by default: a 16th of the live memory within these bounds
 
 
 class Missing(Exception):
@@ -65,13 +65,17 @@ def real_time(measured):
     return measured.mean(measured.names("real"), "wall")
 
 
+def quarantine_of(live_kib):
+    return min(max(live_kib // 16, QUARANTINE_KIB[0]), QUARANTINE_KIB[-1])
+
+
 def real_memory(measured):
-    """Peak memory without the bytes that the quarantine may hold."""
+    """Peak memory without the bytes that the quarantine may hold, if all of the program's memory is live."""
     mean, remark = measured.mean(measured.names("real"), "memory")
-    beyond = [statistics.median((round[TOOL]["memory"] - QUARANTINE_KIB) / round["glibc"]["memory"]
+    beyond = [statistics.median((round[TOOL]["memory"] - quarantine_of(round["glibc"]["memory"])) / round["glibc"]["memory"]
                                 for round in measured.samples[name] if TOOL in round)
               for name in measured.names("real")]
-    return table.geometric_mean(beyond), f"{remark}, {mean:.2f} with the quarantine's 1 MiB"
+    return table.geometric_mean(beyond), f"{remark}, {mean:.2f} with the quarantine"
 
 
 def allocating_time(measured):

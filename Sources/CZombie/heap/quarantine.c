@@ -33,15 +33,16 @@ struct chunk {
 };
 
 // Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty if and only if head is
-// NULL. 3. A row whose bit in `occupied` is clear has no entry.
+// NULL. 3. held[row] counts the row's entries: the last ones before next[row]. `occupied` has the bits of rows with
+// entries.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
     // Next index to fill in each row. In a full row, the oldest entry has this index.
-    uint8_t next[CONTEXTS];
-    uint64_t occupied[CONTEXTS / 64]; // one bit for each row; a row without it is empty
+    uint8_t next[CONTEXTS], held[CONTEXTS];
+    uint64_t occupied[CONTEXTS / 64];
     // Next row to evict from, if evicting the whole queue does not free enough.
     uint32_t next_row_to_evict;
 };
@@ -126,30 +127,27 @@ static void queue_drop_head(struct shard *shard) {
     shard->spare = head;
 }
 
-// Removes the oldest block of a row and returns its entry; 0 if the row is empty.
-static zg_slot row_remove(struct shard *shard, uint32_t row) {
-    zg_slot *newest = &shard->newest[row * newest_count];
-    for (uint32_t i = 0, at = shard->next[row]; i < newest_count; i++) {
-        zg_slot out = newest[at];
-        newest[at] = 0;
-        if (out) return out;
-        at = at + 1 == newest_count ? 0 : at + 1;
-    }
-    shard->occupied[row / 64] &= ~(UINT64_C(1) << row % 64);
-    return 0;
+// Removes the oldest block of a row that is not empty, and returns its entry.
+ZG_INLINE zg_slot row_remove(struct shard *shard, uint32_t row) {
+    uint32_t count = shard->held[row], next = shard->next[row];
+    zg_slot *at = &shard->newest[row * newest_count + (next >= count ? next : next + newest_count) - count], out = *at;
+    *at = 0;
+    shard->held[row] = (uint8_t)(count - 1);
+    if (count == 1) shard->occupied[row / 64] &= ~(UINT64_C(1) << row % 64);
+    return out;
 }
 
 // Removes the oldest block of the next row that has one; 0 if all rows are empty.
-static zg_slot rows_remove(struct shard *shard) {
-    for (uint32_t looked = 0; looked <= CONTEXTS;) {
-        uint32_t row = shard->next_row_to_evict & (CONTEXTS - 1);
+ZG_INLINE zg_slot rows_remove(struct shard *shard) {
+    uint32_t row = shard->next_row_to_evict & (CONTEXTS - 1);
+    for (uint32_t words = 0; words <= CONTEXTS / 64; words++) {
         uint64_t ahead = shard->occupied[row / 64] >> row % 64;
-        uint32_t skipped = ahead ? (uint32_t)__builtin_ctzll(ahead) : 64 - row % 64;
-        zg_slot oldest = ahead ? row_remove(shard, row + skipped) : 0;
-        skipped += ahead != 0;
-        shard->next_row_to_evict += skipped;
-        looked += skipped;
-        if (oldest) return oldest;
+        if (ahead) {
+            row += (uint32_t)__builtin_ctzll(ahead);
+            shard->next_row_to_evict = row + 1;
+            return row_remove(shard, row);
+        }
+        row = (row / 64 + 1) * 64 & (CONTEXTS - 1);
     }
     return 0;
 }
@@ -171,6 +169,7 @@ static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint3
         shard->next[row] = (uint8_t)(place + 1 == per_row ? 0 : place + 1);
         shard->occupied[row / 64] |= UINT64_C(1) << row % 64;
         *at = pending[i] + 1;
+        shard->held[row] = (uint8_t)(shard->held[row] + (out == 0));
         pending[displaced] = out - 1;
         displaced += out != 0; // without a branch: where some rows are full, it would be mispredicted
     }
@@ -616,10 +615,12 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
                 bytes += zg_slot_bytes(chunk->slots[j]), slot(chunk->slots[j]);
         }
         for (uint32_t j = 0; shard->newest && j < CONTEXTS * newest_count; j++) {
-            uint32_t row = j / newest_count;
-            if (!shard->newest[j]) continue;
-            if (!(shard->occupied[row / 64] >> row % 64 & 1)) return "a row with blocks counts as empty";
-            bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
+            uint32_t row = j / newest_count,
+                     before = (shard->next[row] + newest_count - 1 - j % newest_count) % newest_count;
+            if ((before < shard->held[row]) != (shard->newest[j] != 0)) return "a row's blocks are not as it counts";
+            if ((shard->held[row] != 0) != (shard->occupied[row / 64] >> row % 64 & 1))
+                return "the bit of a row does not say whether it has blocks";
+            if (shard->newest[j]) bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
         }
         if (bytes != shard->bytes) return "a shard's byte count is wrong";
         total += bytes;
