@@ -4,8 +4,8 @@
 usage: Benchmarks/overview.py RUN.json [RUN.json …] --picture FILE.svg --table FILE.md
 
 The figures are those that `Benchmarks/run --json` writes. Each tool is one point at the geometric means of its ratios to plain glibc:
-processor time and peak physical memory. If a tool is in several runs, the first one counts; later ones add tools, such as AddressSanitizer
-on the programs that are built from source. The colour says what the tool finds of accesses to freed memory."""
+processor time and peak physical memory of the real programs. If a tool is in several runs, the first one counts; later ones add tools,
+such as AddressSanitizer on the programs that are built from source. The colour says what the tool finds of accesses to freed memory."""
 
 import argparse
 import json
@@ -14,6 +14,12 @@ import statistics
 import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import real_programs  # noqa: E402
+import targets  # noqa: E402
 
 # What is found of accesses to freed blocks: class of the style sheet, and text of the legend.
 FINDS = {"nothing": "nothing", "some": "double frees, and some writes", "sampled": "one block in thousands, at the instruction",
@@ -28,8 +34,13 @@ LIGHT = {"nothing": "#767676", "some": "#b05f00", "sampled": "#7b4fc9", "most": 
 DARK = {"nothing": "#9198a1", "some": "#e09b4a", "sampled": "#b392f0", "most": "#58a6ff", "all": "#3fb950", "text": "#e6edf3",
         "line": "#30363d", "back": "#0d1117"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 640, 70, 30, 24, 160
-TIMES, MEMORIES = (0.8, 1, 1.25, 1.5, 2, 3, 4), (0.9, 1, 1.25, 1.5, 2, 3, 5, 8, 13)
+TIMES, MEMORIES = (0.8, 1, 1.25, 1.5, 2, 3, 4), (0.9, 1, 1.25, 1.5, 2, 3, 5, 10, 20)
 LETTER, LINE = 8, 16  # estimated width of a letter and height of a line, in pixels
+
+
+def is_real(name):
+    return name.startswith("built-") or any(target.name == name for target in [*real_programs.all_programs(), *targets.swift_targets()]
+                                            if target.kind == "real")
 
 
 def geometric_mean(ratios):
@@ -40,7 +51,7 @@ def points_of(paths):
     """Returns [(name, what it finds, time, memory, number of programs)]."""
     found = {}
     for path in paths:
-        summary = json.loads(path.read_text())["summary"]
+        summary = {name: row for name, row in json.loads(path.read_text())["summary"].items() if is_real(name)}
         for tool, name, finds in TOOLS:
             rows = [row[tool] for row in summary.values() if row.get(tool, {}).get("physical")]
             if rows and name not in found:
