@@ -76,11 +76,13 @@ uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
 static uint64_t find_cap(void) {
     enum { LEAST_BYTES = 256 << 10, LIVE_SHIFT = 4 };
     uint64_t most = zg_load(&cap);
-    if (!follows_live) return most;
+    if (!__atomic_load_n(&follows_live, __ATOMIC_RELAXED)) return most;
     most = zg_min(most, zg_max(LEAST_BYTES, zg_stats_get(zg_counter_live_bytes_peak) >> LIVE_SHIFT));
     zg_stats_set(zg_counter_quarantine_cap, most);
     return most;
 }
+
+void zg_quarantine_begin_test(void) { __atomic_store_n(&follows_live, false, __ATOMIC_RELAXED); }
 
 static void account(int64_t bytes, int64_t blocks) {
     uint64_t now = __atomic_add_fetch(&total_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);

@@ -122,6 +122,7 @@ static uint64_t verify(void) {
 
 static void begin_test(void) {
     zg_isolation_begin_test();
+    zg_quarantine_begin_test();
     zg_capture_renew_isolation();
 }
 
