@@ -152,8 +152,7 @@ static bool clean_one(bool for_fresh) {
 
 // Makes room for `bytes` more dirty bytes by releasing pages of other spans. Under the lock.
 static bool make_room(uint64_t bytes) {
-    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
-    uint64_t most = zg_max(DIRTY_LEAST, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
+    uint64_t most = zg_max(DIRTY_LEAST, zg_stats_live_bytes() >> DIRTY_SHIFT);
     if (bytes > most) return false;
     while (dirty_bytes + bytes > most)
         if (!clean_one(false)) return false;
@@ -165,8 +164,7 @@ static bool make_room(uint64_t bytes) {
 static void make_room_for_fresh(uint32_t bin, uint64_t bytes) {
     if (was_cleaned_for_fresh[bin]) cleaned_too_early++;
     was_cleaned_for_fresh[bin] = false;
-    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
-    uint64_t most = zg_max(DIRTY_BESIDE_FRESH, live > 0 ? (uint64_t)live >> DIRTY_SHIFT : 0);
+    uint64_t most = zg_max(DIRTY_BESIDE_FRESH, zg_stats_live_bytes() >> DIRTY_SHIFT);
     while (cleaned_too_early < REGRETS_MOST && dirty_bytes && dirty_bytes + bytes > most)
         if (!clean_one(true)) return;
 }

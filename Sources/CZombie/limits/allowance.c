@@ -113,7 +113,7 @@ static uint64_t at_least_zero(uint64_t counter) { return (int64_t)counter < 0 ? 
 static uint64_t heap_bytes(void) {
     static int64_t difference;
     static uint64_t measured = UINT64_MAX; // live bytes at the last measurement
-    uint64_t live = at_least_zero(zg_stats_get(zg_counter_live_bytes)), at = zg_load(&measured);
+    uint64_t live = zg_stats_live_bytes(), at = zg_load(&measured);
     uint64_t drift = live > at ? live - at : at - live;
     if (drift > zg_max(DRIFT_LEAST, live / 32)) {
         __atomic_store_n(&difference, measure_difference(at_least_zero(zg_stats_get(zg_counter_live_blocks))),

@@ -54,9 +54,7 @@ static uint64_t held_bytes(void) {
     }
     used += all - zg_min(all, committed); // add the memory of large blocks
     used -= zg_min(used, zg_retire_bytes());
-    // Threads flush their counts in batches: live bytes may be negative for a while.
-    uint64_t live = zg_stats_get(zg_counter_live_bytes);
-    return (int64_t)live < 0 ? used : used - zg_min(used, live);
+    return used - zg_min(used, zg_stats_live_bytes());
 }
 
 uint64_t zg_maintenance_backed_bytes(void) {
@@ -155,9 +153,7 @@ bool zg_maintenance_may_have_thread(void) {
 // Returns idle memory before new memory is taken, if much used memory lies idle, most likely in blocks of other sizes.
 static void give_idle_back(struct zg_thread *thread) {
     zg_store(&idle_taken, zg_load(&zg_pressure_taken));
-    uint64_t live = zg_stats_get(zg_counter_live_bytes);
-    if ((int64_t)live < 0) live = 0;
-    if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, live >> IDLE_SHIFT)) return;
+    if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, zg_stats_live_bytes() >> IDLE_SHIFT)) return;
     zg_relief_trim(thread, false);
     zg_store(&returned, held_bytes());
 }

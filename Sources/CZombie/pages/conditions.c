@@ -18,7 +18,7 @@ bool zg_conditions_has_few_in_windows(void) {
 
 struct zg_isolation_conditions zg_conditions_now(void) {
     return (struct zg_isolation_conditions){
-        .live_bytes = zg_stats_get(zg_counter_live_bytes),
+        .live_bytes = zg_stats_live_bytes(),
         .is_narrow = zg_conditions_is_narrow(),
         .isolates_all = zg_config.isolated_per_context == ZG_FENCE_ALL,
         .has_few_in_windows = zg_conditions_has_few_in_windows(),

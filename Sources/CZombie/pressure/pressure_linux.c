@@ -310,9 +310,8 @@ static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_a
     uint64_t size, data;
     // If the heap itself enforces the limit (limits/allowance.h), only live blocks count as used.
     bool keeps = space_limit < zg_os_reserved_bytes() || zg_os_uncounted_bytes();
-    int64_t live = (int64_t)zg_stats_get(zg_counter_live_bytes);
     uint64_t in_use = zg_stats_get(zg_counter_heap_committed_bytes) + zg_stats_get(zg_counter_metadata_bytes);
-    if (keeps) in_use = live < 0 ? 0 : (uint64_t)live;
+    if (keeps) in_use = zg_stats_live_bytes();
     if (space_limit < UNLIMITED && zg_pressure_parse_field(text, bytes, "VmSize", &size)) {
         uint64_t reserved = zg_os_reserved_bytes();
         uint64_t idle = reserved - zg_min(reserved, in_use);

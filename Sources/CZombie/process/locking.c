@@ -192,7 +192,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     uint64_t limit = zg_os_limit(RLIMIT_MEMLOCK);
     struct pieces pieces = {.act = measure};
     if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
-    if (pieces.bytes + zg_stats_get(zg_counter_live_bytes) > limit) return refuse(flags, error);
+    if (pieces.bytes + zg_stats_live_bytes() > limit) return refuse(flags, error);
     // This call alone decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
     if (locks_future && next.unlock_all() != 0) return refuse(flags, errno);
     if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);

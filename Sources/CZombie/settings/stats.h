@@ -14,6 +14,12 @@ ZG_INLINE void zg_stats_add(enum zg_counter counter, uint64_t by) {
 }
 ZG_INLINE void zg_stats_set(enum zg_counter counter, uint64_t value) { zg_store(&zg_stats->counters[counter], value); }
 ZG_INLINE uint64_t zg_stats_get(enum zg_counter counter) { return zg_load(&zg_stats->counters[counter]); }
+// Returns live_bytes, but at least 0. The counter is negative for a while if a thread has flushed its frees of blocks
+// whose allocations another thread has not flushed yet.
+ZG_INLINE uint64_t zg_stats_live_bytes(void) {
+    uint64_t bytes = zg_stats_get(zg_counter_live_bytes);
+    return (int64_t)bytes < 0 ? 0 : bytes;
+}
 void zg_stats_raise_peak(enum zg_counter peak, uint64_t value);
 // Counts a program that is executed without the library. In the child of a fork, also counts the program in the
 // parent's page, because the child's page disappears at exec. Signal-safe.

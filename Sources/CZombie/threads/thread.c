@@ -63,9 +63,7 @@ void zg_thread_flush_counters(struct zg_thread *thread) {
     }
     if (thread->tagged) zg_stats_add(zg_counter_tagged_blocks, thread->tagged);
     if (thread->guarded) zg_stats_add(zg_counter_guarded_at_once, thread->guarded);
-    // Negative for a while if another thread allocated the blocks and has not flushed its counts yet
-    int64_t live_bytes = (int64_t)zg_stats_get(zg_counter_live_bytes);
-    if (live_bytes > 0) zg_stats_raise_peak(zg_counter_live_bytes_peak, (uint64_t)live_bytes);
+    zg_stats_raise_peak(zg_counter_live_bytes_peak, zg_stats_live_bytes());
     thread->allocations = thread->frees = thread->allocated_bytes = thread->freed_bytes = 0;
     thread->shortened = thread->zombies = thread->windowed = thread->tagged = thread->guarded = 0;
     zg_stats_note_refusals();
