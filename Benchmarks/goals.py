@@ -9,7 +9,7 @@ import thread_scaling
 
 TOOL = "zguard"
 TWO_THREADS = 1.8
-QUARANTINE_KIB = range(256, 1025)  # quarantine_bytes by default: a 16th of the live memory within these bounds
+QUARANTINE_KIB = (256, 1024)  # limits of the quarantine by default: a 16th of the live memory between them
 
 
 class Missing(Exception):
@@ -66,7 +66,8 @@ def real_time(measured):
 
 
 def quarantine_of(live_kib):
-    return min(max(live_kib // 16, QUARANTINE_KIB[0]), QUARANTINE_KIB[-1])
+    least, most = QUARANTINE_KIB
+    return min(max(live_kib // 16, least), most)
 
 
 def real_memory(measured):

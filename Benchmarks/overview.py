@@ -10,7 +10,6 @@ such as AddressSanitizer on the programs that are built from source. The colour 
 import argparse
 import json
 import math
-import statistics
 import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -18,13 +17,13 @@ from xml.sax.saxutils import escape
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import real_programs  # noqa: E402
+import table  # noqa: E402
 import targets  # noqa: E402
 
 # What is found of accesses to freed blocks: class of the style sheet, and text of the legend.
 FINDS = {"nothing": "nothing", "some": "double frees, and some writes", "sampled": "one block in thousands, at the instruction",
          "most": "first blocks of each stack at the instruction; others when they are verified",
-         "all": "all accesses at the instruction"}
+         "all": "nearly all, at the instruction"}
 # Name of a tool in the run, name in the overview, and what it finds.
 TOOLS = (("glibc", "glibc", "nothing"), ("mimalloc", "mimalloc", "nothing"), ("jemalloc", "jemalloc", "nothing"), ("scudo", "scudo", "some"),
          ("sample", "profile sample", "sampled"), ("budget", "overhead=5%", "most"), ("zguard", "profile guard (default)", "most"),
@@ -38,25 +37,17 @@ TIMES, MEMORIES = (0.8, 1, 1.25, 1.5, 2, 3, 4), (0.9, 1, 1.25, 1.5, 2, 3, 5, 10,
 LETTER, LINE = 8, 16  # estimated width of a letter and height of a line, in pixels
 
 
-def is_real(name):
-    return name.startswith("built-") or any(target.name == name for target in [*real_programs.all_programs(), *targets.swift_targets()]
-                                            if target.kind == "real")
-
-
-def geometric_mean(ratios):
-    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
-
-
 def points_of(paths):
     """Returns [(name, what it finds, time, memory, number of programs)]."""
     found = {}
+    real = {target.name for target in targets.all_targets() if target.kind in ("real", "built")}
     for path in paths:
-        summary = {name: row for name, row in json.loads(path.read_text())["summary"].items() if is_real(name)}
+        summary = {name: row for name, row in json.loads(path.read_text())["summary"].items() if name in real}
         for tool, name, finds in TOOLS:
             rows = [row[tool] for row in summary.values() if row.get(tool, {}).get("physical")]
             if rows and name not in found:
-                found[name] = (name, finds, geometric_mean([row["cpu"] for row in rows]), geometric_mean([row["physical"] for row in rows]),
-                               len(rows))
+                time, memory = (table.geometric_mean([row[measure] for row in rows]) for measure in ("cpu", "physical"))
+                found[name] = (name, finds, time, memory, len(rows))
     found["glibc"] = ("glibc", "nothing", 1.0, 1.0, max((point[4] for point in found.values()), default=0))
     return [found[name] for _, name, _ in TOOLS if name in found]
 
@@ -124,15 +115,15 @@ def picture(points):
             lines.append(f'<line class="leader" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"/>')
         lines.append(f'<text class="{finds}" x="{box[0]:.1f}" y="{box[3] - 4:.1f}">{escape(name)}</text>')
     used = [finds for finds in FINDS if any(point[1] == finds for point in points)]
-    lines.append(f'<text class="text" x="{LEFT}" y="{HEIGHT - 88}">Finds of accesses to freed blocks:</text>')
+    lines.append(f'<text class="text" x="{LEFT}" y="{HEIGHT - 98}">Finds of accesses to freed blocks:</text>')
     for number, finds in enumerate(used):
-        y = HEIGHT - 70 + number * LINE
+        y = HEIGHT - 80 + number * LINE
         lines.append(f'<circle class="{finds}" cx="{LEFT + 6}" cy="{y}" r="5"/>')
         lines.append(f'<text class="{finds}" x="{LEFT + 18}" y="{y + 4}">{escape(FINDS[finds])}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
-def table(points):
+def rows_of(points):
     lines = ["| | processor time | physical memory | programs | finds of accesses to freed blocks |", "|---|---:|---:|---:|---|"]
     lines += [f"| {name} | {time:.2f} | {memory:.2f} | {count} | {FINDS[finds]} |" for name, finds, time, memory, count in points]
     return "\n".join([*lines, ""])
@@ -146,7 +137,7 @@ def main():
     arguments = parser.parse_args()
     points = points_of(arguments.runs)
     arguments.picture.write_text(picture(points))
-    arguments.table.write_text(table(points))
+    arguments.table.write_text(rows_of(points))
     return 0
 
 
