@@ -1,7 +1,7 @@
 // Quarantine: by default its limit is a 16th of the most live memory so far, from 256 KiB to 1 MiB.
 // link: runtime
 
-#include <string.h>
+#include <stdlib.h>
 
 #include "check.h"
 #include "heap/quarantine.h"

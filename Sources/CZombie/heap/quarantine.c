@@ -65,20 +65,21 @@ void zg_quarantine_set_cap(uint64_t bytes) {
 
 void zg_quarantine_init(void) {
     newest_count = zg_config.quarantine_bytes ? zg_config.quarantine_per_context : 0;
-    follows_live = zg_config.quarantine_bytes == (uint64_t)zg_option_table[zg_option_name_quarantine_bytes].initial;
+    follows_live = ZG_IS_DEFAULT(quarantine_bytes);
     zg_quarantine_set_cap(zg_config.quarantine_bytes);
 }
 
 uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
 
-// Returns how many bytes the quarantine may hold now: by default at most a 16th of the most live bytes so far, because
-// 1 MiB of quarantined blocks takes up to 3 MiB (docs/design/001-quarantine-cap.md).
+// Returns how many bytes the quarantine may hold now. By default this is at most a 16th of the peak of live memory:
+// 1 MiB of quarantined blocks takes up to 3 MiB, too much for a small program (docs/design/001-quarantine-cap.md).
 static uint64_t find_cap(void) {
     enum { LEAST_BYTES = 256 << 10, LIVE_SHIFT = 4 };
     uint64_t most = zg_load(&cap);
-    if (!__atomic_load_n(&follows_live, __ATOMIC_RELAXED)) return most;
-    most = zg_min(most, zg_max(LEAST_BYTES, zg_stats_get(zg_counter_live_bytes_peak) >> LIVE_SHIFT));
-    zg_stats_set(zg_counter_quarantine_cap, most);
+    if (__atomic_load_n(&follows_live, __ATOMIC_RELAXED))
+        most = zg_min(most, zg_max(LEAST_BYTES, zg_stats_get(zg_counter_live_bytes_peak) >> LIVE_SHIFT));
+    // All threads share the counter's cache line: write to it only if the limit has changed.
+    if (ZG_UNLIKELY(zg_stats_get(zg_counter_quarantine_cap) != most)) zg_stats_set(zg_counter_quarantine_cap, most);
     return most;
 }
 

@@ -17,8 +17,8 @@
 void zg_quarantine_init(void);
 // Sets the byte cap. The next flushes evict the blocks over the cap.
 void zg_quarantine_set_cap(uint64_t bytes);
-// Starts a test: from now on quarantine_bytes is the only limit. Blocks that leave early would be verified during
-// other tests, which a write to them is then blamed on.
+// Starts a test: from now on quarantine_bytes is the only limit. A late write is found when its block leaves the
+// quarantine: with a small one, more often during a later test, which it would be attributed to.
 void zg_quarantine_begin_test(void);
 // Moves the thread's pending blocks into its shard and evicts blocks over the cap. The thread is in the runtime.
 void zg_quarantine_flush(struct zg_thread *thread);

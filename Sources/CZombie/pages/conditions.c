@@ -43,7 +43,7 @@ uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason) 
     struct zg_isolation_conditions conditions = zg_conditions_now();
     struct zg_private_limits limits = {
         .isolated_bytes = zg_config.isolated_bytes,
-        .is_given = zg_config.isolated_bytes != (uint64_t)zg_option_table[zg_option_name_isolated_bytes].initial,
+        .is_given = !ZG_IS_DEFAULT(isolated_bytes),
         .is_short = memory_is_short(),
         .machine_most = machine_most(),
     };

@@ -27,6 +27,8 @@ struct zg_config {
 };
 
 extern struct zg_config zg_config;
+// Whether an option of kind `bytes` has its default value.
+#define ZG_IS_DEFAULT(name) (zg_config.name == (uint64_t)zg_option_table[zg_option_name_##name].initial)
 
 // Environment variable by which a guarded process describes its seccomp filters to a program that it executes
 // (include/zg_filtered.h). The executed program inherits the filters and cannot read them.

@@ -17,9 +17,8 @@
 // Reading the process's clock adds up the times of all threads, which may be thousands. These readings may take one
 // part in LOOKS_SHARE of the time.
 enum { LOOKS_SHARE = 256 };
-// A new stack costs this many times what is measured: it displaces cache lines that the program and later captures
-// miss. Removal shows 1.5 to 1.7 times the measured time in cc1, and more in python3
-// (docs/design/040-speed-of-new-code.md).
+// A new stack costs this many times the measured time, because it displaces cache lines that the program then has to
+// load again. Without new stacks, cc1 saves 1.5 to 1.7 times the measured time (docs/design/040-speed-of-new-code.md).
 enum { CHARGED_TIMES = 2 };
 
 uint64_t zg_stack_time_step;
