@@ -79,8 +79,8 @@ ZG_INLINE void *take_slot(struct zg_thread *thread, uint32_t class, uint64_t siz
     struct zg_block *block = &slab->blocks[index];
     // Prefetch the record and the contents of the next free slot, which are likely cold.
     uint32_t next = magazine->slots[left - (left != 0)];
-    __builtin_prefetch(&slab->blocks[next], 1);
-    __builtin_prefetch((void *)zg_slab_slot_address(slab, next), 1);
+    zg_arch_prefetch_for_write(&slab->blocks[next]);
+    zg_arch_prefetch_for_write((void *)zg_slab_slot_address(slab, next));
     *is_zero = zg_header_state(block->header) == zg_state_fresh;
     if (use.is_tagged) zg_tags_record_former(slab, index);
     zg_thread_record_allocation(thread, block, stack);

@@ -20,6 +20,7 @@
 #include "pages/locked.h"
 #include "pages/page_time.h"
 #include "pages/retire.h"
+#include "platform/arch.h"
 #include "platform/os.h"
 #include "settings/config.h"
 #include "threads/capture.h"
@@ -250,8 +251,8 @@ ZG_INLINE bool find_slot(uint64_t address, struct zg_pending_free *pending) {
     pending->block = &pending->slab->blocks[pending->index];
     // Prefetch the record and the contents during the capture of the stack: the record was last touched when the block
     // was made, and so perhaps were the contents.
-    __builtin_prefetch(pending->block, 1);
-    __builtin_prefetch((void *)address, 1);
+    zg_arch_prefetch_for_write(pending->block);
+    zg_arch_prefetch_for_write((void *)address);
     return true;
 }
 

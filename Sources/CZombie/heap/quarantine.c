@@ -12,6 +12,7 @@
 #include "findings/found.h"
 #include "pages/locked.h"
 #include "pages/retire.h"
+#include "platform/arch.h"
 #include "platform/lock.h"
 #include "platform/os.h"
 #include "settings/config.h"
@@ -164,7 +165,7 @@ static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint3
     uint32_t per_row = newest_count, displaced = 0, rows[ZG_PENDING_BLOCKS];
     for (uint32_t i = 0; i < count; i++) {
         rows[i] = row_of(thread->pending_contexts[i]);
-        __builtin_prefetch(newest + rows[i] * per_row, 1);
+        zg_arch_prefetch_for_write(newest + rows[i] * per_row);
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = rows[i], place = shard->next[row];
@@ -375,9 +376,9 @@ ZG_INLINE void prefetch_records(const zg_slot *slots, uint32_t count, struct evi
         const struct zg_slab *slab = &zg_slabs.slab[zg_slot_class(slots[i])];
         evicted_block[i].block = &slab->blocks[zg_slot_index(slots[i])];
         evicted_block[i].start = zg_slab_slot_address(slab, zg_slot_index(slots[i]));
-        __builtin_prefetch(evicted_block[i].block, 1);
-        __builtin_prefetch((void *)evicted_block[i].start, 1);
-        if (slab->slot_bytes > 64) __builtin_prefetch((void *)(evicted_block[i].start + 64), 1);
+        zg_arch_prefetch_for_write(evicted_block[i].block);
+        zg_arch_prefetch_for_write((void *)evicted_block[i].start);
+        if (slab->slot_bytes > 64) zg_arch_prefetch_for_write((void *)(evicted_block[i].start + 64));
     }
 }
 

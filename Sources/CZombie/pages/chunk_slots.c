@@ -6,6 +6,7 @@
 #include "pages/chunk_class.h"
 #include "pages/lifetimes.h"
 #include "pages/window_space.h"
+#include "platform/arch.h"
 #include "platform/os.h"
 #include "settings/stats.h"
 
@@ -82,7 +83,7 @@ struct zg_alias *zg_chunk_take_slot(struct zg_chunk *chunk) {
     alias->slot_bytes = chunk->slot_bytes;
     alias->window = chunk->current_window;
     // The next page is not in the TLB yet. Prefetching an unmapped page has no effect.
-    __builtin_prefetch((void *)zg_window_page_address(window->first + chunk->cursor), 1);
+    zg_arch_prefetch_for_write((void *)zg_window_page_address(window->first + chunk->cursor));
     return alias;
 }
 

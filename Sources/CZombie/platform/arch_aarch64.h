@@ -53,6 +53,9 @@ ZG_INLINE int zg_arch_dwarf_number(int number) { return number; }
 
 ZG_INLINE void zg_arch_pause(void) { __asm__ volatile("yield"); }
 
+// Prefetches a line that this thread will write, and takes it from the other threads' caches.
+ZG_INLINE void zg_arch_prefetch_for_write(const void *start) { __builtin_prefetch(start, 1); }
+
 // Reads the stack `bytes` below the stack pointer, so that a stack that is too short overflows here.
 #define ZG_ARCH_REACH_STACK(bytes) ((void)*(const volatile uint8_t *)(zg_arch_stack_end() - (bytes)))
 
