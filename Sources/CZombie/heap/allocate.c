@@ -19,7 +19,7 @@
 #include "threads/capture.h"
 
 static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
-    zg_thread_flush_counters(thread);
+    zg_thread_flush_many_counters(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
     if (zg_slab_is_dry(class)) zg_retire_open(class);
     if (zg_slab_refill(class, &thread->magazines[class])) return true;

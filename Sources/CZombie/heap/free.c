@@ -190,7 +190,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
 }
 
 ZG_NOINLINE void zg_free_flush_pending(struct zg_thread *thread) {
-    zg_thread_flush_counters(thread);
+    zg_thread_flush_many_counters(thread);
     zg_quarantine_flush(thread);
     zg_thread_request_deferred(thread, zg_deferred_maintenance);
 }

@@ -24,7 +24,14 @@
 // Blocks with these bits may have other contents than the plain fill.
 #define NEEDS_FULL_CHECK (NOT_VERIFIED | ZG_HEADER_SPARSE | ZG_HEADER_SWIFT | ZG_HEADER_CXX)
 
-enum { SHARDS = 8, CONTEXTS = 2048, CHUNK_SLOTS = 510, BATCH = ZG_EVICTED_BLOCKS, PREFETCH_DISTANCE = 8 };
+enum {
+    SHARDS = 8,
+    CONTEXTS = 2048,
+    CHUNK_SLOTS = 510,
+    BATCH = ZG_EVICTED_BLOCKS,
+    PREFETCH_DISTANCE = 8,
+    STEADY_FLUSHES = 16
+};
 
 // A piece of a queue; 4 KiB.
 struct chunk {
@@ -33,12 +40,16 @@ struct chunk {
     zg_slot slots[CHUNK_SLOTS];
 };
 
-// Invariants: 1. bytes counts the slots in `newest` and in the queue. 2. The queue is empty if and only if head is
-// NULL. 3. held[row] counts the row's entries: the last ones before next[row]. `occupied` has the bits of rows with
-// entries.
+// Invariants: 1. bytes counts the slots in `newest` and in the queue; bytes - owed_bytes of them are in total_bytes.
+// 2. The queue is empty if and only if head is NULL. 3. held[row] counts the row's entries: the last ones before
+// next[row]. `occupied` has the bits of rows with entries.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
+    // What the counts of all shards do not include yet
+    int64_t owed_bytes, owed_blocks, owed_evictions;
+    // Number of flushes that evict as much as they add, from this shard alone, before one settles with the other shards
+    uint32_t steady_flushes;
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
     // Next index to fill in each row. In a full row, the oldest entry has this index.
@@ -49,7 +60,7 @@ struct shard {
 };
 
 static struct shard shards[SHARDS];
-static uint64_t total_bytes; // bytes of all shards and of large blocks
+static uint64_t total_bytes; // bytes of all shards and of large blocks, without what the shards owe
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static bool follows_live;    // quarantine_bytes has its default value, so a share of the live bytes is a limit, too
 static uint32_t newest_count;
@@ -58,6 +69,8 @@ static struct zg_lock large_lock;
 // Span numbers, oldest first. The head is also read without the lock.
 static uint32_t large_head, large_tail;
 static uint64_t large_bytes;
+
+static struct shard *own_shard(const struct zg_thread *thread) { return &shards[thread->number % SHARDS]; }
 
 void zg_quarantine_set_cap(uint64_t bytes) {
     zg_store(&cap, bytes);
@@ -91,6 +104,14 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_set(zg_counter_quarantined_bytes, now);
     zg_stats_add(zg_counter_quarantined_blocks, (uint64_t)blocks);
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
+}
+
+// Adds what a shard owes to the counts of all. Before the shard's lock is dropped for another thread's evictions:
+// otherwise the total could drop below 0, which as an unsigned number exceeds any cap.
+static void settle(struct shard *shard) {
+    account(shard->owed_bytes, shard->owed_blocks);
+    zg_stats_add(zg_counter_evictions, (uint64_t)shard->owed_evictions);
+    shard->owed_bytes = shard->owed_blocks = shard->owed_evictions = 0;
 }
 
 // Returns the chunk that takes the next slots, a new one if the last one is full. NULL if there is no memory for it.
@@ -194,6 +215,17 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     for (zg_slot oldest; shard->newest && count < BATCH && bytes < wanted && (oldest = rows_remove(shard)) != 0;)
         bytes += zg_slot_bytes(slots[count++] = oldest - 1);
     zg_store(&shard->bytes, shard->bytes - bytes);
+    shard->owed_bytes -= (int64_t)bytes;
+    shard->owed_blocks -= count;
+    shard->owed_evictions += count;
+    return count;
+}
+
+// In the quarantine's steady state, takes as many bytes as were added, so that no thread writes to the counts of all
+// shards. If one batch is not enough, the next flush settles.
+static uint32_t take_owed(struct shard *shard, zg_slot *slots) {
+    uint32_t count = shard->owed_bytes > 0 ? take_oldest(shard, (uint64_t)shard->owed_bytes, slots) : 0;
+    shard->steady_flushes = shard->owed_bytes > 0 ? 0 : shard->steady_flushes - 1;
     return count;
 }
 
@@ -424,7 +456,6 @@ static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count
         now = next, next = former;
     }
     if (hold) zg_retire_leave(thread);
-    zg_stats_add(zg_counter_evictions, count);
 }
 
 // Evicts the oldest large block; returns false if there is none. Adds the block's size to `*evicted`. The size may be
@@ -460,9 +491,10 @@ static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, 
     uint64_t before = shard->bytes;
     uint32_t count = take_oldest(shard, wanted, slots);
     uint64_t bytes = before - shard->bytes;
+    settle(shard);
+    shard->steady_flushes = shard == own_shard(thread) ? STEADY_FLUSHES : 0;
     zg_lock_drop(&shard->lock);
     if (!count) return 0;
-    account(-(int64_t)bytes, -(int64_t)count);
     evict(thread, slots, count);
     return bytes;
 }
@@ -474,7 +506,7 @@ static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     while (zg_quarantine_bytes() > cap) {
         uint64_t over = zg_quarantine_bytes() - cap, bytes;
         if (__atomic_load_n(&large_head, __ATOMIC_RELAXED) && evict_large(&evicted)) continue;
-        struct shard *shard = &shards[thread->number % SHARDS];
+        struct shard *shard = own_shard(thread);
         for (int i = 0; i < SHARDS; i++)
             if (zg_load(&shards[i].bytes) / 2 > zg_load(&shard->bytes)) shard = &shards[i];
         bytes = evict_from_shard(thread, shard, over);
@@ -502,15 +534,15 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
     // Another place each time: the frees of a loop may repeat in step with the list.
-    static uint64_t flushes; // approximate
-    if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)zg_load(&flushes) % count]);
-    zg_store(&flushes, zg_load(&flushes) + 1);
+    uint64_t ticks = zg_arch_ticks();
+    if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)(ticks >> 6) % count], ticks);
     zg_thread_count_pending(thread);
     thread->pending_count = thread->pending_counted = 0;
-    struct shard *shard = &shards[thread->number % SHARDS];
+    struct shard *shard = own_shard(thread);
     zg_slot *pending = thread->pending;
     if (ZG_UNLIKELY(!zg_load(&cap))) {
         // Memory is short: evict everything without using the rows.
+        zg_stats_add(zg_counter_evictions, count);
         evict(thread, pending, count);
         evict_down_to(thread, 0);
         return;
@@ -522,12 +554,16 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t pushed = queue_push(shard, pending, displaced), rejected = displaced - pushed;
     // There is no memory for the queue: evict these blocks at once.
     for (uint32_t i = pushed; i < displaced; i++) bytes -= zg_slot_bytes(pending[i]);
-    uint64_t kept = count - rejected;
     zg_store(&shard->bytes, shard->bytes + bytes);
-    // Count the blocks before another thread can evict them. Otherwise the total could drop below 0, which as an
-    // unsigned number exceeds any cap.
-    account((int64_t)bytes, (int64_t)kept);
+    shard->owed_bytes += (int64_t)bytes;
+    shard->owed_blocks += (int64_t)count - rejected;
+    shard->owed_evictions += rejected;
+    bool is_steady = ZG_LIKELY(shard->steady_flushes && !rejected);
+    uint32_t evicted = is_steady ? take_owed(shard, thread->evicted) : 0;
+    if (!is_steady) settle(shard);
     zg_lock_drop(&shard->lock);
+    evict(thread, thread->evicted, evicted);
+    if (is_steady) return;
     evict(thread, pending + pushed, rejected);
     evict_down_to(thread, find_cap());
 }
@@ -560,9 +596,20 @@ static void release_spares(void) {
     }
 }
 
+static void settle_all(void) {
+    for (int i = 0; i < SHARDS; i++) {
+        zg_lock_take(&shards[i].lock);
+        settle(&shards[i]);
+        shards[i].steady_flushes = 0;
+        zg_lock_drop(&shards[i].lock);
+    }
+}
+
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
+    settle_all();
     uint64_t evicted = evict_down_to(thread, keep_bytes);
+    settle_all(); // below its limit, the quarantine is not in the steady state
     // With a memory limit, keep the spare chunks, because mapping new ones could fail.
     if (!keep_bytes && !zg_bypass_may_fail) release_spares();
     return evicted;
@@ -627,7 +674,7 @@ const char *zg_quarantine_broken(void (*slot)(zg_slot slot), void (*span)(uint32
             if (shard->newest[j]) bytes += zg_slot_bytes(shard->newest[j] - 1), slot(shard->newest[j] - 1);
         }
         if (bytes != shard->bytes) return "a shard's byte count is wrong";
-        total += bytes;
+        total += bytes - (uint64_t)shard->owed_bytes;
     }
     uint32_t last = 0;
     for (uint32_t number = large_head; number; number = zg_span_by_number(number)->next)

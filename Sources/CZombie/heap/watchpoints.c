@@ -96,10 +96,11 @@ void zg_watchpoints_after_fork_in_child(void) {
     rest_ticks = 0;
 }
 
-void zg_watchpoints_note_free(uint32_t alloc_stack) {
+void zg_watchpoints_note_free(uint32_t alloc_stack, uint64_t ticks) {
     uint8_t *count = &busy[(uint32_t)zg_mix(alloc_stack) % BUSY_STACKS], now = __atomic_load_n(count, __ATOMIC_RELAXED);
     if (now < BUSY_LEAST) __atomic_store_n(count, (uint8_t)(now + 1), __ATOMIC_RELAXED);
-    zg_store(&active_ticks, zg_arch_ticks());
+    // All threads share the time's cache line: do not write to it at every call.
+    if (ticks - zg_load(&active_ticks) > zg_clock_ticks(ACTIVE_NS / 8)) zg_store(&active_ticks, ticks);
 }
 
 bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_t free_stack, bool is_new) {

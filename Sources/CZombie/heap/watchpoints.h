@@ -21,8 +21,8 @@ bool zg_watchpoints_may_be(void);
 void zg_watchpoints_start(uint64_t handler);
 void zg_watchpoints_after_fork_in_child(void);
 
-// Counts a freed block of this allocation stack. One block in ZG_PENDING_BLOCKS suffices.
-void zg_watchpoints_note_free(uint32_t alloc_stack);
+// Counts a freed block of this allocation stack; `ticks`: now. One block in ZG_PENDING_BLOCKS suffices.
+void zg_watchpoints_note_free(uint32_t alloc_stack, uint64_t ticks);
 // Returns true if a freed block of this pair should be watched: the pair is rare and its allocation stack is busy.
 // Whoever calls this for every free of the pair that is not in the thread's cache keeps rare pairs out of that cache.
 // `is_new`: no block of the pair was freed before.

@@ -48,6 +48,15 @@ void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp) {
     if (zg_os_is_readable(low, bounds->low)) bounds->low = low;
 }
 
+void zg_thread_flush_many_counters(struct zg_thread *thread) {
+    enum { CALLS = 1024, BYTES = 64 << 10 };
+    zg_thread_count_pending(thread);
+    uint64_t calls = thread->allocations + thread->frees, bytes = thread->allocated_bytes - thread->freed_bytes;
+    // A process that is killed early has counted its calls.
+    bool is_early = zg_stats_get(zg_counter_allocations) < 16 * CALLS;
+    if (calls >= CALLS || bytes + BYTES > 2 * BYTES || is_early) zg_thread_flush_counters(thread);
+}
+
 void zg_thread_flush_counters(struct zg_thread *thread) {
     zg_thread_count_pending(thread);
     zg_stats_add(zg_counter_allocations, thread->allocations);

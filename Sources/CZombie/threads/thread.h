@@ -201,5 +201,7 @@ ZG_INLINE void zg_thread_count_pending(struct zg_thread *thread) {
 }
 // Adds the thread's counts to the statistics page.
 void zg_thread_flush_counters(struct zg_thread *thread);
+// The same, but only if they are many: each addition takes the page's cache lines from the other threads.
+void zg_thread_flush_many_counters(struct zg_thread *thread);
 
 #endif
