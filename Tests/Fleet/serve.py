@@ -22,6 +22,8 @@ from Support.browser import Browser, brightness, colours  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import ZGUARD, scrubbed  # noqa: E402
 
+# Longest time for a page that waits for no other client, on a busy machine: half the deadline of a request.
+MOST_SECONDS = 5
 HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">'\"&\u202e"
 pictures = None
 
@@ -175,7 +177,7 @@ def descriptors(served):
 
 
 def slow_clients(work):
-    """A page takes less than a second, whatever other clients do with their connections."""
+    """A page does not wait for other clients, whatever they do with their connections: it takes a few milliseconds."""
     raise_descriptors()
     begun = "GET /?q=shop HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
     # A page of a hundred groups exceeds the socket buffers of a client that does not read.
@@ -193,12 +195,12 @@ def slow_clients(work):
                                   ("read a byte a second", 500, {"begin": head + b"\r\n", "reads": True})):
             with Clients(served, count, **more):
                 longest = slowest(served, 6)
-            assert longest < 1, f"{longest:.1f} s for a page while {count} connections {what}"
+            assert longest < MOST_SECONDS, f"{longest:.1f} s for a page while {count} connections {what}"
             print(f"  {longest:.3f} s at most while {count} connections {what}")
         # With more connections than descriptors the oldest are closed.
         with Clients(served, 1500, begin=b"GET / HT", feed=b"x"):
             longest = slowest(served, 6)
-        assert longest < 1, longest
+        assert longest < MOST_SECONDS, longest
         # Connections that are opened and closed continuously.
         ended = threading.Event()
 
@@ -215,7 +217,7 @@ def slow_clients(work):
         ended.set()
         for thread in threads:
             thread.join()
-        assert longest < 1, longest
+        assert longest < MOST_SECONDS, longest
         # No connection leaks a descriptor.
         end = time.monotonic() + 30
         while descriptors(served) > before + 8 and time.monotonic() < end:
@@ -230,13 +232,13 @@ def few_descriptors(work):
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
         with Clients(served, 200, begin=b"GET / HT", feed=b"x"):
             longest = slowest(served, 5)
-        assert longest < 1, longest
+        assert longest < MOST_SECONDS, longest
         # The limit equals the number of open descriptors, so no descriptor is left.
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (descriptors(served), 40))
         with Clients(served, 5, begin=b"GET / HT"):
             time.sleep(0.5)
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
-        assert slowest(served, 1) < 1
+        assert slowest(served, 1) < MOST_SECONDS
 
 
 def deadlines(work):
