@@ -1,5 +1,5 @@
-// Starts zguard with C libraries from 2.31 on: calls the constructors as they need it, and loads the libraries that
-// libc.so.6 has been merged with since. Runs before everything else in the process; no state.
+// Starts zguard with C libraries from 2.31 on: passes the library a function that calls zguard's constructors, and
+// loads the libraries that were merged into libc.so.6 in 2.34. Runs before everything else in the process; no state.
 
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 
 // Before 2.34, functions that zguard calls were in two more libraries. zguard does not require them, because newer
-// systems may lack them: a root for one program often has only the loader and libc.so.6. So an older loader has to be
-// told, and only the environment tells it: zguard executes itself once more with them in LD_PRELOAD.
+// systems may lack them: a root for one program often has only the loader and libc.so.6. An older loader learns of them
+// only from the environment, so zguard executes itself once more with both in LD_PRELOAD.
 #define OLDER_LIBRARIES "libpthread.so.0:libdl.so.2"
 static const char preload[] = "LD_PRELOAD=" OLDER_LIBRARIES;
 
@@ -23,7 +23,7 @@ __asm__(".symver from_libpthread,pthread_create@GLIBC_" OLDEST "\n\t.weak from_l
 extern void from_libdl(void) __attribute__((weak));
 extern void from_libpthread(void) __attribute__((weak));
 
-// The variable that `preload` begins, in the environment; NULL if it is not set.
+// Returns the LD_PRELOAD entry of the environment; NULL if there is none.
 static char **find_preload(char **environment) {
     for (; *environment; environment++)
         if (strncmp(*environment, preload, sizeof "LD_PRELOAD=" - 1) == 0) return environment;

@@ -90,7 +90,7 @@ int zg_system_probe_watchpoints(void) {
     struct utsname name;
     int major = 0, minor = 0;
     if (uname(&name) || sscanf(name.release, "%d.%d", &major, &minor) != 2) return -EINVAL;
-    if (major < 5 || (major == 5 && minor < 18)) return -ENOSYS; // a blocked SIGTRAP ends the process
+    if (major < 5 || (major == 5 && minor < 18)) return -ENOSYS; // older kernels end the process at a blocked SIGTRAP
     static uint64_t word;
     struct perf_event_attr attributes = {.type = PERF_TYPE_BREAKPOINT,
                                          .sample_period = 1,

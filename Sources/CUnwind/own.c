@@ -68,7 +68,7 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
     int process = clone(look_from_outside, stack + STACK_BYTES, CLONE_VM | CLONE_FS | CLONE_FILES, &look);
     if (process < 0) look.result = -errno;
     if (process > 0) {
-        // Yama's ptrace_scope may allow only ancestors to trace: allow the helper, too. Fails with EINVAL without Yama.
+        // Yama's ptrace_scope may allow only ancestors to trace: allow the helper process. EINVAL without Yama.
         syscall(SYS_prctl, PR_SET_PTRACER, process, 0, 0, 0);
         __atomic_store_n(&look.may_begin, 1, __ATOMIC_RELEASE);
         syscall(SYS_futex, &look.may_begin, FUTEX_WAKE, 1, NULL, NULL, 0);

@@ -21,14 +21,14 @@
 #define SYS_close_range 436
 #endif
 
-// The kernel's struct user_regs_struct, and the words behind it in zg_stats_page.h.
+// Indices of words in the kernel's struct user_regs_struct, and of the signal mask behind it (ZG_SNAPSHOT_MASK).
 enum { RAX = 10, ORIGINAL_RAX = 15, RIP = 16, CS = 17, FLAGS = 18, REGISTERS = 27, MASK = REGISTERS, WORDS = 28 };
 enum { EVENT_STOP = 128, CALL_STOP = SIGTRAP | 0x80, TRAP_FLAG = 0x100, CODE_OF_64_BITS = 0x33, CALL_BYTES = 2 };
 enum { GET_RSEQ_CONFIGURATION = 0x420f, RSEQ_SECTION = 8 }; // offset of rseq_cs in struct rseq
 
 struct run {
     int thread, helper, copy;
-    int signal; // arrived meanwhile
+    int signal; // signal that arrived meanwhile; 0: none
     bool is_at_signal;
     int64_t deadline;
 };
@@ -45,7 +45,8 @@ static int64_t now_ms(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-// Waits for the next stop or the end of a traced thread. `leaves_end`: somebody else waits for its end.
+// Waits for the next stop or the end of a traced thread. `leaves_end`: does not reap the thread, because other code
+// waits for its end.
 static int next_stop(int tid, int64_t deadline, bool leaves_end, struct stop *stop) {
     for (;;) {
         siginfo_t info = {0};
@@ -80,7 +81,7 @@ static int set_registers(int tid, uint64_t registers[REGISTERS]) {
 bool zg_snapshot_may_use(int tid) {
     uint64_t registers[REGISTERS];
     if (registers_of(tid, registers) != 0 || registers[CS] != CODE_OF_64_BITS) return false;
-    if ((int64_t)registers[ORIGINAL_RAX] >= 0) return true; // no system call is in a restartable sequence
+    if ((int64_t)registers[ORIGINAL_RAX] >= 0) return true; // a restartable sequence contains no system call
     struct {
         uint64_t place;
         uint32_t bytes, signature, flags, padding;
@@ -91,8 +92,8 @@ bool zg_snapshot_may_use(int tid) {
     return ptrace(PTRACE_PEEKDATA, tid, rseq.place + RSEQ_SECTION, NULL) == 0 && !errno;
 }
 
-// The registers with which a thread goes on if this process dies: an interrupted system call begins again, as it does
-// without a signal. Numbers are the kernel's (include/linux/errno.h).
+// Changes the registers with which the snapshot code resumes the thread if zguard dies: restarts an interrupted system
+// call, as the kernel does without a signal. Numbers are the kernel's (include/linux/errno.h).
 static void restart_call(uint64_t registers[REGISTERS]) {
     enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
     if ((int64_t)registers[ORIGINAL_RAX] < 0) return;
@@ -151,7 +152,7 @@ static void end_helper(struct run *run) {
     run->helper = 0;
 }
 
-// Lets the thread run up to its second change of the signal mask, with which the code ends, or up to a signal.
+// Lets the thread run up to its second change of the signal mask, which ends the snapshot code, or up to a signal.
 static int run_thread(struct run *run) {
     int error = 0, changes_of_mask = 0;
     long call = -1;
@@ -182,7 +183,8 @@ static int run_thread(struct run *run) {
             if (call == SYS_rt_sigprocmask && ++changes_of_mask == 2) return error ? error : run->copy ? 0 : -ECHILD;
             if (call == SYS_clone && (int64_t)registers[RAX] < 0) error = (int)(int64_t)registers[RAX];
         } else if (stop.event != EVENT_STOP) {
-            // An emulation of system calls by signals must not see those of the code.
+            // Do not deliver a SIGSYS that a system call of the snapshot code raised: the program may handle SIGSYS to
+            // emulate its own system calls.
             if (stop.signal != SIGSYS) run->signal = stop.signal;
             run->is_at_signal = true;
             return -EINTR;
@@ -190,24 +192,24 @@ static int run_thread(struct run *run) {
     }
 }
 
-// Stops the thread where the kernel decides about the restart of system calls, and restores its state there.
+// Stops the thread where the kernel decides whether to restart a system call, and restores the thread's state there.
 static int restore(struct run *run, uint64_t registers[REGISTERS], uint64_t mask, uint64_t words) {
     static const uint64_t none[WORDS];
     struct stop stop = {.event = EVENT_STOP};
     if (!run->is_at_signal) {
         if (ptrace(PTRACE_INTERRUPT, run->thread, NULL, NULL) != 0) return -errno;
-        // A pending stop comes before the first instruction.
+        // The thread stops before its next instruction, because the interrupt is pending.
         if (ptrace(PTRACE_CONT, run->thread, NULL, NULL) != 0 && errno != ESRCH) return -errno;
         enum { LONGEST_MS = 10000 };
         int error = next_stop(run->thread, now_ms() + LONGEST_MS, true, &stop);
         if (error || stop.has_ended) return error ? error : -ESRCH;
         if (stop.event != EVENT_STOP) run->signal = stop.signal;
     }
-    // In this order: until the registers are set, the code would set the mask itself.
+    // Set the mask before the registers: if zguard dies in between, the snapshot code restores the mask itself.
     ptrace(PTRACE_SETSIGMASK, run->thread, sizeof mask, &mask);
     int error = set_registers(run->thread, registers);
     ptrace(PTRACE_SETOPTIONS, run->thread, NULL, NULL);
-    // A search for references would find the registers there later.
+    // Clear the saved registers: a later search for references would take them for pointers.
     if (!error) write_words(run->thread, words, none);
     return error;
 }
@@ -229,7 +231,8 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
     other[ORIGINAL_RAX] = UINT64_MAX; // no system call to restart
     other[FLAGS] &= ~(uint64_t)TRAP_FLAG;
     if ((error = set_registers(tid, other)) != 0) return error;
-    // Signals that are pending already. After the registers: from then on the code restores the mask.
+    // Block signals that are already pending. Do so after setting the registers: from then on, the snapshot code
+    // restores the mask if zguard dies.
     const uint64_t blocked = ~(UINT64_C(1) << (SIGSYS - 1));
     ptrace(PTRACE_SETSIGMASK, tid, sizeof blocked, &blocked);
     error = run_thread(&run);
@@ -242,7 +245,7 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
     return error;
 }
 
-// A killed process leaves its stop at once. Its memory is gone before its end can be waited for.
+// A killed process leaves its ptrace stop at once, and its memory is freed before its end can be waited for.
 bool zg_snapshot_exists(int copy) {
     errno = 0;
     ptrace(PTRACE_PEEKUSER, copy, RIP * sizeof(uint64_t), NULL);
@@ -256,7 +259,7 @@ void zg_snapshot_end(int copy) {
     }
 }
 
-// Starts a process with the helper's flags that ends at once, because it shares this one's stack.
+// Starts a process with the helper's flags. It ends at once, because it shares this process's stack.
 static long try_helper(void) {
     enum { FLAGS_OF_HELPER = 0x700 };
     register long r10 __asm__("r10") = 0;

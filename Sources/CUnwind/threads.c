@@ -39,7 +39,7 @@ int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]) {
 
 int zg_thread_vectors(int tid, void *bytes, size_t count) {
     struct iovec vector = {bytes, count};
-    // x86-64: with the upper halves of vectors, if the processor has them.
+    // On x86-64, NT_X86_XSTATE includes the upper halves of vectors, if the processor has them.
     if (ptrace(PTRACE_GETREGSET, tid, NT_X86_XSTATE, &vector) == 0) return (int)vector.iov_len;
     vector = (struct iovec){bytes, count};
     return ptrace(PTRACE_GETREGSET, tid, NT_FPREGSET, &vector) == 0 ? (int)vector.iov_len : -errno;
@@ -66,7 +66,7 @@ int zg_thread_release_next(void) {
 }
 
 int zg_thread_reap(int tid) {
-    // Not a stop that comes meanwhile: the thread would stay stopped.
+    // Wait for exits only: a thread whose stop is reaped here would stay stopped.
     siginfo_t info = {0};
     return waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | __WALL) != 0 || info.si_pid != 0;
 }

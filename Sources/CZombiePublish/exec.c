@@ -25,8 +25,8 @@ typedef int zg_no_exec_is_published; // ISO C forbids an empty translation unit
 
 enum { STACK_MOST = 8192 };
 
-// Functions that do more than one system call are libc's. The other functions make their system call directly, because
-// each dlsym costs 1000 instructions at start-up.
+// For functions that make more than one system call, libc's function is called. The other functions make their system
+// call directly, because each dlsym costs 1000 instructions at start-up.
 #define ZG_EXECS(X)                                                                                                    \
     X(execvpe, (const char *, char *const *, char *const *))                                                           \
     X(posix_spawn, (pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,              \

@@ -44,8 +44,8 @@ typedef int zg_nothing_is_published; // ISO C forbids an empty translation unit
 // True for a block that libc allocated in bypass mode.
 #define ZG_IS_PASSED(block) (ZG_UNLIKELY(zg_bypass_mode) && zg_lookup_is_foreign((uint64_t)(block)))
 
-// The same for a block that is being freed. The block is also unlocked from memory (mlock): its pages would keep
-// counting against RLIMIT_MEMLOCK, which the pages of guarded blocks need.
+// Like ZG_IS_PASSED, for a block that is being freed. The block is also unlocked from memory (mlock): its pages would
+// keep counting against RLIMIT_MEMLOCK, which the pages of guarded blocks need.
 #define ZG_DROPS_PASSED(block) (ZG_IS_PASSED(block) && unlock_passed(block, ZG_FRAME))
 ZG_INLINE bool unlock_passed(void *block, const uint64_t *frame) {
     if (ZG_UNLIKELY(zg_locked_any()) && block)
@@ -364,7 +364,7 @@ ZG_PUBLISH int malloc_trim(size_t pad) {
     return trimmed;
 }
 
-#ifdef __GLIBC__ // musl tells nothing of its heap
+#ifdef __GLIBC__ // musl has no functions for heap statistics
 // Layout of glibc 2.33's struct mallinfo2 (malloc.h), for C libraries whose headers lack the type.
 struct wide_mallinfo {
     size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
@@ -482,7 +482,7 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
     return alignment > 16 ? zg_next.memalign(alignment, size) : zg_next.malloc(size);
 }
 
-// A static executable has one definition of each operator: its own, if it replaces the operator.
+// A static executable contains one definition of each operator: weak, so that the program's own definition replaces it.
 #ifdef ZG_STATIC
 #define ZG_MAY_BE_REPLACED __attribute__((weak))
 #else
@@ -691,7 +691,7 @@ ZG_PUBLISH int __register_atfork(void (*prepare)(void), void (*parent)(void), vo
 
 // --- the loader ------------------------------------------------------------------------------------------------------
 
-// Static executables have no loader; the rest of the file is for others.
+// The rest of the file is for dynamically linked programs: static executables have no loader.
 static void *(*next_dlopen)(const char *, int);
 static int (*next_dlclose)(void *);
 

@@ -1,8 +1,8 @@
-// Interposes libc's memory and string functions: some calls are checked (entry/witness.h), all are libc's.
+// Interposes libc's memory and string functions: checks some calls (entry/witness.h), then calls libc's function.
 // Hot path, any context. The published functions tail-call libc's: a call that is not checked costs a comparison for
 // each pointer, and stacks look as in an unguarded process, which keeps allocation stacks the same (strdup).
-// libc's functions are looked up by a constructor, because dlsym takes the loader's lock. Before, every call is due,
-// and its slow path looks up the function.
+// libc's functions are looked up by a constructor, because dlsym takes the loader's lock. Until the constructor runs,
+// every call takes the slow path, which looks up the function.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -23,9 +23,9 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 
 // --- the functions ---------------------------------------------------------------------------------------------------
 
-// Columns: result, symbol, parameters, arguments, pointers that are worth a look, name, check.
+// Columns: result, symbol, parameters, arguments, test whether a pointer is in the guarded heap, name, check.
 #define ONE(pointer) zg_witness_concerns(pointer)
-// The asm statement keeps the compiler from computing both: where the first pointer is, the second often is as well.
+// The asm statement keeps the compiler from always testing both pointers: often both are in the guarded heap.
 #define TWO(a, b)                                                                                                      \
     (zg_witness_concerns(a) || ({                                                                                      \
          __asm__ volatile("");                                                                                         \
@@ -108,7 +108,7 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
     NUMBER(X, long long, __isoc23_strtoll, "strtoll")                                                                  \
     NUMBER(X, unsigned long long, __isoc23_strtoull, "strtoull")
 
-// Whether the loader has relocated this library: it then sets this pointer, which is NULL in the file.
+// Whether the loader has relocated this library. The relocation sets `relocated`, which is NULL in the file.
 static const char any_address;
 static const char *const volatile relocated = &any_address;
 static bool is_relocated(void) { return relocated != NULL; }

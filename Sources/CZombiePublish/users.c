@@ -26,8 +26,8 @@ __attribute__((constructor(101))) static void look_up(void) {
     next_setresuid = (int (*)(uid_t, uid_t, uid_t))zg_loader_next("setresuid");
 }
 
-// Gives the page to the new user while the process still has the right to do so. Only if all three user ids are set,
-// because a process that can return to its old user id must still own the page after that.
+// Gives the statistics page to the new user while the process still has the right to do so. Does nothing unless all
+// three user ids are set: a process that can return to its old user id must still own the page after that.
 static void before(uid_t real, uid_t effective, uid_t saved) {
     const uid_t stays = (uid_t)-1;
     if (real != stays && effective != stays && saved != stays && zg_runtime_is_started())

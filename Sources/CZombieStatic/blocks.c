@@ -1,7 +1,7 @@
-// Allocates blocks for a static executable where the runtime cannot: while it is entered, and when its heap is full.
-// Each block has a mapping of its own, so that a nested call needs no lock. A chunk looks like one of glibc's
-// (malloc/malloc.c, "malloc_chunk"), which heap/foreign.c recognizes: the word before the block holds the chunk's size
-// and a flag, and the word before that the chunk's offset in its mapping.
+// Allocates blocks for a static executable when the runtime cannot: while the thread is in the runtime, and when the
+// guarded heap is full. Each block has a mapping of its own, so that a nested call needs no lock. A chunk has glibc's
+// layout (malloc/malloc.c, "malloc_chunk"), which heap/foreign.c recognizes: the word before the block holds the
+// chunk's size and a flag, and the word before that the chunk's offset in its mapping.
 
 #define _GNU_SOURCE
 #include "static.h"
@@ -29,7 +29,7 @@ void *zg_static_memalign(size_t alignment, size_t bytes) {
     uint64_t room = bytes < PTRDIFF_MAX / 4 && alignment < PTRDIFF_MAX / 4
                         ? zg_round_up(bytes + alignment + HEADER, ZG_PAGE_BYTES)
                         : 0;
-    // Not MAP_NORESERVE: the kernel must refuse what it would refuse to libc.
+    // No MAP_NORESERVE: the kernel must refuse the same sizes as for libc's malloc.
     char *mapping =
         (char *)ZG_RAW_SYSCALL(SYS_mmap, NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
@@ -56,7 +56,7 @@ void zg_static_free(void *block) {
     if (!block) return;
     struct chunk chunk = *chunk_of(block);
     uint64_t start = (uint64_t)chunk_of(block) - chunk.offset, bytes = chunk.offset + (chunk.size & ~(uint64_t)FLAGS);
-    // As libc's free does with a damaged header.
+    // Abort on a damaged header, as libc's free does.
     if (!(chunk.size & MAPPED) || (start | bytes) & (ZG_PAGE_BYTES - 1)) abort();
     int saved = errno;
     ZG_RAW_SYSCALL(SYS_munmap, start, bytes, 0, 0, 0, 0);
@@ -74,8 +74,8 @@ void *zg_static_realloc(void *block, size_t bytes) {
     return larger;
 }
 
-// The C++ library's, if the executable contains them. libstdc++ has std::__throw_bad_alloc in one object with all other
-// functions of its kind, which programs without containers lack. A program that catches std::bad_alloc has the others
+// Symbols of the C++ library, weak because the executable may lack them. libstdc++ has all std::__throw functions in
+// one object file, which programs without containers lack. A program that catches std::bad_alloc has the other symbols
 // (Itanium C++ ABI, 2.4).
 extern void (*get_new_handler(void))(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 extern void throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
@@ -95,8 +95,8 @@ static void out_of_memory(void) {
     abort();
 }
 
-// A guarded block would have the family of memalign, and its delete would be a mismatch. If the program has operators
-// of its own, no mismatch is reported.
+// Does not allocate a guarded block, which would have the family of memalign: its delete would be reported as a
+// mismatch. If the program has operators of its own, no mismatch is reported, so a guarded block can be used.
 static void *new_or_null(size_t bytes, size_t alignment) {
     bool may_be_guarded = zg_stats_is_degraded(zg_degradation_cxx_operators_replaced);
     for (void *block;;) {
@@ -114,7 +114,8 @@ void *zg_static_new_aligned(size_t bytes, size_t alignment) {
     return block;
 }
 
-// The program's own operators, if it has any, are called without a guard against their exceptions: this is C.
+// The program's own operators, if it has any. Their exceptions pass through the nothrow functions: C code cannot catch
+// them.
 extern void *_Znwm(size_t bytes), *_ZnwmSt11align_val_t(size_t bytes, size_t alignment);
 
 void *zg_static_new_nothrow(size_t bytes) {

@@ -1,6 +1,7 @@
-// Names libc's functions for the runtime in a static executable, where no loader can look them up: functions that the
-// runtime publishes have a second name in libc.a. musl's have fewer of them; scripts/build adds copies of the others to
-// the archive, with names that begin with zg_musl_. Also the note that marks the executable.
+// Names libc's functions for the runtime in a static executable, where no loader can look them up: glibc's libc.a has a
+// second name for most functions that the runtime publishes. musl has fewer second names; scripts/build adds copies of
+// the other functions to the archive, with names that begin with zg_musl_. Also defines the note that marks the
+// executable.
 // Cold; takes no lock.
 
 #define _GNU_SOURCE
@@ -30,7 +31,7 @@
     X(pthread_key_create, pthread_key_create) X(pthread_setspecific, pthread_setspecific)                              \
     X(pthread_attr_setstacksize, pthread_attr_setstacksize)
 #else
-// Functions with a copy: scripts/build reads this list.
+// Functions that scripts/build copies from musl. It reads this list.
 #define ZG_MUSL_COPIES(X)                                                                                              \
     X(read) X(write) X(pread) X(pwrite) X(readv) X(writev) X(preadv) X(pwritev) X(send) X(recv) X(sendto) X(recvfrom)  \
     X(sendmsg) X(recvmsg) X(poll) X(select) X(pselect) X(posix_spawn) X(posix_spawnp) X(clone) X(quick_exit) X(setuid) \
@@ -49,8 +50,8 @@
 ZG_LIBC_NAMES(ZG_X)
 #undef ZG_X
 
-// The C++ library's operators by what they call: an operator of the program takes effect in the others, too. Arguments
-// that the called function does not have are left over.
+// The C++ library's operators, each with the function that it calls: an operator that the program defines also takes
+// effect in the operators that call it. Arguments that the called function does not have are ignored.
 // clang-format off
 #define ZG_OPERATORS(X)                                                                                                \
     X(_Znwm, zg_static_new) X(_Znam, _Znwm) X(_ZnwmRKSt9nothrow_t, zg_static_new_nothrow)                              \
@@ -80,7 +81,7 @@ bool zg_static_operators_are_own(void) {
     return true;
 }
 
-// Functions without a second name: what libc's do.
+// Replacements for libc functions that have no second name.
 static int lock_all(int flags) { return (int)ZG_RAW_SYSCALL(SYS_mlockall, flags, 0, 0, 0, 0, 0); }
 static int unlock_all(void) { return (int)ZG_RAW_SYSCALL(SYS_munlockall, 0, 0, 0, 0, 0, 0); }
 static long system_call(long number, long a, long b, long c, long d, long e, long f) {

@@ -1,4 +1,4 @@
-// What the runtime needs and musl lacks.
+// Defines functions that the runtime needs and musl lacks.
 // Cold; takes no lock.
 
 #define _GNU_SOURCE
@@ -11,7 +11,7 @@
 typedef int zg_musl_is_not_here; // ISO C forbids an empty translation unit
 #else
 
-// on_exit, which passes the exit status to a function: for one function, the runtime's.
+// on_exit registers an exit handler that gets the exit status. Only the runtime's handler is supported.
 static void (*at_exit)(int status, void *argument);
 static void *argument_at_exit;
 static int status_of_exit;

@@ -1,6 +1,6 @@
-// Functions that the archive defines only because other allocators do. If such an allocator's library follows the
-// archive (Swift's static SDK links mimalloc), a name that only that library defined would link its malloc as well: a
-// multiple definition.
+// Defines functions only because other allocators define them. If such an allocator's library follows the archive
+// (Swift's static SDK links mimalloc), a name that only that library defines would make the linker add its malloc as
+// well: a multiple definition.
 // strdup and strndup are hot paths; no lock.
 
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 #include "publish.h"
 #include "static.h"
 
-// Without a common function, whose inlined frame would be the innermost one of a block's stack.
+// strdup and strndup share no function: its inlined frame would be the innermost one of a block's stack.
 ZG_PUBLISH char *strdup(const char *string) {
     size_t bytes = strlen(string) + 1;
     char *copy = malloc(bytes);
@@ -28,8 +28,8 @@ ZG_PUBLISH char *strndup(const char *string, size_t limit) {
 }
 
 #ifndef __GLIBC__
-// Blocks that musl allocates for itself, for exit handlers, locales and time zones. They are not guarded: musl calls
-// these functions under its locks, and never frees such a block by free.
+// musl allocates its own blocks by these functions, for exit handlers, locales and time zones. The blocks are not
+// guarded: musl calls these functions under its locks, and never frees such a block by free.
 ZG_PUBLISH void *__libc_malloc(size_t bytes) { return zg_static_malloc(bytes); }
 ZG_PUBLISH void *__libc_calloc(size_t count, size_t size) { return zg_static_calloc(count, size); }
 ZG_PUBLISH void *__libc_realloc(void *block, size_t bytes) { return zg_static_realloc(block, bytes); }

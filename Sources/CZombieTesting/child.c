@@ -26,8 +26,8 @@ static int prepare(posix_spawn_file_actions_t *files, int input, int output, int
     return posix_spawn_file_actions_addclose(files, output);
 }
 
-// A new process group, so that a hanging child can be killed with its descendants; default signal dispositions, nothing
-// blocked.
+// Requests a new process group, so that a hanging child can be killed with its descendants, default signal
+// dispositions, and an empty signal mask.
 static int set_attributes(posix_spawnattr_t *attributes) {
     sigset_t none, all;
     sigemptyset(&none);

@@ -12,8 +12,8 @@
 
 void zg_testing_allow_tracer(pid_t process) { prctl(PR_SET_PTRACER, (unsigned long)process, 0, 0, 0); }
 
-// The compiler pushes all registers that a called function preserves before it makes room for the local variables, so
-// that they are above the lowest of these.
+// The compiler pushes all callee-saved registers before it makes room for the local variables, so the registers are
+// above the lowest variable.
 __attribute__((noinline)) void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context) {
     __builtin_unwind_init();
     volatile uint64_t lowest[2] = {0, 0};
@@ -22,12 +22,12 @@ __attribute__((noinline)) void zg_testing_spill(void (*body)(void *context, uint
 }
 
 __attribute__((noinline)) void zg_testing_clear_stack(void) {
-    enum { BYTES = 16 << 10 }; // a thirty-second of the stack of a thread of Dispatch
+    enum { BYTES = 16 << 10 }; // 1/32 of the stack of a Dispatch thread
     char dead[BYTES];
     explicit_bzero(dead, sizeof dead);
 }
 
-// The Swift runtime's stack allocator of the current task.
+// The Swift runtime's allocator for frames of the current task's async functions.
 extern __attribute__((swiftcall)) void *swift_task_alloc(size_t bytes);
 extern __attribute__((swiftcall)) void swift_task_dealloc(void *frame);
 

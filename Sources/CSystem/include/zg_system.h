@@ -118,13 +118,13 @@ extern const int zg_system_open_path;
 // Makes up to 64 system calls in children, with arguments that have no effect. Sets bit i of `*passing` unless a
 // seccomp filter kills the process for the i-th call; the filter may still refuse it. Returns 0 or -errno.
 int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing);
-// Whether a seccomp filter kills a process that stops threads of others (ptrace, pidfd_getfd).
+// Whether a seccomp filter kills a process for a system call that inspects other processes (ptrace, pidfd_getfd).
 int zg_system_tracing_kills(void);
 
 // Feature probes of the kernel and the C library. zg_system_probe_…: 0 if available, else -errno, unless stated.
 int zg_system_has_find_object(void);
 int zg_system_probe_guard_pages(void);
-// Shared memory can be mapped a second time and guarded there, as windows require (Linux 6.15).
+// Whether shared memory can be mapped a second time and the second mapping guarded, as windows require (Linux 6.15).
 int zg_system_probe_windows(void);
 int zg_system_probe_vm_read(void);
 // Hardware watchpoints that send a signal (perf_event_open, Linux 5.18). -EOPNOTSUPP on processors other than x86-64. A

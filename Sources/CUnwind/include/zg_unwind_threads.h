@@ -21,7 +21,7 @@ int zg_thread_seize(int tid);
 // 1: the thread has stopped; pass `*signal` (0: none) to zg_thread_detach. 0: not stopped yet.
 int zg_thread_has_stopped(int tid, int *signal);
 int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
-// Copies the registers of the floating-point and vector unit, in a layout of the processor's. Returns the number of
+// Copies the registers of the floating-point and vector unit, in the processor's own layout. Returns the number of
 // bytes.
 int zg_thread_vectors(int tid, void *bytes, size_t count);
 // Detaches from a stopped thread, which continues with this signal. A system call that the stop interrupted is
@@ -29,8 +29,8 @@ int zg_thread_vectors(int tid, void *bytes, size_t count);
 int zg_thread_detach(int tid, int signal);
 // Reaps a thread that ended while it was traced, so that its parent is notified. 1: done; 0: it has not ended yet.
 int zg_thread_reap(int tid);
-// For processes without children: resumes one of the threads that stopped later than the caller waited for, or reaps
-// one that ended while it was traced. 1: done; 0: there is none.
+// For processes without children: resumes a thread that stopped after the caller's wait had timed out, or reaps a
+// thread that ended while it was traced. 1: done; 0: there is no such thread.
 int zg_thread_release_next(void);
 
 // Stops another thread of this process, unwinds its stack with `unwind`, and lets the thread continue. `unwind` must

@@ -45,8 +45,7 @@ static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
 
-// Returns the block that was in this slot before the last one, if the pointer has its tag. Its state is reported as
-// reusable.
+// Returns the slot's previous block if the pointer has that block's tag. Its state is reported as reusable.
 static ZG_COLD bool find_former(uint64_t pointer, const struct zg_slab *slab, uint64_t interior,
                                 struct zg_block_view *view) {
     const struct zg_tagged *tagged = zg_tags_find(pointer);

@@ -96,7 +96,8 @@ static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t 
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Also commits room for these slots in the list of free slots: freeing must not need memory once memory is short.
+// Commits the records of slots [from, to), and their room in the list of free slots: freeing must not need memory once
+// memory is short.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
     uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
     if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
@@ -112,7 +113,7 @@ bool zg_slab_has_deaths(const struct zg_slab *slab) {
 
 bool zg_slab_need_deaths(void) {
     if (__atomic_load_n(&deaths_complete, __ATOMIC_ACQUIRE)) return true;
-    // Every thread that takes a class's lock later sees this.
+    // A relaxed store suffices: a thread that takes a class's lock after the loop below sees the new value.
     __atomic_store_n(&deaths_needed, true, __ATOMIC_RELAXED);
     bool all = true;
     for (struct zg_slab *slab = zg_slabs.slab; slab < zg_slabs.slab + ZG_CLASS_COUNT && all; slab++) {

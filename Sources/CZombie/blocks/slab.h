@@ -47,8 +47,8 @@ struct __attribute__((aligned(256))) zg_slab {
     // Number of blocks that a larger class served (zg_slab_serving_class). Approximate, because the update is not
     // atomic.
     uint32_t asked;
-    // Opened slots: below `used`, but never written, like slots above; handed out before slots above. Also read without
-    // the lock.
+    // Opened slots are below `used`, but read as zero like slots above `used`, and are handed out before those. Also
+    // read without the lock.
     uint64_t opened, opened_end;
 };
 
@@ -70,11 +70,11 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
 uint32_t zg_slab_serving_class(uint32_t class);
 // Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
-// Commits fresh slots of each class: `bytes` bytes, or a smaller class's whole region. Prepares for a time when nothing
-// can be committed. Untouched slots cost no memory.
+// Commits fresh slots of each class: `bytes` bytes, or a smaller class's whole region. Call before a seccomp filter
+// forbids committing. Untouched slots cost no memory.
 void zg_slab_open_reserve(uint64_t bytes);
-// From now on, all slots get death records. Before, only slots whose blocks may be sparse have death records, because
-// most programs have no objects. False if there is no memory for the records.
+// From now on, all slots get death records. Before, only slots whose blocks may be sparse have them, because most
+// programs have no Swift or C++ objects. False if there is no memory for the records.
 bool zg_slab_need_deaths(void);
 bool zg_slab_has_deaths(const struct zg_slab *slab);
 void zg_slab_lock_all(void);

@@ -18,8 +18,8 @@ enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
 // limit are released.
 #define DIRTY_LEAST ((uint64_t)32 << 20)
 #define DIRTY_SHIFT 3
-// Before fresh memory is used, pages of free spans are released until free spans and fresh memory together keep to this
-// size, or to this share of the live bytes. Releasing stops once released memory was needed again REGRETS_MOST times.
+// Before fresh memory is used, pages of free spans are released until free spans and fresh memory together are within
+// this size, or this share of the live bytes. Releasing stops once released memory was needed again REGRETS_MOST times.
 #define DIRTY_BESIDE_FRESH ((uint64_t)4 << 20)
 enum { REGRETS_MOST = 8 };
 // Each retired span may cost a mapping, of which the kernel allows a process 65,530 by default.
@@ -126,7 +126,7 @@ static void reuse_retired(void) {
         retired_bytes -= span->units * ZG_UNIT_BYTES;
         zg_stats_add(zg_counter_retired_blocks, (uint64_t)-1);
         zg_stats_add(zg_counter_retired_bytes, -(span->units * ZG_UNIT_BYTES));
-        // A zombie whose saved contents were restored after a finding stays where it is.
+        // Keep a zombie retired if its saved contents were restored after a finding: the program may still use it.
         if (span->block.header & ZG_HEADER_CONTENTS_RESTORED) continue;
         __atomic_store_n(&span->block.header, zg_header_in_state(span->block.header, zg_state_reusable),
                          __ATOMIC_RELEASE);
@@ -134,8 +134,8 @@ static void reuse_retired(void) {
     }
 }
 
-// Releases the pages of a dirty span, from one bin after the other. `for_fresh` sets was_given. False if no pages were
-// released. Under the lock.
+// Releases the pages of a dirty span, visiting the bins in turn. `for_fresh` sets was_cleaned_for_fresh. False if no
+// pages were released. Under the lock.
 static bool clean_one(bool for_fresh) {
     static uint32_t hand;
     for (uint32_t looked = 0; looked < BIN_COUNT; looked++, hand = (hand + 1) % BIN_COUNT) {
@@ -213,7 +213,7 @@ void zg_span_resize(struct zg_span *span, uint64_t size) {
 // The spans are marked as dirty, because zg_span_allocate does not commit dirty spans again.
 void zg_span_open_reserve(uint32_t each) {
     zg_lock_take(&span_lock);
-    cleaned_too_early = REGRETS_MOST; // released pages could not be committed again
+    cleaned_too_early = REGRETS_MOST; // stop releasing pages, which could not be committed again
     zg_lock_drop(&span_lock);
     for (uint32_t i = 0; i < EXACT_BINS * each; i++) {
         uint64_t units = i % EXACT_BINS + 1;
@@ -238,7 +238,7 @@ void zg_span_release(struct zg_span *span) {
 }
 
 // Moves the pages from `start` on to the start of `to`. A span that received pages of another span consists of several
-// mappings. In any other span, the program has made several mappings, and the move fails.
+// mappings (`several`). If the program has split any other span into several mappings, the move fails.
 static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span *to, uint64_t bytes, uint64_t *moved) {
     int result;
     if (from->several) {

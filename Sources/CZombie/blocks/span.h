@@ -11,13 +11,13 @@
 struct zg_span *zg_span_allocate(uint64_t size, uint64_t alignment, bool *zero);
 // Takes back the span of a freed block for reuse. The record stays readable until the span is reused.
 void zg_span_release(struct zg_span *span);
-// Commits `each` spans of every size up to 1 MiB, for a time when nothing can be committed.
+// Commits `each` spans of every size up to 1 MiB. Call before a seccomp filter forbids committing.
 void zg_span_open_reserve(uint32_t each);
 // Changes the size of a block within zg_span_capacity.
 void zg_span_resize(struct zg_span *span, uint64_t size);
-// Makes the addresses inaccessible. Retired spans are reused, oldest first, once there are too many. The memory is
-// released. If it is `movable` (the program cannot have remapped the pages) and small enough, it is moved to another
-// span for the next block instead. False if the kernel refuses: the span is then reused at once.
+// Makes the addresses inaccessible. Retired spans are reused, oldest first, once there are too many. Releases the
+// memory, or moves it to another span for the next block if it is small enough and `movable` (the program cannot have
+// remapped the pages). False if the kernel refuses: the span is then reused at once.
 bool zg_span_retire(struct zg_span *span, bool movable);
 // Moves the pages of a live block into another block of at least the same size.
 enum zg_span_moved {

@@ -223,7 +223,7 @@ void zg_call_begin_message(const struct zg_call *call, const struct msghdr *mess
     look_at_vectors(call, (uint64_t)copy.msg_iov, copy.msg_iovlen, frame, watch);
 }
 
-// --- after it --------------------------------------------------------------------------------------------------------
+// --- after the call --------------------------------------------------------------------------------------------------
 
 // Returns the first byte of the buffer behind the block and the blocks that are joined with it.
 static uint64_t behind(const struct zg_call_watch *watch) { return watch->address + watch->room; }
@@ -241,8 +241,8 @@ static bool is_fault_behind(const struct zg_call_watch *watch) {
            zg_os_can_read_memory();
 }
 
-// If unreadable memory behind the block ended a call that transferred nothing, or exactly the block's bytes: returns
-// how it ended. Otherwise NULL.
+// Returns how the call ended, if unreadable memory behind the block ended it after the transfer of nothing, or of
+// exactly the block's bytes. Otherwise NULL.
 static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
     if (result < 0) {
         // If other buffers precede this buffer, EFAULT may be due to them.

@@ -56,7 +56,7 @@ ZG_INLINE bool zg_call_is_live(const struct zg_block *block);
 // freed buffer.
 void zg_call_freed_meanwhile(const struct zg_call *call, const void *buffer, ssize_t result, const uint64_t *frame);
 
-// What a finding says about a buffer.
+// A buffer, and the facts that a finding reports about it.
 struct zg_call_discovery {
     enum zg_finding_kind kind;
     bool written;                     // true if the call writes the memory
@@ -64,14 +64,14 @@ struct zg_call_discovery {
     uint64_t address;                 // first byte that the finding is about
     uint64_t bytes;                   // size of the whole buffer; 0: unknown, for a string
     uint64_t excess;                  // bytes of the buffer behind the block's end that are accessed; 0: unknown
-    const char *freed;                // when it was freed; NULL: before the call
+    const char *freed;                // when the buffer was freed; NULL: before the call
     const char *ended;                // how the call ended; NULL: it went beyond the block's end
-    bool is_ahead; // the access is yet to come, and the processor makes it: a protected page would fault
+    bool is_ahead;                    // a libc function is about to access the memory: a protected page would fault
 };
-// Reports it. With on_finding=continue, makes the memory accessible in which the call goes on.
+// Reports the discovery. With on_finding=continue, makes the memory accessible that the call then accesses.
 void zg_call_found(const struct zg_call *call, const struct zg_call_discovery *what, const uint64_t *frame);
 
-// Decides for zg_call_begin: returns false if the buffer is freed memory, with its block in `view`. `before`: size of
+// Part of zg_call_begin: returns false if the buffer is freed memory; its block is then in `view`. `before`: size of
 // the call's buffers in front of this buffer.
 bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, uint64_t before,
                   struct zg_block_view *view, struct zg_call_watch *watch);

@@ -40,11 +40,11 @@ static enum zg_children_change change_for_ours(void) {
                                                                             : zg_children_as_it_is;
 }
 
-// The program has removed the runtime from the environment (env -i), so that the run has a program that it cannot
-// watch. `path` is relative to `directory`. With children=ignore nobody expects it to be watched.
+// Counts an unwatched child of the run: the program has removed the runtime from the environment (env -i). `path` is
+// relative to `directory`. With children=ignore nobody expects children to be watched.
 static enum zg_children_change look_without_us(int directory, const char *path) {
     if (!zg_coverage_run_page || zg_config.children != zg_children_follow) return zg_children_as_it_is;
-    // A caller may try the directories of PATH in turn.
+    // A caller may try the directories of PATH in turn: count only a path that can be executed.
     if (directory != AT_FDCWD || zg_os_is_executable(path)) zg_coverage_note_unwatched_child();
     return zg_children_as_it_is;
 }

@@ -10,7 +10,7 @@
 enum zg_children_change {
     zg_children_as_it_is,
     zg_children_without_us,   // the program cannot load the runtime: remove it from LD_PRELOAD
-    zg_children_with_us,      // this process is Swift's package manager: restore the entries that it does not see
+    zg_children_with_us,      // this process is Swift's package manager: restore the entries that are hidden from it
     zg_children_with_filters, // describe the seccomp filters, which will be in effect
 };
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment);

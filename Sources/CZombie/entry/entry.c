@@ -101,7 +101,7 @@ static ZG_NOINLINE void *allocate_slowly(uint64_t size, uint64_t alignment, enum
     if (ZG_UNLIKELY(!thread)) return allocate_elsewhere(size, alignment, zero);
     if (ZG_UNLIKELY(zg_allowance_is_limited) && !zg_allowance_take_block(thread, size)) {
         zg_thread_leave(thread);
-        // The other allocator may have memory left.
+        // libc's allocator may have memory left.
         if (zg_bypass_mode && zg_allowance_charge_bypassed(size)) return allocate_elsewhere(size, alignment, zero);
         errno = ENOMEM;
         return NULL;
@@ -142,7 +142,7 @@ static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
     return allocate_slowly(size, 16, zg_family_malloc, false, frame);
 }
 
-// Separate functions for memory tags, so that they cost other programs only the test.
+// Memory tags have functions of their own, so that programs without tags pay only for the test.
 static ZG_NOINLINE void *malloc_tagged(uint64_t size, const uint64_t *frame) {
     void *block =
         ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_family_malloc, false, frame, true) : NULL;
@@ -266,7 +266,7 @@ void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size
     ZG_MUST_TAIL return free_slowly(address, deallocator, size, frame);
 }
 
-// Takes a resize out of the allowance. A large block needs only the difference, as it grows in place or by moving
+// Charges a resize to the allowance. A large block needs only the difference, because it grows in place or by moving
 // pages, as in glibc. Resizing a smaller block copies it, so that two blocks exist briefly.
 static bool may_resize(struct zg_thread *thread, const void *address, uint64_t size) {
     struct zg_block_view view;

@@ -1,6 +1,6 @@
-// Processes made without fork's handlers: by _Fork, by clone without CLONE_VM, and by these calls' numbers. The runtime
-// does the same as around fork: it copies blocks in windows (pages/window.h), and no thread that the child lacks holds
-// a lock of the runtime.
+// Processes made without fork's handlers: by _Fork, by clone without CLONE_VM, or by syscall(2) with a fork or clone
+// number. The runtime does the same as around fork: it copies blocks in windows (pages/window.h), and no thread that
+// the child lacks holds a lock of the runtime.
 // Any context, like _Fork.
 
 #ifndef ZG_FORKS_H

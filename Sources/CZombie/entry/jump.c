@@ -20,7 +20,7 @@
 // Most bytes of stack that a call of the runtime uses below the frame of its published function.
 enum { MOST_BELOW = 64 << 10 };
 
-// Signals that an instruction raises. Blocked, they would end the process.
+// Signals that instructions raise. They stay unblocked, because a fault whose signal is blocked ends the process.
 static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1) |
                                         UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGILL - 1) |
                                         UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
@@ -61,8 +61,8 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
     if (interruption.place == zg_place_elsewhere && is_code(pc) &&
         sp - thread->stack.low >= thread->stack.high - thread->stack.low)
         return;
-    // An instruction that faulted (for example by a stack overflow) would fault again. A fault signal reaches the
-    // runtime's handler, whose frame tells the cause, at the latest the second time.
+    // Do not resume an instruction that faulted (for example by a stack overflow): it would fault again. A fault is
+    // recognized only in the frame of the runtime's handler, which gets the signal the second time at the latest.
     if (is_our_code(interruption.handler) && zg_arch_is_fault((void *)interruption.context)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);

@@ -38,7 +38,8 @@ enum {
     COMPARED_MOST = 1 << 20
 };
 
-// Alone in its cache line: every call reads it. used: otherwise the compiler splits it into two variables.
+// In a cache line of its own, because every call reads it. `used` keeps the compiler from splitting it into two
+// variables.
 struct zg_witness_range zg_witness_range __attribute__((aligned(64), used)) = {0, UINT64_MAX};
 uint16_t zg_witness_sites[1 << ZG_WITNESS_SITE_BITS] __attribute__((aligned(64)));
 static uint64_t saved_ticks;
@@ -157,8 +158,8 @@ static ZG_NOINLINE uint64_t find_room_slowly(struct zg_witness *witness, uint64_
     return ZG_WITNESS_ANY;
 }
 
-// Returns the number of bytes from the pointer to the end of its live block; ZG_WITNESS_ANY if it is in none. Reports a
-// pointer into a freed block. `bytes`: how many are accessed, not 0; ZG_WITNESS_ANY: unknown.
+// Returns the number of bytes from the pointer to the end of its live block; ZG_WITNESS_ANY if it points into no live
+// block. Reports a pointer into a freed block. `bytes`: how many are accessed, not 0; ZG_WITNESS_ANY: unknown.
 static ZG_NOINLINE uint64_t find_room(struct zg_witness *witness, const void *pointer, uint64_t bytes, bool written) {
     uint64_t address = (uint64_t)pointer, index, interior;
     if (!zg_witness_concerns(pointer)) return ZG_WITNESS_ANY;
@@ -188,13 +189,14 @@ void zg_witness_copy(struct zg_witness *witness, void *to, const void *from, uin
 
 void zg_witness_fill(struct zg_witness *witness, void *to, uint64_t bytes) { access_bytes(witness, to, bytes, true); }
 
-// Reports which of two arguments that are equal up to the end of a block is read beyond it.
+// Reports a read beyond a block: two arguments are equal up to where the first block ends, so reading continues.
 static ZG_COLD void found_equal(struct zg_witness *witness, const void *const pointers[2], const uint64_t rooms[2]) {
     int shorter = rooms[1] < rooms[0];
     found_over(witness, pointers[shorter], rooms[shorter], 0, false);
 }
 
-// Finds the rooms of two arguments that are read. Returns the smaller one; ZG_WITNESS_ANY after a finding.
+// Finds how many bytes follow each of two read arguments up to its block's end. Returns the smaller number;
+// ZG_WITNESS_ANY after a finding.
 static uint64_t find_rooms(struct zg_witness *witness, const void *const pointers[2], uint64_t most,
                            uint64_t rooms[2]) {
     for (int i = 0; i < 2; i++) {
@@ -284,7 +286,7 @@ void zg_witness_compare_strings(struct zg_witness *witness, const char *a, const
     note_string(a);
     note_string(b);
     if (most <= least) return;
-    // Strings in the program's locale that differ by more than the case of ASCII letters may end the comparison.
+    // In the program's locale, bytes that differ by more than the case of ASCII letters may end the comparison.
     for (uint64_t i = 0; i < least; i++) {
         if (ZG_LIKELY(a[i] == b[i] && a[i])) continue; // long strings are mostly equal: fold few bytes
         if (!a[i] || !b[i] || fold((uint8_t)a[i], folds) != fold((uint8_t)b[i], folds)) return;

@@ -1,9 +1,9 @@
-// Checks what libc's memory and string functions are given: whether it lies in a freed block, or ends before the
-// function will. Every block counts, isolated or not, because the block records are enough.
+// Checks the arguments of libc's memory and string functions: whether a buffer lies in a freed block, or its block ends
+// before the access does. Covers all blocks, isolated or not, because the block records are enough.
 // The published functions (CZombiePublish/strings.c) call this before libc's function. Of each call site, the first
-// calls are checked, then further ones within a share of the thread's time, then some now and then.
-// Only accesses count that the C standard makes certain, and for memcmp and the like only those up to the first
-// difference: correct programs pass lengths larger than their blocks.
+// calls are checked, then further ones within a share of the thread's time, then a few at intervals (zg_witness_renew).
+// Only accesses count that the C standard makes certain; for memcmp and similar functions, only those up to the first
+// difference, because correct programs pass lengths larger than their blocks.
 // Any context. No lock and no system call, except for a finding, which enters the runtime. errno is kept.
 
 #ifndef ZG_WITNESS_H
@@ -61,7 +61,8 @@ ZG_NOINLINE bool zg_witness_begin(struct zg_witness *witness, const char *name, 
                                   const void *caller);
 ZG_NOINLINE void zg_witness_end(const struct zg_witness *witness);
 
-// What a function does with its arguments. Sizes are in bytes. Never inlined: there are dozens of callers.
+// Functions that check the accesses of one kind of libc function each. Sizes are in bytes. Never inlined: there are
+// dozens of callers.
 ZG_NOINLINE void zg_witness_copy(struct zg_witness *witness, void *to, const void *from, uint64_t bytes);
 ZG_NOINLINE void zg_witness_fill(struct zg_witness *witness, void *to, uint64_t bytes);
 // Reads both up to the first difference.
@@ -82,7 +83,7 @@ ZG_NOINLINE void zg_witness_compare_strings(struct zg_witness *witness, const ch
 ZG_NOINLINE void zg_witness_find_string(struct zg_witness *witness, const char *start, const char *wanted);
 // Reads a number in this base, up to the first byte that cannot belong to it.
 ZG_NOINLINE void zg_witness_number(struct zg_witness *witness, const char *string, int base);
-// Copies a string of up to `most` bytes and its terminator to `to`; `appends`: behind the string that is there.
+// Copies a string of up to `most` bytes and its terminator to `to`. `appends`: to the end of the string in `to`.
 ZG_NOINLINE void zg_witness_copy_string(struct zg_witness *witness, char *to, const char *from, uint64_t most,
                                         bool appends);
 // Like strncpy: writes exactly `bytes` bytes.

@@ -155,7 +155,7 @@ __attribute__((noinline)) void zg_collector_search_leaks(void) {
     if (!zg_coverage_run_page || !__atomic_load_n(&zg_coverage_run_page->collector.wants_leaks, __ATOMIC_ACQUIRE))
         return;
     __builtin_unwind_init();
-    // Below the saved registers, frames of the runtime have gaps with words of earlier calls.
+    // Search the stack from the saved registers up: deeper frames of the runtime contain stale words of earlier calls.
     struct zg_registers end = {.known = UINT64_C(1) << ZG_ARCH_SP};
     end.value[ZG_ARCH_SP] = (uint64_t)__builtin_frame_address(0) - SAVED_BYTES;
     const struct question question = {.kind = zg_message_ending, .registers = &end};
@@ -172,11 +172,12 @@ void zg_collector_caller_registers(struct zg_registers *registers, const uint64_
     }
 }
 
-// A program that goes on after its findings is stopped for a search a few times only.
+// Most searches in a process that continues after findings: each search stops the process.
 enum { SEARCHES = 8 };
 static uint32_t searches;
 
-// Under the report lock. A child between vfork and exec has its parent's memory, and zguard cannot tell the two apart.
+// Under the report lock. A child between vfork and exec starts no search: it shares its parent's memory, and zguard
+// cannot tell the two apart.
 static uint64_t plan_search(void) {
     int zguard = (int)__atomic_load_n(&zg_coverage_run_page->collector.pid, __ATOMIC_ACQUIRE);
     if (searches == SEARCHES || !zguard || zg_os_is_gone(zguard) || !zg_os_is_own_process()) return 0;

@@ -15,12 +15,12 @@ enum zg_collected {
 // `registers`: registers of the calling thread where it dies. Takes at most ten seconds.
 enum zg_collected zg_collector_ask(const struct zg_registers *registers);
 
-// Asks the zguard that runs the process for a search of the heap for leaks, if it wants one, and waits for the end of
-// the search: a minute at most, and only while zguard lives. Call when the process ends by itself, without a lock.
+// Asks the zguard that runs the process for a search of the heap for leaks, if zguard wants one, and waits for the end
+// of the search: a minute at most, and only while zguard lives. Call when the process ends by itself, without a lock.
 void zg_collector_search_leaks(void);
 
 // If zguard runs the process: from now on, findings about freed blocks ask for a search for other pointers to the block
-// (zg_found_search). The first findings only, each waits at most for `scan_ms`, and only while zguard lives.
+// (zg_found_search). Only the first findings do so. Each waits at most `scan_ms`, and only while zguard lives.
 void zg_collector_start(void);
 void zg_collector_after_fork_in_child(void);
 // Registers of the caller of the published function with this frame. Only three are known.

@@ -55,8 +55,8 @@ static enum zg_origin_source source_in_registers(const struct zg_fault *fault, u
     return zg_origin_none;
 }
 
-// Makes the verdict for a pointer that is a fill. False if the value is no proof and no block is found from which it
-// may come.
+// Makes the verdict for a pointer that is a fill. False if the value alone is no proof, and no block is found from
+// which it may come.
 static bool diagnose_fill(const struct zg_fault *fault, enum zg_origin_source source, uint64_t value, bool certain,
                           struct zg_verdict *verdict) {
     struct zg_origin origin;
@@ -188,7 +188,8 @@ static bool is_stack_overflow(const struct zg_fault *fault) {
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
-// Returns the end of the unused bytes behind a block: the rest of an isolated block's page, or of its slot (estimated).
+// Returns the end of the unused bytes behind a block: the end of an isolated block's page, or the estimated end of
+// another block's slot.
 static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
     uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
     if (fault->is_isolated(view) || view->size > ZG_LARGEST_SLOT) return page_end;
@@ -200,7 +201,7 @@ static bool is_inside(const struct zg_fault *fault, const struct zg_block_view *
     return address - first < end_of_slack(fault, view) - first;
 }
 
-// Whether a pointer points into the block, or directly behind its last byte.
+// Whether a pointer points into the block, into the unused bytes behind it, or to their end.
 static bool reaches(const struct zg_fault *fault, const struct zg_block_view *view, uint64_t pointer) {
     return pointer - view->start <= end_of_slack(fault, view) - view->start;
 }
@@ -250,7 +251,8 @@ static uint64_t requested_address(const struct zg_fault *fault, const struct zg_
     return best;
 }
 
-// `evidence`: reason for an inferred block; NULL if the block is exact.
+// Makes the verdict for an access that belongs to this block. `evidence`: reason for an inferred block; NULL if the
+// block is exact.
 static void attribute_to_block(const struct zg_fault *fault, const struct place *place,
                                const struct zg_block_view *block, const char *evidence, struct zg_verdict *verdict) {
     verdict->has_block = true;
@@ -339,7 +341,7 @@ static bool ran_over(const struct zg_fault *fault, const struct place *place, st
         return true;
     }
     *evidence = "the freed block behind this block begins at the address, and no other pointer leads there";
-    // A watched block was freed a moment ago: a pointer to its start is rather a stale one.
+    // With a watchpoint, the block was freed only a moment ago: a pointer to its start is more likely stale.
     return count > 0 && is_at_hand && !points_there && !fault->is_watched;
 }
 
@@ -428,7 +430,7 @@ static void attribute_by_place(const struct zg_fault *fault, const struct place 
         return;
     }
     find_neighbours(fault, place, verdict);
-    // In front of the first block of a slab, whose page in front has no memory.
+    // The address lies directly in front of the first block of a slab, on a page without memory.
     if (verdict->has_after && verdict->after.state == zg_state_live &&
         verdict->after.start - fault->address <= VECTOR_REACH) {
         verdict->has_before = verdict->has_after = false;

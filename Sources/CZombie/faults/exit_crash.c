@@ -23,14 +23,14 @@ enum {
     NODE_END_BYTES = 1024,
 };
 
-// The last error that a thread did not catch at once.
+// A thread's last uncaught Python exception, or its last Rust panic, which may still be caught.
 struct uncaught {
     int tid; // 0: none
     uint32_t stack;
     uint64_t text_ends; // zg_last_text.ends at that time
 };
-// Of the main thread, which alone decides the status; and the last panic of another thread, which the main thread
-// passes on without a message (resume_unwind).
+// `python` and `rust` are about the main thread, which alone decides the status. `rust_in_thread` is the last panic of
+// another thread, which the main thread passes on without a message (resume_unwind).
 static struct uncaught python, rust, rust_in_thread;
 static uint64_t node_ends[NODE_ENDS];
 static uint32_t node_end_count;
@@ -123,10 +123,11 @@ static bool is_node_builtin(const char *frame) {
     return find_in_line(frame, "(node:") || find_in_line(frame, "at node:") || find_in_line(frame, "(<anonymous>)");
 }
 
-// As Node.js calls a function without a name.
+// Node.js's name for a function without a name.
 static const char unnamed[] = "<anonymous>";
 
-// Notes where the error was raised, from a line of Python, outermost first: File "shop.py", line 3, in take
+// Notes where the error was raised, from a line of Python's traceback, which has the outermost frame first:
+// File "shop.py", line 3, in take
 static void note_python_frame(const char *line) {
     static const char file[] = "  File \"", number[] = "\", line ", function[] = ", in ";
     const char *start = line + sizeof file - 1, *end = find_in_line(start, number), *digits, *name;
@@ -142,8 +143,8 @@ static void note_python_frame(const char *line) {
     copy_part(raised_in, sizeof raised_in, name, next_line(name) - 1);
 }
 
-// The same from a frame of Node.js, innermost first: "    at take (/shop.js:1:21)", or "    at /shop.js:1:21" without a
-// name.
+// Notes where the error was raised, from a line of Node.js's stack, which has the innermost frame first:
+// "    at take (/shop.js:1:21)", or "    at /shop.js:1:21" without a name.
 static void note_node_frame(const char *line) {
     if (has_own_frame || (raised_in[0] && is_node_builtin(line))) return;
     has_own_frame = !is_node_builtin(line);
@@ -156,7 +157,7 @@ static void note_node_frame(const char *line) {
     if (colon) *colon = 0;
 }
 
-// The place of a thrown value, whose stack is unknown.
+// Notes the place of a thrown value, whose stack is unknown.
 static void note_node_place(const char *line) {
     copy_part(raised_in, sizeof raised_in, unnamed, unnamed + sizeof unnamed - 1);
     copy_part(said_at, sizeof said_at, line, next_line(line) - 1);
@@ -176,7 +177,7 @@ static bool copy_message(const char *from, const char *end) {
     return count;
 }
 
-// The exception's type and text stand behind the frames of the last traceback, whose lines are indented. A group of
+// The exception's type and text follow the frames of the last traceback, whose lines are indented. A group of
 // exceptions is drawn as a tree: its own type and text are in the first line "  | Type: text" that is no frame.
 static bool find_python_message(void) {
     static const char traceback[] = "Traceback (most recent call last):", group[] = "  + Exception Group Traceback";
@@ -197,7 +198,7 @@ static bool find_python_message(void) {
     return false;
 }
 
-// Whether a line is the place of an error that Node.js shows the source of: "/shop.js:22".
+// Whether a line is the place that Node.js prints above the source line of an error: "/shop.js:22".
 static bool is_node_place(const char *line) {
     const char *end = next_line(line) - 1, *at = end;
     while (at > line && at[-1] >= '0' && at[-1] <= '9') at--;
@@ -241,7 +242,7 @@ static const struct uncaught *find_cause(int status, const uint64_t *frames, int
     if (python.tid == tid && status == PYTHON_STATUS && has_returned)
         return zg_last_text_since(python.text_ends, tid, text, sizeof text) && find_python_message() ? &python : NULL;
     if (rust.tid == tid && status == RUST_STATUS && has_returned) {
-        // The main thread has gone on after a panic that it caught, and has said something else.
+        // The main thread has written other text since the panic: it caught the panic and continued.
         if (zg_last_text_since(rust.text_ends, tid, text, sizeof text)) return NULL;
         if (find_rust_message(tid)) return &rust;
         return rust_in_thread.tid && find_rust_message(rust_in_thread.tid) ? &rust_in_thread : NULL;

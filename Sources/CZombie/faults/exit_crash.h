@@ -1,7 +1,7 @@
-// Reports programs that end by an exit status because of an error that nobody caught (collect=crashes): a panic of
-// Rust, an exception of Python or of JavaScript in Node.js. The text on standard error alone proves nothing: a program
-// may print another program's panic, or an exception that it has caught. The language's runtime must have ended the
-// program, which its own calls show.
+// Reports programs that end by an exit status because of an uncaught error (collect=crashes): a panic of Rust, an
+// exception of Python or of JavaScript in Node.js. The text on standard error alone proves nothing: a program may print
+// another program's panic, or an exception that it has caught. So calls of the language's runtime must also show that
+// the runtime has ended the program.
 
 #ifndef ZG_EXIT_CRASH_H
 #define ZG_EXIT_CRASH_H
@@ -14,7 +14,7 @@ void zg_exit_crash_note_python(uint32_t stack); // before Python prints the trac
 void zg_exit_crash_note_rust(uint32_t stack);   // after Rust has printed the message, also if the panic is caught later
 // Node.js: address of a function that ends the program because of an uncaught error. Call at start-up.
 void zg_exit_crash_add_node_end(uint64_t function);
-// Call in libc's exit, after the program's own exit handlers. `frame`: of the exit handler.
+// Call in libc's exit, after the program's own exit handlers. `frame`: frame of the exit handler.
 void zg_exit_crash_report(const uint64_t *frame, int status);
 
 #endif

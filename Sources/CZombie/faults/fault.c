@@ -163,7 +163,7 @@ static void describe_counting(void) {
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
-// Says where the search for other pointers to the block finds this thread's own.
+// Tells the search for other pointers to the block where this thread's registers are.
 static void note_registers(const struct work *work) {
     const stack_t *stack = &((const ucontext_t *)work->context)->uc_stack;
     finding.registers = &fault.registers;
@@ -251,7 +251,8 @@ static bool resume_tagged_access(const struct work *work, bool is_tagged) {
         __atomic_compare_exchange_n(&verdict.block.block->header, &header, header | ZG_HEADER_CHANGED, false,
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         if (zg_tags_open(work->pointer)) {
-            // Otherwise the instruction would load a trap word, whose use would be reported once more.
+            // Restore the object's contents: otherwise the instruction would load a trap word, whose use would be a
+            // second finding.
             const struct zg_zombie_hit object = {.has_block = true, .block = verdict.block};
             zg_revive_zombie(&object);
             return true;
@@ -268,7 +269,8 @@ static bool resume_tagged_access(const struct work *work, bool is_tagged) {
 // description to the run's page: zguard reports the fault if the process ends and the runtime cannot see the end.
 static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     enum { FRAMES_LEAST = 8 };
-    // Without collect=crashes SIGABRT is left to the program. From now on its handler may end the program by abort.
+    // Manage SIGABRT from now on, because the program's handler may call abort. Without collect=crashes it was left to
+    // the program.
     zg_signals_watch_aborts(zg_fault_handler);
     work->handled = zg_handled_begin(kind, work->signal, work->info, work->context, work);
     if (!work->handled) return;
@@ -346,7 +348,7 @@ static void work_on_fault(void *work_pointer, void *unused_1, void *unused_2) {
     if (is_new) complete(work);
 }
 
-// Whether the address lies in the image that contains one of these: libc, the loader.
+// Whether the address lies in the image of libc or of the loader.
 static bool is_in_libc(uint64_t pc) {
     struct zg_module module;
     const uint64_t known[] = {zg_libc_address(), zg_libc_loader_address()};
@@ -356,8 +358,8 @@ static bool is_in_libc(uint64_t pc) {
     return false;
 }
 
-// Finds the access that a watchpoint has noticed, if the program uses what it has accessed. Vector loads of libc's
-// string functions, and of similar code, reach over the end of the block in front and ignore what is there.
+// Finds the access that a watchpoint has noticed. False if the program does not use the freed bytes: vector loads of
+// libc's string functions, and of similar code, reach over the end of the block in front and ignore what follows.
 static bool find_watched_access(const struct work *work, struct zg_past_access *access) {
     enum { AHEAD = 4 };
     uint8_t code[ZG_ARCH_CODE_BEHIND + AHEAD];
@@ -377,7 +379,7 @@ static bool find_watched_access(const struct work *work, struct zg_past_access *
     return access->address >= block.start && !is_in_libc(access->pc);
 }
 
-// Gives the diagnosis the pointer that the instruction has overwritten with what it loaded.
+// Restores for the diagnosis the pointer that the instruction has overwritten with the loaded value.
 static void restore_lost_register(const struct zg_past_access *access) {
     if (access->lost_register < 0) return;
     uint64_t pointer = access->address - access->lost_offset;
@@ -392,7 +394,7 @@ static void work_on_watched(void *work_pointer, void *unused_1, void *unused_2) 
     struct zg_registers registers;
     if (!find_watched_access(work, &access)) return;
     zg_arch_registers_from_context(&registers, work->context);
-    // Everything below sees the context at the access itself.
+    // Show the code below the context as it was at the access.
     zg_arch_set_pc(work->context, access.pc);
     gather_fault_state(work);
     fault.address = access.address;
@@ -728,7 +730,7 @@ static void after_program_handler(struct work *work) {
 static bool continue_unaligned(const struct work *work) {
     if (work->signal != SIGSEGV || work->info->si_code <= 0 || !zg_arch_fault_without_address(work->context))
         return false;
-    // A thread that diagnoses a fault has the lock.
+    // A thread that diagnoses a fault already holds the fault lock.
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work->tid || zg_report_is_mine()) return false;
     zg_lock_take(&fault_lock);
     bool done = zg_unaligned_continue(work->info, work->context);
@@ -762,7 +764,7 @@ void zg_fault_handler(int signal, siginfo_t *info, void *context) {
     if (zg_tags_are_on() && strip_fault_tag(&work)) return;
     if (is_memory_fault(&work) && (zg_arch_recover_read(context) || is_own_access(info))) return;
     if (continue_unaligned(&work)) return;
-    // This signal was sent while the thread diagnoses a fault: deliver the signal later.
+    // The signal was sent while this thread was diagnosing a fault: deliver it later.
     if (info->si_code <= 0 && __atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work.tid) {
         zg_signals_defer(signal, info, context);
         return;

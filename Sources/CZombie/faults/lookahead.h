@@ -13,8 +13,8 @@
 // fault, in the function that retains.
 void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_hit *hit,
                             const struct zg_registers *registers);
-// Does the same if the instruction at registers->pc, which loads the class pointer of the object, has faulted, and no
-// use of the pointer was found: at most a retain of the object that follows.
+// Does the same if the instruction at registers->pc, which loads the object's class pointer, has faulted, and no use of
+// that pointer was found. At most a later retain of the object was found.
 void zg_lookahead_find_uses_of_load(struct zg_finding *finding, const struct zg_block_view *block,
                                     const struct zg_registers *registers);
 

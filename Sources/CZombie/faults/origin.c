@@ -55,8 +55,8 @@ static bool is_origin(const struct zg_fault *fault, enum zg_origin_source source
     return false;
 }
 
-// Whether the word at `place` lies in a freed block and holds the value. The check of its contents makes a wrong guess
-// about the instruction or the distance harmless: it has to meet a fill by chance.
+// Whether the word at `place` lies in a freed block and holds the value. The check of the word makes a wrong guess of
+// the instruction or the distance harmless: only by chance would the guessed place hold the value.
 static bool is_read_at(const struct zg_fault *fault, uint64_t place, uint64_t value) {
     struct zg_block_view dead;
     uint64_t word;
@@ -92,8 +92,8 @@ static bool find_loading(const struct zg_fault *fault, uint64_t value, struct zg
     return false;
 }
 
-// Looks for a pointer into a live block and a register whose sum is the address of a word behind the block, in which
-// the value still stands.
+// Looks for a pointer into a live block and a register whose sum is the address of a word behind the block that still
+// holds the value.
 static bool find_distance(const struct zg_fault *fault, const uint64_t *words, int count, uint64_t value,
                           struct zg_origin *origin) {
     for (int i = 0; i < count; i++)
@@ -151,7 +151,7 @@ bool zg_origin_find(const struct zg_fault *fault, enum zg_origin_source source, 
     const struct words stack = {fault->stack, fault->stack_count, "a word on the stack points into this block",
                                 "a word on the stack points into this block, while others point into similar blocks"};
     int at = take_pointer(fault, source, &stack, origin);
-    // Distances count from stack words up to this one.
+    // Only stack words in front of the word that was found count as base pointers.
     if (source == zg_origin_freed && find_distance(fault, fault->stack, at, value, origin)) return true;
     return at < fault->stack_count;
 }

@@ -103,8 +103,8 @@ static void set_program_action(int index, const struct sigaction *action) {
     __atomic_store_n(&program_actions[index].current, other, __ATOMIC_RELEASE);
 }
 
-// Installs the runtime's handler: on the alternate stack, with all signals blocked. SA_RESTART is the program's,
-// because the signal may also be sent.
+// Installs the runtime's handler: on the alternate stack, with all signals blocked. SA_RESTART is taken from the
+// program's flags, because a sent signal may interrupt a system call.
 static int install(int signal, int program_flags) {
     struct sigaction ours = {.sa_sigaction = handler};
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | (program_flags & SA_RESTART);
@@ -223,7 +223,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     if (zg_watchpoints_may_be() && !is_program_of_go) {
         int index = index_of(SIGTRAP);
         if (!(installed >> index & 1)) manage(SIGTRAP);
-        // A handler of the program that is there already keeps the signal.
+        // A handler that the program has already installed keeps the signal.
         struct sigaction wanted = wanted_action(index);
         watches = installed >> index & 1 && is_for_us(index, &wanted);
         if (watches) zg_watchpoints_start((uint64_t)handler);
@@ -279,7 +279,7 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
         // The program's own handler must not get the signals of watchpoints.
         if (signal == SIGTRAP && watches && !is_for_us(index, action)) zg_watchpoints_pause();
         if (!is_for_us(index, action)) real_action(signal, action, NULL);
-        // The kernel may have the program's handler.
+        // The program's previous handler may be installed in the kernel: replace it by the runtime's.
         else if (index >= FIRST_COLLECTED) install(signal, action->sa_flags);
         else if ((action->sa_flags ^ previous.sa_flags) & SA_RESTART) install(signal, action->sa_flags);
     }
@@ -295,9 +295,10 @@ int zg_signals_action(int signal, const struct sigaction *action, struct sigacti
 // signal is kept unblocked.
 static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1);
 
-// With collect=crashes, other signals that instructions raise are treated in the same way, while the program has no
-// handler for them. The kernel would call the program's handler for a signal that the program believes to be blocked.
-// SIGTRAP is, too, if there may be watchpoints: the kernel delivers a blocked one too late to find the instruction.
+// With collect=crashes, other signals that instructions raise are treated in the same way, but only while the program
+// has no handler for them: the kernel would call the handler although the program believes that the signal is blocked.
+// If there may be watchpoints, SIGTRAP is treated so without collect=crashes, too: the kernel delivers a blocked
+// SIGTRAP too late to find the instruction.
 static uint64_t other_open_signals(void) {
     static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
     uint64_t signals = 0;

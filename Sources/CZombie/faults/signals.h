@@ -24,7 +24,8 @@ void zg_signals_fork_release(void);
 void zg_signals_watch_aborts(zg_signals_handler *for_faults);
 int zg_signals_action(int signal, const struct sigaction *action, struct sigaction *old);
 int zg_signals_stack(const stack_t *stack, stack_t *old);
-// Handles rt_sigaction and sigaltstack that are called by number through libc's syscall. False: the kernel must do it.
+// Handles rt_sigaction and sigaltstack that are called by number through libc's syscall. False: the caller must make
+// the system call.
 bool zg_signals_by_number(long number, long a, long b, long c, long d, long *result);
 // Replaces sigprocmask and pthread_sigmask. Returns an error number.
 int zg_signals_mask(int how, const sigset_t *set, sigset_t *old);
@@ -90,7 +91,7 @@ void zg_signals_restore_lowered_stack(void);
 bool zg_signals_is_pending(uint64_t signals);
 // Whether the signal is SIGTRAP of a watchpoint of the runtime.
 bool zg_signals_is_watch(const siginfo_t *info);
-// Whether such a signal was blocked at the access, and is delivered later.
+// Whether a watchpoint's SIGTRAP was blocked at the access, so that it is delivered late.
 bool zg_signals_is_late_watch(const siginfo_t *info);
 // Call before the program executes another one, which would die of a pending SIGTRAP of a watchpoint.
 void zg_signals_before_exec(void);

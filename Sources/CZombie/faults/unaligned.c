@@ -15,8 +15,8 @@
 
 enum { LONGEST = 16 };
 
-// Reads the instruction at `pc`, and returns its bytes; 0 if nothing is mapped there. If a filter forbids the system
-// call, reads only up to the end of the page: an instruction that faulted there was mapped.
+// Reads the instruction at `pc`. Returns the number of bytes read; 0 if nothing is mapped there. If a filter forbids
+// the system call, reads only up to the end of the page: an instruction that faulted there was mapped.
 static int read_code(uint8_t code[LONGEST], uint64_t pc) {
     int64_t got = zg_os_try_read_memory(code, pc, LONGEST);
     if (got == -EFAULT) return 0;
@@ -27,7 +27,7 @@ static int read_code(uint8_t code[LONGEST], uint64_t pc) {
     return (int)got;
 }
 
-// Returns the first byte of the operand that is not accessible; its end if all of it is.
+// Returns the address of the operand's first inaccessible byte; the operand's end if all of it is accessible.
 static uint64_t find_inaccessible(const struct zg_span *span, uint64_t address) {
     uint64_t end = address + ZG_UNALIGNED_BYTES, data_end = span->base + zg_private_data_bytes(span);
     bool is_live = zg_header_state(__atomic_load_n(&span->block.header, __ATOMIC_ACQUIRE)) == zg_state_live;

@@ -19,13 +19,13 @@ bool zg_found_report(struct zg_finding *finding);
 // Adds crash details to a finding with which on_finding=abort ends the program. `end` is storage of the caller, `frame`
 // the frame of the published function. The pointer is set at start-up if crashes are collected, otherwise NULL.
 extern void (*zg_found_describe_end)(struct zg_finding *finding, struct zg_crash *end, const uint64_t *frame);
-// Set if a thread of the process reports findings with symbol names (faults/namer.h): whether it can now, and a request
-// that does not wait for it. NULL without such a thread.
+// Set if a thread of the process reports findings with symbol names (faults/namer.h), otherwise NULL.
+// zg_found_has_namer tells whether that thread is waiting; zg_found_wake_namer requests a report without waiting.
 extern bool (*zg_found_has_namer)(void);
 extern void (*zg_found_wake_namer)(void);
-// Set if zguard can search the process for other pointers to a freed block (faults/collector.h). The first is called
-// before the finding is written, under the report lock: returns the number of the search, or 0. The second is called
-// after that, and waits for the search.
+// Set if zguard can search the process for other pointers to a freed block (faults/collector.h). zg_found_plan_search
+// is called before the finding is written, under the report lock, and returns the number of the search, or 0.
+// zg_found_search is called after the finding was written, and waits for the search.
 extern uint64_t (*zg_found_plan_search)(void);
 extern void (*zg_found_search)(const struct zg_finding *finding);
 // Whether a fatal finding ends the program.

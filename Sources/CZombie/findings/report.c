@@ -71,7 +71,7 @@ static void write_all_repeats(void *unused_1, void *unused_2, void *unused_3) {
     write_repeats(true);
 }
 
-// Static storage for a stack: the thread may be on a small alternate stack of the program.
+// Writes repeats on a static stack: the thread may be on a small alternate stack of the program.
 void zg_report_close_for_good(void) {
     static char stack[32 << 10] __attribute__((aligned(64)));
     if (zg_report_is_mine() || !take_lock_or_time_out() || !zg_repeats_have_unwritten()) return;

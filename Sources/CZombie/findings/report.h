@@ -8,9 +8,9 @@
 #include "findings/report_output.h"
 #include "platform/text.h"
 
-// Writes a finding if `is_new` returns true, and returns its result. `is_new` is called under the lock: a thread that
-// learns that a finding is known may end the process, and the finding must have been written by then. It may complete
-// the finding.
+// Writes a finding if `is_new` returns true, and returns that result. `is_new` is called under the lock: a thread that
+// learns that a finding is known may end the process, and the finding must have been written by then. `is_new` may
+// complete the finding.
 bool zg_report_write(struct zg_finding *finding, bool (*is_new)(struct zg_finding *));
 // Writes the rest of the text of a finding that this thread has reported: the whole text if it was postponed, or the
 // omitted stacks if the finding ends the program.

@@ -17,9 +17,8 @@ bool zg_report_is_shortened(const struct zg_finding *finding);
 // Writes one line about how often the finding occurred again.
 void zg_report_put_repeats(struct zg_text *text, const struct zg_finding *finding);
 
-// Finds the image that contains `pc`, a frame of a current or of an older stack (`is_past`). For a current stack the
-// loaded image is preferred to an unloaded one. The unloaded one counts as well, because a call may jump to unloaded
-// code.
+// Finds the image that contains `pc`, a frame of a current or of an older stack (`is_past`). For a current stack,
+// loaded images are searched first. Unloaded images are searched even then, because a call may jump to unloaded code.
 ZG_INLINE bool zg_report_find_image(uint64_t pc, bool is_past, struct zg_module *module) {
     return (!is_past && zg_module_find(pc, module)) || zg_unloaded_find(pc, module);
 }

@@ -1,5 +1,5 @@
 // Records where errors were thrown (collect=crashes), by the error's address, because C++ exceptions and Swift errors
-// may move between threads. A small table that keeps the newest. Any context; no lock.
+// may move between threads. A small table keeps the newest throws. Any context; no lock.
 
 #ifndef ZG_THROWN_H
 #define ZG_THROWN_H

@@ -35,10 +35,10 @@ static ZG_NOINLINE bool refill(struct zg_thread *thread, uint32_t class) {
     return zg_retire_reuse(class) && zg_slab_refill(class, &thread->magazines[class]);
 }
 
-// Blocks in windows, which are many, add their counters up and look for deferred work once for so many of them.
+// Blocks in windows are frequent: flush their counters, and request deferred work, once per this number of blocks.
 enum { WINDOWED_PER_FLUSH = 32 };
 
-// An isolated block, if this one is to be isolated now. NULL where it is not.
+// Returns an isolated block, if this block is to be isolated now. Otherwise NULL.
 static ZG_NOINLINE void *allocate_isolated(struct zg_thread *thread, struct zg_isolation_order *order) {
     if (ZG_UNLIKELY(thread->skips_isolation)) return NULL;
     enum zg_isolation way = zg_isolation_want(thread, order);

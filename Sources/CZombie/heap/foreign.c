@@ -40,7 +40,7 @@ static void find_in_libc(void) {
     zg_next = zg_libc;
 }
 
-// Serve calls before libc's functions are known, and while the loader looks them up.
+// These functions serve calls until libc's functions are known, including calls while the loader looks them up.
 static void *first_malloc(size_t size) { return find_in_libc(), zg_libc.malloc(size); }
 static void *first_calloc(size_t count, size_t size) { return find_in_libc(), zg_libc.calloc(count, size); }
 static void *first_realloc(void *block, size_t size) { return find_in_libc(), zg_libc.realloc(block, size); }
@@ -116,8 +116,8 @@ static bool is_defined_at(void *function, const char *name) {
     return zg_module_function_in((uint64_t)function, name) == function;
 }
 
-// The first functions of ZG_FOREIGN_FUNCTIONS. An allocator that defines any function of that list defines one of
-// these.
+// Number of functions at the start of ZG_FOREIGN_FUNCTIONS that reveal an allocator: an allocator that defines any
+// function of that list defines one of these.
 enum { MARKER_FUNCTIONS = zg_foreign_function_malloc_usable_size + 1 };
 // Functions that receive blocks.
 #define RECEIVES_BLOCKS                                                                                                \

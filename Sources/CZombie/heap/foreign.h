@@ -6,8 +6,8 @@
 
 #include "platform/base.h"
 
-// Allocates from libc, or from zg_next: for nested calls and an exhausted heap. Counted as unguarded. `alignment` 0: as
-// malloc.
+// Allocates from libc, or from zg_next. Serves nested calls, and all calls when the heap is exhausted. The blocks count
+// as unguarded. If `alignment` is 0, aligns like malloc.
 void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
 // Returns true if every block outside the guarded heap is libc's: no other allocator was found, and nothing is
 // bypassed.
@@ -68,7 +68,7 @@ struct zg_next {
     size_t (*usable_size)(void *);
 };
 extern struct zg_next zg_next;
-// Libc's functions, no matter who else exports these names.
+// libc's own functions, even if other images export the same names.
 extern struct zg_next zg_libc;
 // Finds the allocator behind the runtime and puts it into zg_next, before blocks are bypassed to it. False if the
 // allocator lacks functions, or if libc has already served blocks that the allocator would have to free. Start-up.

@@ -1,6 +1,7 @@
 // Frees blocks. In order: find the block from the address by arithmetic, move it from live to freeing by
-// compare-and-swap (the loser of a race is a double free), record stack and thread, fill, quarantine, hand over.
-// Hot path. Takes no lock; hand-overs do. The calling thread is in the runtime.
+// compare-and-swap (the loser of a race is a double free), record stack and thread, fill, and pass the block to the
+// quarantine. Small blocks wait for that in a list of the thread.
+// Hot path. Takes no lock itself; the quarantine does. The calling thread is in the runtime.
 
 #include "heap/free.h"
 
@@ -27,7 +28,7 @@
 #include "threads/single.h"
 #include "zombies/zombie.h"
 
-// Atomic, because other threads may read the record at the same time (lookup.h).
+// The stores are atomic, because other threads may read the record at the same time (lookup.h).
 ZG_INLINE void record_free(struct zg_block *block, uint32_t stack, const struct zg_thread *thread) {
     __atomic_store_n(&block->free_stack, stack, __ATOMIC_RELAXED);
     __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
@@ -62,7 +63,7 @@ ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocato
     zg_found_double_free(&view, address, name);
 }
 
-// Records thread and stack, and the pair.
+// Records the freeing thread and stack in the block, and notes the pair of stacks (stacks/pairs.h).
 ZG_INLINE void record_free_and_pair(struct zg_thread *thread, struct zg_block *block, uint32_t stack) {
     record_free(block, stack, thread);
     zg_pair_note(&thread->pairs, block->alloc_stack, stack);
@@ -85,7 +86,7 @@ ZG_COLD void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, 
     zg_mismatch_check(&view, address, deallocator, size, thread->frame[1]);
 }
 
-// Captures the stack of a free; see free_slot for the reason of `moved`.
+// Captures the stack of a free. free_slot explains why the free in realloc captures it as for an allocation.
 ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator deallocator) {
     return zg_capture(thread, deallocator == zg_deallocator_realloc_old) & ~ZG_STACK_ISOLATE;
 }
@@ -208,8 +209,8 @@ static uint32_t make_zombie(struct zg_thread *thread, struct zg_slab *slab, uint
     return zg_zombie_make(slab, index, address, filled, dead.language);
 }
 
-// A slot gets memory for all its pages if it is freed again before this many bytes of such slots were freed. Finding
-// out which pages have memory, here and at the eviction, takes four system calls each time.
+// If a slot with untouched pages is freed again before this many KiB of such slots were freed, all its pages are filled
+// and get memory. Finding out which pages have memory, here and at the eviction, takes four system calls each time.
 #define RECYCLED_WITHIN_KIB ((uint32_t)4 << 10)
 static bool is_recycled_soon(struct zg_death *death, uint64_t bytes) {
     static uint64_t freed; // approximate, because the update is not atomic
@@ -291,7 +292,7 @@ __attribute__((always_inline)) enum zg_free_result zg_free_quickly(struct zg_thr
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live ||
                     zg_mismatch_is_possible(family, call.deallocator, zg_slab_requested(slab, header), call.size)))
         return zg_free_declined;
-    // A stack that is not known either is in no cached pair.
+    // This also declines an unknown stack (0), because no cached pair contains it.
     if (ZG_UNLIKELY(!zg_pair_is_cached(&thread->pairs, pending->block->alloc_stack, stack & ~ZG_STACK_ISOLATE)))
         return zg_free_declined;
     if (is_tagged && !zg_tags_match(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
@@ -374,7 +375,8 @@ uint64_t zg_free_verify_live(const char *found_by) {
     return found;
 }
 
-// Notes the pair of a free that missed the quick path. Returns true if the block should be watched.
+// Notes the pair of a free that did not take the quick path (stacks/pairs.h). Returns true if the block should be
+// watched.
 static bool note_pair(struct zg_thread *thread, uint32_t alloc_stack, uint32_t free_stack) {
     if (zg_pair_is_cached(&thread->pairs, alloc_stack, free_stack)) return false;
     bool is_new = zg_pair_add(&thread->pairs, alloc_stack, free_stack);

@@ -46,9 +46,10 @@ struct chunk {
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
-    // What the counts of all shards do not include yet
+    // Changes of this shard that the counts over all shards do not include yet.
     int64_t owed_bytes, owed_blocks, owed_evictions;
-    // Number of flushes that evict as much as they add, from this shard alone, before one settles with the other shards
+    // Number of coming flushes that evict from this shard as many bytes as they add, until a flush settles the owed
+    // counts.
     uint32_t steady_flushes;
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
@@ -60,7 +61,7 @@ struct shard {
 };
 
 static struct shard shards[SHARDS];
-static uint64_t total_bytes; // bytes of all shards and of large blocks, without what the shards owe
+static uint64_t total_bytes; // bytes of all shards and of large blocks, without the bytes owed by shards
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
 static bool follows_live;    // quarantine_bytes has its default value, so a share of the live bytes is a limit, too
 static uint32_t newest_count;
@@ -106,8 +107,9 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
 }
 
-// Adds what a shard owes to the counts of all. Before the shard's lock is dropped for another thread's evictions:
-// otherwise the total could drop below 0, which as an unsigned number exceeds any cap.
+// Adds the owed counts of a shard to the counts over all shards. The caller holds the shard's lock: otherwise another
+// thread could evict blocks and count that first, and the total could drop below 0, which as an unsigned number exceeds
+// any cap.
 static void settle(struct shard *shard) {
     account(shard->owed_bytes, shard->owed_blocks);
     zg_stats_add(zg_counter_evictions, (uint64_t)shard->owed_evictions);
@@ -131,7 +133,8 @@ static struct chunk *find_tail(struct shard *shard) {
     return shard->tail = chunk;
 }
 
-// Appends slots to the queue. Returns how many: fewer if there is no memory for the queue.
+// Appends slots to the queue. Returns the number of appended slots, which is less than `count` if there is no memory
+// for the queue.
 static uint32_t queue_push(struct shard *shard, const zg_slot *slots, uint32_t count) {
     uint32_t pushed = 0;
     for (struct chunk *tail; pushed < count && (tail = find_tail(shard)) != NULL;) {
@@ -300,9 +303,10 @@ static const char *find_continuation(const uint8_t *end, uint64_t count) {
     return is_text(end - LEAST, 2 * LEAST) ? "text runs on from the last bytes of this block" : NULL;
 }
 
-// Whether a write past the end of a live block in front changed the bytes of the freed block at `start`, which differ
-// from its first byte on. The bytes from the end of the live block to the next slot held zeros or the fill, unless that
-// write changed them, too. Sets `*live` if such a block exists, and otherwise `live->block` to NULL.
+// Returns the evidence that a write past the end of the live block in front changed the freed block at `start`, from
+// its first byte on; NULL if there is none. The bytes between the two blocks held zeros or the fill, which such a write
+// would have changed, too. Sets `*live` to the live block if such a write is possible, and otherwise `live->block` to
+// NULL.
 static ZG_COLD const char *find_run_over(uint64_t start, const struct zg_change *change, struct zg_block_view *live) {
     enum { MOST_SLACK = 256, MOST_COMPARED = 16 };
     bool is_found = !change->offset && zg_lookup_block(start - 1, live) && live->state == zg_state_live && live->size &&
@@ -414,8 +418,8 @@ ZG_INLINE void prefetch_records(const zg_slot *slots, uint32_t count, struct evi
     }
 }
 
-// Makes the block reusable. Returns false if the program goes on using the object after a finding: it then keeps its
-// slot.
+// Makes the block reusable. Returns false if the program continues to use the object after a finding: the object then
+// keeps its slot.
 ZG_INLINE bool make_reusable(struct zg_block *block, uint32_t header) {
     if (ZG_LIKELY(!zg_zombie_saved_contents)) {
         __atomic_store_n(&block->header, zg_header_in_state(header, zg_state_reusable), __ATOMIC_RELEASE);
@@ -533,7 +537,7 @@ static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
-    // Another place each time: the frees of a loop may repeat in step with the list.
+    // Choose a different index at each flush: the frees of a loop may repeat in step with the list.
     uint64_t ticks = zg_arch_ticks();
     if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)(ticks >> 6) % count], ticks);
     zg_thread_count_pending(thread);

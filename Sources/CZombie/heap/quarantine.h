@@ -2,9 +2,9 @@
 //
 //   free -> pending (per thread, 64 blocks) -> newest K of the allocation context -> queue of the shard -> evicted
 //
-// The second stage makes it fair: the newest freed blocks of a context leave it only when the same context frees newer
-// ones, or when the whole quarantine is trimmed. So a busy context cannot flush a rare one. The byte cap counts all
-// stages but the first. Large blocks have a queue of their own and are evicted first.
+// The second stage makes the quarantine fair: the newest freed blocks of a context leave the stage only when the same
+// context frees newer ones, or when the whole quarantine is trimmed. So a busy context cannot flush a rare one. The
+// byte cap counts all stages but the first. Large blocks have a queue of their own and are evicted first.
 // Slow path; one lock per shard and one for the large blocks.
 
 #ifndef ZG_QUARANTINE_H
@@ -17,8 +17,9 @@
 void zg_quarantine_init(void);
 // Sets the byte cap. The next flushes evict the blocks over the cap.
 void zg_quarantine_set_cap(uint64_t bytes);
-// Starts a test: from now on quarantine_bytes is the only limit. A late write is found when its block leaves the
-// quarantine: with a small one, more often during a later test, which it would be attributed to.
+// Starts a test: from now on quarantine_bytes is the only limit. A write after free is found when the block leaves the
+// quarantine. With a smaller quarantine, that would happen more often during a later test, and the finding would be
+// attributed to that test.
 void zg_quarantine_begin_test(void);
 // Moves the thread's pending blocks into its shard and evicts blocks over the cap. The thread is in the runtime.
 void zg_quarantine_flush(struct zg_thread *thread);

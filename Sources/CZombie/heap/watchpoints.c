@@ -19,14 +19,16 @@
 // Processor time of the process for which a block is watched. While any watchpoint is set, the processor's repeated
 // string instructions, which copy and fill large blocks, are 8 to 36 times slower; git is 35 % slower.
 #define WATCHED_NS ((uint64_t)8000000)
-// After it, nothing is watched for this many times as long. So git is 0.35 % slower.
+// After a watch, nothing is watched for this many times its duration. This reduces the slowdown of git to 0.35 %.
 #define REST_TIMES ((uint64_t)100)
-// The process has freed 64 blocks within this time, and will soon free others, so that the watch will be ended.
+// A watch begins only if the process has freed 64 blocks within this time. It will then soon free others, and these
+// frees end the watch.
 #define ACTIVE_NS ((uint64_t)20000000)
-// A pair stays out of the caches of pairs if no other such pair was looked at for this time. A free that misses the
-// cache takes 0.2 us more, so this takes 0.2 % of the processor time at most.
+// A pair of a busy stack is rare if no free of such a pair has missed a thread's cache of pairs for this time. Rare
+// pairs stay out of the caches. A free that misses the cache takes 0.2 us more, so this takes at most 0.2 % of the
+// processor time.
 #define RARE_NS ((uint64_t)100000)
-// Between two looks at the number of context switches and threads.
+// Time between two readings of the number of context switches and threads.
 #define LOOK_NS ((uint64_t)100000000)
 // Three open events make a context switch 0.4 us slower, and the creation and end of a thread 25 us. At most 0.5 % of
 // the time may be spent on that.
@@ -35,18 +37,19 @@
 #define OPEN_SHARE ((uint64_t)200)
 enum {
     BUSY_STACKS = 4096, // counters, direct-mapped
-    // Of an allocation stack's freed blocks, one in 64 is counted: the stack is busy after about 1,000 of them. Stacks
-    // with fewer blocks are isolated more often, and programs that run for a moment only have no busy ones.
+    // Number of counted frees from which an allocation stack is busy. One free in 64 is counted, so these are about
+    // 1,000. Blocks of stacks with fewer frees are isolated more often, and short-lived programs have no busy stacks.
     BUSY_LEAST = 16,
     TRACKED_PAIRS = 256,
     STRAYS_MOST = 8,
-    // Calls of zg_watchpoints_look, one for each 64 frees, until a thread forgets which pairs are frequent.
+    // Number of calls of zg_watchpoints_look (one for each 64 frees) after which a thread's cache of pairs is cleared,
+    // so that frequent pairs are examined again.
     LOOKS_PER_CACHE = 1024,
 };
 
 static uint8_t busy[BUSY_STACKS];
-// Pairs of busy allocation stacks that were rare at their last free, and when such a pair was looked at last.
-// Approximate while threads change them.
+// Pairs of busy allocation stacks that were rare at their last free, and the time of the last free of such a stack that
+// missed the cache. Approximate while threads change them.
 static uint64_t tracked_pairs[TRACKED_PAIRS];
 static uint64_t wanted_ticks;
 
@@ -59,12 +62,12 @@ static struct {
     uint64_t id;
 } events[ZG_WATCHED_WORDS];
 static bool is_set;                // the watchpoints are on
-static zg_slot held;               // entry of the block that is watched, or was last
-static uint64_t held_pair;         // its pair; 0: the pair has turned out to be frequent
+static zg_slot held;               // entry of the block that is or was last watched
+static uint64_t held_pair;         // pair of `held`; 0: the pair has turned out to be frequent
 static uint64_t set_ticks, set_ns; // when the watchpoints were set: ticks, and processor time of the process
-static uint64_t rest_ticks;        // until then nothing is watched
-static uint64_t active_ticks;      // when 64 blocks had been freed last
-static uint32_t strays;            // since the last move
+static uint64_t rest_ticks;        // time until which nothing is watched
+static uint64_t active_ticks;      // last time when 64 blocks had been freed
+static uint32_t strays;            // stray accesses since the last move
 static uint64_t looked_ticks;      // when `switching_ns` was last set
 static uint64_t switching_ns;      // cost of all context switches and threads so far, as if the events had been open
 static uint64_t looks;             // approximate
@@ -159,14 +162,16 @@ static bool move_events(uint64_t start, uint64_t offset, uint64_t size) {
     return done;
 }
 
-// Gives up for good: the program has closed the descriptors, or a filter forbids to move them.
+// Turns watchpoints off for the rest of the process: the program has closed the descriptors, or a seccomp filter
+// forbids moving them.
 static void refuse(void) {
     close_events();
     __atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
     zg_stats_degrade(zg_degradation_no_watchpoints);
 }
 
-// The first words that are no trap words: the use of a trap word faults, and tells more.
+// Returns the offset of the first word that is not a trap word. Trap words need no watchpoint: their use faults, and
+// the fault tells more.
 static uint64_t first_watched_byte(uint32_t header) {
     uint32_t zombie = zg_header_zombie(header);
     return zombie & ZG_HEADER_SWIFT ? 16 : zombie & ZG_HEADER_CXX ? 8 : 0;

@@ -1,9 +1,10 @@
-// Watches the first words of a freed block of a rare pair by hardware watchpoints, until the next such block is freed.
+// Watches the first words of a freed block of a rare pair by hardware watchpoints, for about 8 ms of processor time.
 // Such a block is not isolated, because its allocation stack is busy, and only a watchpoint notices a read of it.
 //
-// One block is watched at a time. It stays out of the quarantine's queues meanwhile, so its slot is not reused. The
-// events are opened when the first block is watched, in a process with one thread, and then moved from block to block;
-// threads that are created later inherit them. faults/fault.c tells accesses to the block from accesses beside it.
+// One block is watched at a time. It stays out of the quarantine's queues until another block is watched, so its slot
+// is not reused. The events are opened when the first block is watched, in a process with one thread, and then moved
+// from block to block; threads that are created later inherit them. faults/fault.c tells accesses to the block from
+// accesses beside it.
 // Slow path; one lock, which is only tried.
 
 #ifndef ZG_WATCHPOINTS_H
@@ -15,16 +16,16 @@
 // Number of watched words. The processor has four debug registers; one is left to debuggers.
 enum { ZG_WATCHED_WORDS = 3 };
 
-// Whether this process may use watchpoints: the runtime's handler must then get SIGTRAP.
+// Returns true if this process may use watchpoints. The caller must then install the runtime's handler of SIGTRAP.
 bool zg_watchpoints_may_be(void);
 // Call when the kernel's handler of SIGTRAP is `handler`, the runtime's. Until then nothing is watched.
 void zg_watchpoints_start(uint64_t handler);
 void zg_watchpoints_after_fork_in_child(void);
 
-// Counts a freed block of this allocation stack; `ticks`: now. One block in ZG_PENDING_BLOCKS suffices.
+// Counts a freed block of this allocation stack at time `ticks`. Call for one freed block in ZG_PENDING_BLOCKS.
 void zg_watchpoints_note_free(uint32_t alloc_stack, uint64_t ticks);
 // Returns true if a freed block of this pair should be watched: the pair is rare and its allocation stack is busy.
-// Whoever calls this for every free of the pair that is not in the thread's cache keeps rare pairs out of that cache.
+// Keeps rare pairs out of the thread's cache of pairs: call it for every free of a pair that is not in that cache.
 // `is_new`: no block of the pair was freed before.
 bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_t free_stack, bool is_new);
 // Watches a quarantined block that is in no queue yet. Returns false if it is not watched. `*former` receives the entry
@@ -34,7 +35,8 @@ bool zg_watchpoints_move(zg_slot slot, zg_slot *former);
 bool zg_watchpoints_are_open(void);
 // Turns the watchpoints off until the next block. Signal context.
 void zg_watchpoints_pause(void);
-// Notes an access at a watchpoint that is no finding. After some, turns the watchpoints off. Signal context.
+// Counts an access at a watchpoint that is not a finding. After several of these, turns the watchpoints off. Signal
+// context.
 void zg_watchpoints_note_stray(void);
 // Closes the watchpoints if they cost too much. Threads call this now and then.
 void zg_watchpoints_look(struct zg_thread *thread);

@@ -40,8 +40,8 @@ enum { IMAGE_WORDS = sizeof(struct image) / 8 };
 struct table {
     uint32_t sequence; // odd while the copy is written
     uint32_t count;
-    // The list's last element when the table was made, the element before it, and print_of_last()'s fingerprint. `last`
-    // is 0 if the table is incomplete.
+    // The list's last element when the table was made, the element before it, and the fingerprint by
+    // fingerprint_of_last. `last` is 0 if the table is incomplete.
     uint64_t last, before_last, last_print;
     uint64_t ranges[MOST_IMAGES][2]; // start and end of each image
     uint64_t images[MOST_IMAGES][IMAGE_WORDS];
@@ -251,7 +251,7 @@ static bool fingerprint_of_last(uint64_t last, uint64_t before, uint64_t *finger
 
 struct search {
     uint64_t address;
-    // `is_whole`: every image of the list could be read and understood.
+    // `all_understood`: every image of the list could be read and parsed.
     bool is_found, all_understood, refused;
     struct image image;
     uint64_t range[2];
@@ -303,7 +303,7 @@ static bool search_list(struct search *search) {
     return done;
 }
 
-// No image was added since the table was made: the last element of the table is still the last of the list.
+// Returns true if no image was added since the table was made: the table's last element is still the last of the list.
 static bool is_last(const struct look *look, bool *refused) {
     uint64_t fingerprint;
     return look->last && fingerprint_of_last(look->last, look->before_last, &fingerprint, refused) &&

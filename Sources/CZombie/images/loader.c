@@ -23,10 +23,10 @@ typedef void *search_function(void *from, const char *symbol);
 // make the runtime's caller the caller of dlsym.
 #define ZG_CALLED_HERE(result) __asm__ volatile("" : "+r"(result))
 
-// Search for C libraries before glibc 2.34, whose functions are spread over several libraries.
-// There dlsym fails for many functions, and each failure stores a message for dlerror that the next search frees. In a
-// program whose free calls dlsym(RTLD_NEXT), that recursion would never end. The program may also have opened one of
-// the libraries with RTLD_LOCAL: its calls reach the runtime, but RTLD_NEXT does not lead back to it.
+// Replaces dlsym for C libraries before glibc 2.34, whose functions are spread over several libraries. There dlsym
+// fails for many functions. Each failure stores a message for dlerror, which the next search frees: in a program whose
+// free calls dlsym(RTLD_NEXT), that recursion would never end. Besides, the program may have opened one of the
+// libraries with RTLD_LOCAL: the library's calls reach the runtime, but RTLD_NEXT does not find the library.
 static void *search_parts(void *from, const char *symbol) {
     return from == RTLD_NEXT ? zg_module_next_function(symbol) : zg_module_function(symbol);
 }

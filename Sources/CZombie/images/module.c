@@ -77,14 +77,16 @@ static bool has_parent(const char *path) {
     return false;
 }
 
-// A program that was executed by a link with another name is named by the link: /usr/bin/redis-server, not
-// /usr/bin/redis-check-rdb. A script is not: its path leads to another file. Only such names cost system calls.
+// If the program was executed through a link with another name, reports name the link: /usr/bin/redis-server, not
+// /usr/bin/redis-check-rdb. They do not name a script, whose path leads to another file. Only a name that differs costs
+// system calls.
 static void find_executed_path(void) {
     const char *executed = (const char *)getauxval(AT_EXECFN);
     zg_string_copy(executed_path, program_path, sizeof executed_path);
     struct zg_text text;
     char whole[sizeof executed_path];
-    // A link of /proc (/proc/self/exe, /dev/fd/3) is no name, and one with ".." is another one in each directory.
+    // Exclude links in /proc and /dev (/proc/self/exe, /dev/fd/3), which do not name the program, and paths with "..",
+    // which differ from one working directory to the next.
     if (!executed || !*program_path ||
         zg_string_equal(zg_string_last_part(executed), zg_string_last_part(program_path)) ||
         zg_string_begins(executed, "/proc/") || zg_string_begins(executed, "/dev/") || has_parent(executed) ||
@@ -104,8 +106,8 @@ static void find_executed_path(void) {
 static void find_executable(void);
 
 void zg_module_init(bool use) {
-    // C libraries with _dl_find_object (glibc 2.35) also export dlsym. Older ones are not asked: a failed search would
-    // leave an error for the program's next dlerror.
+    // C libraries with _dl_find_object (glibc 2.35) also export dlsym. Do not search older C libraries: a failed search
+    // would leave an error for the program's next dlerror.
     if (libcs_search && zg_libc_minor() >= 35)
         find_object = (int (*)(void *, struct found_object *))libcs_search(RTLD_DEFAULT, "_dl_find_object");
     use_find_object = use && zg_module_has_find_object();
@@ -324,7 +326,8 @@ struct symbol_search {
     void *found;
 };
 
-// The symbol has its default version. Older, hidden versions serve programs that were linked with them.
+// Returns true if this is the symbol's default version. Older, hidden versions serve programs that were linked with
+// them.
 static bool is_default(const struct dynamic *dynamic, uint64_t bias, const ElfW(Sym) * symbol) {
     enum { HIDDEN = 0x8000 };
     for (const ElfW(Dyn) *entry = dynamic->rest; entry->d_tag != DT_NULL; entry++) {

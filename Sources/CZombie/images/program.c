@@ -299,7 +299,7 @@ int zg_program_has_swift(const char *path) {
         read_at(file, &section, sizeof section, header.e_shoff + header.e_shstrndx * sizeof section))
         got = zg_os_read_at(file, names, zg_min(section.sh_size, NAMES_MOST), section.sh_offset);
     zg_os_close(file);
-    // Compare the digit first, because few other section names contain one: this runs at every program start.
+    // Search for the digit first, which few other section names contain: this runs at every program start.
     const char *end = names + (got > 0 ? got : 0);
     for (const char *at = names; (at = __builtin_memchr(at, '5', (size_t)(end - at))); at++)
         if (at - names >= 5 && end - at >= 2 && __builtin_memcmp(at - 5, wanted, sizeof wanted - 1) == 0) return 1;

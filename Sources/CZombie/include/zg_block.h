@@ -63,9 +63,9 @@ enum zg_alloc_family {
         zg_family_count
 };
 
-// The caller asked for an alignment. For a block of at least ZG_PROGRAM_PAGES_LEAST bytes, for which libc would use a
-// mapping of its own, the program may then manage the pages itself (guard pages, write protection, files mapped over
-// them, madvise for fork). free must not touch such pages.
+// Returns true if the caller asked for an alignment. If such a block has at least ZG_PROGRAM_PAGES_LEAST bytes, for
+// which libc would use a mapping of its own, the program may manage the pages itself (guard pages, write protection,
+// files mapped over them, madvise for fork). free must not touch such pages.
 static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
@@ -88,9 +88,9 @@ struct zg_block {
     uint16_t free_thread;
 };
 
-// A freed block that was an object of a known class, and the object's language. Its death record names the class. Its
-// contents are trap words (Swift), or a trap pointer and then the fill (C++). Both bits stay until the block is live
-// again.
+// Set for a freed block that was an object of a known class; the bit tells the object's language. The death record
+// names the class. The contents are trap words (Swift), or a trap pointer and then the fill (C++). The bit stays set
+// until the block is live again.
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
 // A zombie whose saved contents were restored after a finding (on_finding=continue). It is not verified, and never

@@ -1,6 +1,6 @@
-// Shared memory by which a dying process asks the zguard that runs it for the stacks of its threads, a process that
-// ends by itself for a search of its heap for leaks, and a process with a finding for a search of its memory for other
-// pointers to the freed block.
+// Shared memory for requests to the zguard that runs the process. A dying process asks for the stacks of its threads. A
+// process that ends by itself asks for a search of its heap for leaks. A process with a finding asks for a search of
+// its memory for other pointers to the freed block.
 // The process claims a request on the run's page (zg_coverage.h), fills a struct zg_dying_process in its own memory,
 // sends a message (zg_run_directory.h), and waits on the request's futex. The socket tells zguard which process asks
 // (SO_PEERCRED). Readers outside use these layouts.
@@ -34,15 +34,16 @@ struct zg_collector {
     struct zg_collector_request requests[ZG_COLLECTOR_REQUESTS];
 };
 
-// Of the registers of a process that ends by itself only the stack pointer is set.
+// The data of a request. A process that ends by itself sets only the stack pointer among the registers.
 struct zg_dying_process {
-    uint64_t nonce; // of a search for pointers: also the number `search` of the raw finding
+    uint64_t nonce; // in a search for pointers: equals `search` of the raw finding
     uint32_t pid, tid;
     uint32_t has_few_registers; // 1: only the registers of a published function's caller are known
-    // Of a search for pointers: how long the process waits, since when (CLOCK_MONOTONIC; 0: unknown), and the block.
+    // Only for a search for pointers: how long the process waits, the start of the wait (CLOCK_MONOTONIC; 0: unknown),
+    // and the freed block.
     uint32_t wait_ms;
     uint64_t since_ns, block_start, block_size;
-    uint64_t signal_stack, signal_stack_bytes; // has copies of the registers, which are no other pointers; may be 0
+    uint64_t signal_stack, signal_stack_bytes; // not searched: has copies of the registers; may be 0
     // Registers of the dying thread, indexed by their DWARF numbers, and its instruction pointer.
     uint64_t pc, registers[ZG_DYING_REGISTERS];
     // Threads that the runtime knows: their kernel ids, and their numbers in the runtime.

@@ -12,7 +12,7 @@
 #include "zg_stalls.h"
 
 // Why a block was not isolated: name, kind, text for a run. The order is the order on the page. Only one of several
-// reasons is reported: a cause before an event, the earliest event, a design only if there is nothing else.
+// reasons is reported: a cause if there is one, else the earliest event, else a design.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "isolated_per_context is 0")                                                                         \
     X(sample_rate, cause, "only the blocks that sample_rate chose")                                                    \

@@ -1,10 +1,10 @@
 // The table of options, the only place where an option is defined.
 // Parser, help, documentation, tests, and the fields of struct zg_config are made from it. Columns: name, kind,
-// default, smallest and largest value, names, group, visibility, text, details. The names are those of a choice (its
-// values are their numbers, from 0) or of words (one bit each, the first is bit 0). A choice also makes an enum:
-// (abort, continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The
-// rows of a group follow each other. A hidden option is for tests and special machines; lists of options leave it
-// out. The text is a clause of at most 70 characters, the details are whole sentences or empty.
+// default, smallest and largest value, names, group, visibility, text, details. The column `names` lists the values of
+// a choice, numbered from 0, or the words of the kind words, one bit each from bit 0 on. A choice also makes an enum:
+// (abort, continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The rows
+// of a group follow each other. A hidden option is for tests and special machines; lists of options leave it out. The
+// text is a clause of at most 70 characters, the details are whole sentences or empty.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H
@@ -221,7 +221,7 @@ struct zg_option_info {
     const char *name;
     enum zg_option_kind kind;
     int64_t initial, least, most;
-    // "a, b, c". The value of a choice is the index; of words, the sum of 1 << index.
+    // "a, b, c". The value of a choice is the index of its name; the value of words is the sum of 1 << index.
     const char *choices;
     uint8_t name_bytes; // length of the name
     // Offset of the text in struct zg_options, for the kinds path and names.
@@ -229,8 +229,8 @@ struct zg_option_info {
 };
 extern const struct zg_option_info zg_option_table[zg_option_count];
 
-// The description of an option, for zguard. It stands in a table of its own, which the library leaves out: each pointer
-// would cost every guarded process a relocation.
+// The description of an option, for zguard. The descriptions are in a separate table, which the library does not
+// contain: each pointer would cost every guarded process a relocation.
 struct zg_option_description {
     enum zg_option_group group;
     bool is_shown; // false: hidden from lists of options

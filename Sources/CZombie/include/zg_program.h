@@ -29,8 +29,8 @@ enum zg_program_kind {
 // change errno.
 enum zg_program_kind zg_program_classify(int directory, const char *path);
 
-// Returns 1 if the file is an ELF file with a Swift section (swift5_…), which the first 2 KiB of section names show;
-// else 0.
+// Returns 1 if the file is an ELF file with a Swift section (swift5_…), else 0. Searches only the first 2 KiB of
+// section names.
 int zg_program_has_swift(const char *path);
 
 // Copies this value of LD_PRELOAD to `to`, which may be `value` itself, without the entries of the library. Writes no

@@ -19,13 +19,13 @@
 #define ZG_RUN_WATCHED "watched"     // what earlier runs watched (stacks/watched.c)
 #define ZG_RUN_COVERAGE "coverage"   // link to the page of the run (zg_coverage.h)
 #define ZG_RUN_SOCKET "socket"       // zguard's SOCK_SEQPACKET socket, for struct zg_run_message
-#define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: one byte shorter for each
+#define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: each shortens the file by one byte
 // File of focused stacks, named by the option `focus`: a line for each, with its identity (stacks/identity.h) in 16
 // hexadecimal digits and a letter for the place of its blocks. ZG_RUN_FOCUS_LETTERS[enum zg_focus] is the letter.
 #define ZG_RUN_FOCUS "focus"
 #define ZG_RUN_FOCUS_LETTERS "?ExS"
 enum { ZG_RUN_FOCUS_MOST = 1024 };
-// File that counts processes that cannot map the page of the run, in the same way.
+// File that counts processes that cannot map the page of the run: each shortens the file by one byte.
 #define ZG_RUN_UNMAPPED "untold"
 
 // Size of a Unix socket path including its NUL (unix(7)). zguard chooses a short enough directory.

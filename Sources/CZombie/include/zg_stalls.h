@@ -42,8 +42,8 @@ struct zg_heartbeat {
     uint8_t calls;       // of any kind
     int32_t file;        // file descriptor of the last wait for one file
     uint64_t busy_until; // in ticks: end of the busy time in `watched`
-    // Written by zguard: low half of a `busy_since` value, to ask when that busy time ended. The half is made odd; 0:
-    // no question.
+    // Written by zguard: low half of a `busy_since` value, to ask when that busy time ended; 0: no question. Nonzero
+    // times are odd, so their low half is not 0.
     uint32_t watched;
     // Written by zguard, a futex: the thread is being stopped and must not begin to wait.
     uint32_t is_sampled;
@@ -51,7 +51,7 @@ struct zg_heartbeat {
 _Static_assert(sizeof(struct zg_heartbeat) == ZG_HEARTBEAT_BYTES, "two threads never write to one line of the cache");
 
 struct zg_heartbeats {
-    uint32_t is_wanted; // a process asks to be watched
+    uint32_t is_wanted; // nonzero: a process asks to be watched
     uint32_t stall_ms, stall_times, spare;
     uint64_t spares[6];
     struct zg_heartbeat heartbeats[ZG_HEARTBEATS];

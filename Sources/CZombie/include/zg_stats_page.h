@@ -300,7 +300,7 @@ struct zg_stats_page {
     uint32_t reserved;
     uint64_t answer_value; // trim: bytes returned to the kernel
     struct zg_layout layout;
-    // Path of an image that defines another malloc than the runtime and libc, truncated; empty if there is none.
+    // Path of an image that defines a malloc and is neither the runtime nor libc, truncated; empty if there is none.
     char allocator[256];
     // Why blocks were not isolated.
     struct zg_coverage_reason_note coverage_reasons[zg_coverage_reason_count];

@@ -31,8 +31,8 @@ enum {
     AT_ONCE_NS = 250,
     REFUSED_AT_ONCE = 32,
 };
-// Limit of one grant, which is a quarter of the room left: the runtime does not see what the rest of the process maps
-// during a grant.
+// Largest grant. A grant is a quarter of the room left, up to this limit: the runtime does not see what the rest of the
+// process maps during a grant.
 #define GRANT_MOST ((uint64_t)8 << 20)
 // Size classes are sampled again after the live bytes have changed by this much.
 #define DRIFT_LEAST ((uint64_t)256 << 10)

@@ -29,7 +29,7 @@ bool zg_allowance_charge_bypassed(uint64_t size);
 // Excludes the time since `since` (ticks), during which another allocator was asked in vain, from the age of the last
 // refusal.
 void zg_allowance_discount(uint64_t since);
-// Returns true if memory was returned for a failed allocation without success, and nothing was freed since.
+// Returns true if memory was returned for a failed allocation, which failed again, and no block was freed since then.
 bool zg_allowance_is_relief_vain(const struct zg_thread *thread);
 void zg_allowance_note_vain(const struct zg_thread *thread);
 

@@ -14,7 +14,8 @@ void zg_maintenance_stop(void);
 // `from_main_thread`: the thread that called fork was the parent's main thread.
 void zg_maintenance_after_fork_in_child(bool from_main_thread);
 
-// Call after each refill and hand-over: checks for memory pressure if a check is due. The thread is entered.
+// Checks for memory pressure if a check is due. Runs after slow allocations and frees (zg_deferred_maintenance). The
+// thread is entered.
 void zg_maintenance_check(struct zg_thread *thread);
 // Carries out a request made through the statistics page. The thread is entered.
 void zg_maintenance_handle_request(struct zg_thread *thread);
@@ -32,7 +33,8 @@ struct zg_maintenance {
 };
 extern struct zg_maintenance zg_maintenance;
 
-// Least memory to return that makes a check worthwhile, and least memory that makes returning worthwhile.
+// A check is worthwhile from ZG_WORTH_LOOKING bytes of returnable memory on, returning memory from ZG_WORTH_RELIEVING
+// bytes on.
 #define ZG_WORTH_LOOKING ((uint64_t)4 << 20)
 #define ZG_WORTH_RELIEVING ((uint64_t)1 << 20)
 

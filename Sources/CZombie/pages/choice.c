@@ -38,8 +38,8 @@ static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 // --- known code -----------------------------------------------------------------------------------------------------
 
 // A Bloom filter (CACM 13:7, 1970) with two bits per entry. It holds the innermost frames of all contexts that have an
-// isolated block. Some programs make new contexts all the time, but with few new innermost frames; so a context from
-// other code can be told apart.
+// isolated block. Some programs make new contexts all the time, but with few new innermost frames; the filter shows
+// which contexts belong to new code.
 static uint64_t known_code[(1 << ZG_POLICY_CODE_BITS) / 64];
 
 static uint64_t code_of(uint32_t context) { return zg_depot_hash_inner(context, ZG_POLICY_CODE_FRAMES); }
@@ -126,9 +126,10 @@ static enum zg_isolation choose_where_some(const struct zg_isolation_request *re
     return decline();
 }
 
-// Counts a context that was not seen before, and looks it up among the focused ones and in what earlier runs watched.
-// If they watched all of its pairs, none of its blocks is a first one; otherwise the first blocks are chosen like later
-// ones, because the pairs that are left belong to others.
+// Counts a context that was not seen before, and looks it up among the focused stacks and in the records of earlier
+// runs. If earlier runs watched all of the context's pairs, none of its blocks counts as a first block. If they watched
+// only a part, its first blocks are chosen at random like later ones, because the unwatched pairs belong to other
+// blocks.
 static uint32_t see(uint32_t context, uint64_t caller) {
     enum zg_watched watched = zg_watched_is_on ? zg_watched_of(context) : zg_watched_unknown;
     uint32_t first = zg_policy_first_blocks(zg_config.isolated_per_context, caller && zg_window_may_be());
@@ -148,10 +149,11 @@ enum zg_focus zg_choice_focus(uint32_t context) {
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller) {
     uint32_t record = record_of(context);
     if (!(record & SEEN)) record = see(context, caller);
-    // A block that was declined may be asked about again when its magazine is empty.
+    // Count each block once: a declined block may be considered again (`is_later`) because its magazine is empty.
     if (record & FOCUS && !is_later) zg_stats_add(zg_counter_focused_blocks, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_isolation_none;
-    // Focused contexts do not depend on odds and budgets. Overruns of a window's slot do not fault.
+    // Blocks of focused contexts are isolated regardless of odds and budgets. They get private pages, because an
+    // overrun within a window's slot does not fault.
     if (record & FOCUS) return zg_isolation_private;
     struct zg_isolation_request request = {
         .size = size,

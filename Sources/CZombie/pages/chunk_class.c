@@ -24,7 +24,7 @@ void zg_chunk_class_list(struct zg_chunk *chunk) {
     class->worthy = zg_chunk_number(chunk);
 }
 
-// Removes a chunk from the list that has enough free pages for a window. NULL if there is none.
+// Takes a chunk with enough free pages for a window from the class's list. NULL if there is none.
 static struct zg_chunk *take_listed(struct zg_chunk_class *class) {
     while (class->worthy) {
         struct zg_chunk *chunk = zg_chunk_by_number(class->worthy);

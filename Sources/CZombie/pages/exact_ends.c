@@ -13,11 +13,11 @@
 #include "settings/config.h"
 #include "stacks/depot.h"
 
-// Code (code_of) that allocates strings, a hash table with one place for each code: other code with the same
-// place replaces it. The lowest bits of an entry are flags.
+// Direct-mapped hash table of code (code_of) that allocates strings: a new entry replaces other code with the same
+// place. The lowest bits of an entry are flags.
 enum { STRING_CODES = 4096, TAGS_POINTERS = 1, FREE_OF_TAGS = 2, FLAGS = 3 };
 static uint64_t string_codes[STRING_CODES];
-// Bit n: the context is in `string_codes`, or has been.
+// Bit n: context n is or was in `string_codes`.
 static uint64_t *noted;
 // A bit for each hash of a caller of malloc whose blocks must be aligned.
 enum { SITE_BITS = 12 };
@@ -90,7 +90,7 @@ static bool may_be_odd(uint32_t context, uint64_t entry) {
     return entry & FREE_OF_TAGS;
 }
 
-// Whether the fault handler can continue an instruction that needs alignment. A filter may forbid that later.
+// Whether the fault handler can continue an instruction that needs alignment. A seccomp filter may forbid that later.
 static bool can_continue_faults(void) {
     return zg_config.handle_signals && !zg_filter_in_effect && !zg_protection_is_stopped() && zg_unaligned_prepare();
 }

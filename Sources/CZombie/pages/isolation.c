@@ -72,7 +72,8 @@ static void *make_private(struct zg_thread *thread, const struct zg_isolation_or
     zg_choice_note_isolated(order->context, window_caller(thread, order));
     publish(thread, order, &span->block, 0);
     fill_new(order, (void *)span->start);
-    // The guard page behind a block of a focused context stays closed, and such blocks use up no time of others.
+    // The guard page behind a block of a focused context stays closed, and the block's cost is not charged to the
+    // budget, which is left to other blocks.
     if (order->focus != zg_focus_none) return (void *)span->start;
     zg_overread_note(span);
     zg_page_time_spent(order->since, span->units);

@@ -1,7 +1,7 @@
 // Isolated blocks: blocks with pages of their own, which become inaccessible when the block is freed. This is the
 // heap's interface to them: the decision whether to isolate, allocation, free, and releasing memory. isolation_policy.h
-// decides which blocks are isolated, how, and at what cost; private_pages.h and window.h are the two ways; retire.h
-// does the same for whole runs of slots.
+// decides which blocks are isolated, how, and at what cost. private_pages.h and window.h implement the two ways of
+// isolation; retire.h makes whole runs of slots inaccessible.
 // Slow path; the calling thread is in the runtime.
 
 #ifndef ZG_ISOLATION_H

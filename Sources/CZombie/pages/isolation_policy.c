@@ -189,7 +189,8 @@ uint64_t zg_policy_end_alignment(uint64_t size) {
 }
 
 uint64_t zg_policy_string_alignment(uint64_t size, bool may_be_odd) {
-    // If the same code also allocates objects, their alignment divides their size.
+    // The end keeps the alignment that divides the size: if the same code also allocates objects, their size is a
+    // multiple of their alignment.
     uint64_t natural = zg_min(size & -size, ZG_POLICY_MALLOC_ALIGNMENT);
     return zg_max(natural, may_be_odd ? 1 : ZG_POLICY_TAG_BYTES);
 }

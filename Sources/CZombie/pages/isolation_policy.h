@@ -51,7 +51,7 @@ struct zg_page_budget {
 // Returns true if this use may spend more time. With `ample`, less urgent uses leave twice their reserve to more urgent
 // ones; first blocks spend nothing in advance and leave half of the income.
 bool zg_budget_allows(const struct zg_page_budget *budget, enum zg_page_use use, bool ample);
-// Returns true if the process has just started: a run of new code.
+// Returns true if the process has run for less than ZG_POLICY_EARLY_NS, so that most code runs for the first time.
 bool zg_budget_is_early(const struct zg_page_budget *budget);
 // Returns the share of the processor time that pages may take, in thousandths: isolated_overhead, but at most half of
 // `overhead` if that is set.

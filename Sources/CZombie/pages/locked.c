@@ -9,8 +9,8 @@
 #include "platform/lock.h"
 #include "platform/os.h"
 
-// Further ranges are not recorded, and their pages stay locked. Only a program without a practical RLIMIT_MEMLOCK can
-// lock as many.
+// Ranges beyond this number are not recorded, and their pages stay locked. Only a program without a practical
+// RLIMIT_MEMLOCK can lock so many ranges.
 enum { RANGES_MOST = ZG_POLICY_LOCKED_RANGES_MOST };
 
 struct range {
@@ -18,7 +18,7 @@ struct range {
 };
 
 uint32_t zg_locked_count;
-// Zg_locked_count ranges, sorted and disjoint. Mapped when the first range is added.
+// Array of `zg_locked_count` ranges, sorted and disjoint. Mapped when the first range is added.
 static struct range *ranges;
 static struct zg_lock lock;
 

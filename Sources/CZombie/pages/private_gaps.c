@@ -98,7 +98,7 @@ bool zg_private_may_be_remapped(const struct zg_span *span, enum zg_alloc_family
 // --- live blocks ----------------------------------------------------------------------------------------------------
 
 // Number of threads that verify live blocks. A thread that frees a block must not protect its pages while another
-// thread reads them, so it waits in between (zg_private_wait_for_looks). No address is reused while the lock is held.
+// thread reads them, so it calls zg_private_wait_for_looks first. No address is reused while the lock is held.
 static uint32_t lookers;
 
 // Verifies a live block. Returns true for the first thread that finds a change. Under the lock.
@@ -143,7 +143,8 @@ uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by) 
     return found;
 }
 
-// A thread that verifies blocks and has not seen the block's new state holds the lock.
+// A thread that still verifies the block, because it has not seen the new state, holds the lock: taking the lock waits
+// for it.
 void zg_private_wait_for_looks(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (ZG_LIKELY(!__atomic_load_n(&lookers, __ATOMIC_RELAXED))) return;

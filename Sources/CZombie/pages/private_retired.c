@@ -72,7 +72,8 @@ static bool reuse_oldest(uint64_t most) {
 
 void zg_private_keep_within_bounds(void) {
     struct zg_isolation_conditions conditions = zg_conditions_now();
-    // Blocks of focused stacks are to stay retired for long.
+    // Blocks of focused stacks should stay retired for long: retired_bytes is then the only bound, as if the user had
+    // set it.
     bool is_given = zg_focus_is_on || !ZG_IS_DEFAULT(retired_bytes);
     uint64_t most = zg_policy_private_addresses_most(zg_config.retired_bytes, zg_isolated_map.units);
     uint64_t records_most = zg_policy_private_records_most(&conditions, is_given);

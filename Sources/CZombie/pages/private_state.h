@@ -12,7 +12,7 @@
 #include "settings/config.h"
 
 enum {
-    ZG_PRIVATE_CHUNK_PAGES = ZG_PRIVATE_REUSED_PAGES_MOST, // pages of one of the kernel's page tables
+    ZG_PRIVATE_CHUNK_PAGES = ZG_PRIVATE_REUSED_PAGES_MOST, // pages in one page table of the kernel
     ZG_PRIVATE_CLOSED = 0xffff,                            // value of live_blocks for a closed chunk
     // Size of the checked part in front of a block and in an opened guard page.
     ZG_PRIVATE_LEAD_MOST = ZG_LEAD_MOST,

@@ -6,7 +6,7 @@
 //                                                              retired -> fresh, in an empty run
 //
 // An empty run has no memory, and neither have its records. Its slots are as fresh as never-used slots and are
-// allocated before these. Until then its pages stay protected, if guard pages do that.
+// allocated before those. Until then its pages stay protected, if guard pages protect them.
 //
 // Slots are held in phases, within the time budget for pages (page_time.h), and always when memory is released on
 // request; then single pages of incomplete runs are retired as well. The oldest runs become empty once `retired_bytes`

@@ -59,7 +59,7 @@ bool zg_revive_isolated_at(uint64_t address) {
     struct zg_span *span = zg_span_find(address);
     if (span && address - span->base < zg_private_data_bytes(span))
         return zg_lookup_block(address, &block) && zg_revive_isolated(&block);
-    // Its neighbors may be protected in the other way, so undo both protections.
+    // This page's neighbors may be protected in another way (guards or a mapping), so undo both protections.
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     bool opened = zg_os_commit(page, ZG_PAGE_BYTES) == 0, unguarded = zg_os_unguard(page, ZG_PAGE_BYTES) == 0;
     if (opened && (unguarded || zg_protection_now() == zg_protection_mprotect)) return true;

@@ -27,10 +27,10 @@ bool zg_runs_may_be_retired(void) {
 struct zg_run *zg_run_make(uint32_t class, uint64_t number) {
     uint64_t committed = zg_runs.committed[class];
     if (ZG_LIKELY(number < committed)) return zg_run_by_number(class, number);
-    // A whole number of pages, because the runs of a small region do not fill one step.
+    // The limit is a whole number of pages, because the runs of a small region do not fill one step.
     enum { RUNS_OF_PAGE = ZG_PAGE_BYTES / sizeof(struct zg_run), STEP = 4 * RUNS_OF_PAGE };
     uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> ZG_RUN_SHIFT) + 1, RUNS_OF_PAGE);
-    // The program's limits refused the table: do not ask again at each free.
+    // Set when the program's limits refused the table, so that it is not requested again at each free.
     static bool is_refused;
     if (!zg_runs.runs[class] && !(zg_bypass_may_fail && __atomic_load_n(&is_refused, __ATOMIC_RELAXED))) {
         zg_runs.runs[class] = zg_os_reserve(limit * sizeof(struct zg_run));

@@ -15,8 +15,8 @@
 //
 // A fork's child gets copies of all chunks, in windows at the same addresses: the fork handlers copy the memory before
 // the fork, and map the copy in the child. Processes never share window memory. A child that no handler sees (a bare
-// clone without CLONE_VM) lacks the windows. libc uses blocks of its own between the two handlers, so such blocks get
-// no windows.
+// clone without CLONE_VM) lacks the windows. libc uses its own blocks between the two handlers, so blocks that libc
+// allocates for itself get no windows.
 //
 // Slow path; one lock. Needs guard pages in shared memory (Linux 6.15).
 //

@@ -138,7 +138,7 @@ void zg_window_flush(void) {
 // Processor time spent on guarding single pages, and its limit as of the last reading of the process's clock.
 static uint64_t single_guards_ns, single_guards_ns_most = ZG_POLICY_SINGLE_GUARD_START_NS, refreshed_ticks;
 
-// Returns true if there is time to guard a single page. If few blocks lie in windows, there always is.
+// Returns true if there is time to guard a single page. Always true if few blocks lie in windows.
 static bool may_guard_single_page(void) {
     if (zg_config.isolated_per_context != ZG_FENCE_ALL) return true;
     uint64_t spent = zg_load(&single_guards_ns);
@@ -174,7 +174,7 @@ bool zg_window_retire(struct zg_alias *alias, bool at_once) {
         add_pending(alias);
         return false;
     }
-    // The slot's next block must not look like the freed object.
+    // Overwrite the object's header, so that the slot's next block does not look like the freed object.
     if (zg_header_zombie(__atomic_load_n(&alias->block.header, __ATOMIC_RELAXED)))
         zg_fill_small((void *)start, 16, ZG_FILL_WORD);
     bool is_guarded = guard_single_page(alias);

@@ -35,7 +35,7 @@ struct zg_chunk {
     uint32_t newest_window;            // number of the newest of its open windows; 0: none
     uint32_t live;                     // number of used slots
     uint16_t pages, slots, slot_bytes; // slots: number of slots in a page
-    uint16_t cursor, populated;        // as numbers of pages of the current window; see invariants 4 and 5
+    uint16_t cursor, populated;        // page numbers in the current window; see invariants 4 and 5
     uint16_t touched;                  // number of pages, from the first, that have memory
     uint16_t open_pages;
     uint8_t class;
@@ -63,7 +63,7 @@ struct zg_window {
     uint32_t next_pending; // in the queue of windows with pending pages
     uint16_t pages, live;
     uint8_t phase;
-    bool has_lifetimes;      // blocks that outlived others of their age were recorded
+    bool has_lifetimes;      // the contexts of blocks that outlived most others were recorded
     bool is_queued_pending;  // in the queue of windows with pending pages
     bool is_queued_to_unmap; // in the queue of retired windows with mapped pages
     uint16_t mapped;         // number of pages that are probably in the page tables
@@ -78,7 +78,7 @@ struct zg_chunk_class {
     uint32_t current;        // number of the chunk in which blocks are allocated; 0: none
     uint32_t worthy;         // list of chunks with enough free pages for a window: number of the first
     uint32_t opened_windows; // number of windows opened since its last chunk was made
-    uint16_t chunk_pages;    // size of its last chunk
+    uint16_t chunk_pages;    // size of its last chunk in pages
     uint16_t retired_count;
     // Ring of the windows that were retired last.
     uint32_t retired[ZG_POLICY_LIFETIME_WINDOWS];
@@ -107,7 +107,7 @@ struct zg_windows {
     struct zg_queue pending;               // amount: bytes of pending slots
     struct zg_queue to_unmap;              // amount: pages
     struct zg_chunk_class classes[ZG_CHUNK_CLASSES];
-    // Reason why the last block that got no window did not get one.
+    // Reason why a block gets no window, from the latest attempt to find or make a chunk.
     enum zg_coverage_reason lacking;
     uint64_t owner; // process in which the windows are mapped
     // All pages of windows have become private ones; no chunk is mapped any more.
@@ -118,7 +118,7 @@ extern struct zg_windows zg_windows;
 ZG_INLINE void zg_windows_take_lock(void) { zg_lock_take(&zg_windows.lock); }
 ZG_INLINE void zg_windows_drop_lock(void) { zg_lock_drop(&zg_windows.lock); }
 
-// Whether there is a chunk. False before the tables are reserved, too.
+// Returns true if there is a chunk. False before the tables are reserved.
 ZG_INLINE bool zg_windows_has_chunks(void) { return zg_windows.chunk_count > 1; }
 ZG_INLINE struct zg_chunk *zg_chunk_by_number(uint32_t number) { return &zg_windows.chunks[number]; }
 ZG_INLINE uint32_t zg_chunk_number(const struct zg_chunk *chunk) { return (uint32_t)(chunk - zg_windows.chunks); }

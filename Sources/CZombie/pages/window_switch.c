@@ -38,7 +38,7 @@ static void find_libc(void) {
     extern void *__tls_get_addr(void *); // defined by the loader
     loader = range_of_module((uint64_t)__tls_get_addr);
 #endif
-    // Searched by name, because the runtime publishes functions of the same names.
+    // Look up libc's functions by name, because the runtime publishes functions of the same names.
     for (uint32_t i = 0; i < ZG_ARRAY_COUNT(names); i++) {
         uint64_t function = (uint64_t)zg_module_function_in(in_libc, names[i]);
         if (function) copying[i] = (struct range){function, ZG_POLICY_COPYING_FUNCTION_BYTES};

@@ -90,7 +90,7 @@ int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most);
 struct zg_past_access {
     enum zg_fault_access access; // zg_fault_read or zg_fault_write
     uint64_t pc;                 // address of the instruction
-    uint64_t address;            // address of its memory operand; 0 if it has overwritten a register of the address
+    uint64_t address;            // its memory operand; 0 if the instruction has overwritten an address register
     bool is_vector;              // the operand may be longer than 8 bytes, and only partly be used
     int lost_register;           // DWARF number of the base register that the instruction has overwritten; -1: none
     uint64_t lost_offset;        // distance of the operand's address from that register's former value
@@ -101,14 +101,14 @@ struct zg_past_access {
 enum { ZG_ARCH_CODE_BEHIND = 64 };
 bool zg_arch_find_past_access(const uint8_t *code, int behind, int ahead, const struct zg_registers *registers,
                               uint64_t start, struct zg_past_access *found);
-// Whether valgrind executes the process: it would execute an instruction that a watchpoint traps again and again.
-// Defined if ZG_ARCH_TRAPS_AFTER_ACCESS.
+// Returns true if valgrind executes the process. Set no watchpoints then: valgrind would execute a trapped instruction
+// again and again. Defined if ZG_ARCH_TRAPS_AFTER_ACCESS.
 bool zg_arch_is_translated(void);
 // Sets the pc of a signal's context.
 void zg_arch_set_pc(void *ucontext, uint64_t pc);
 
-// Code with which zguard copies the process, and the words for it (struct zg_layout_snapshot). Defined if
-// ZG_ARCH_SNAPSHOT.
+// zguard runs this code in a stopped thread to fork the process. The code takes its parameters from the words (struct
+// zg_layout_snapshot). Defined if ZG_ARCH_SNAPSHOT.
 extern const char zg_arch_snapshot[] __attribute__((visibility("hidden")));
 extern uint64_t zg_arch_snapshot_words[];
 
@@ -131,16 +131,17 @@ uint64_t zg_arch_signal_context(uint64_t sp);
 // Replaces the registers at the signal trampoline by the interrupted registers. False if the context is unreadable.
 bool zg_arch_return_from_signal(struct zg_registers *registers,
                                 bool (*read)(void *context, uint64_t address, uint64_t *word), void *context);
-// Where a function keeps what its caller needs: the caller's stack pointer is `cfa` bytes above the stack pointer, and
-// the saved frame pointer is `fp_back` bytes below the caller's stack pointer, 0 if the function has not changed it.
+// Frame layout at a pc: the caller's stack pointer is `cfa` bytes above the stack pointer. The saved frame pointer is
+// `fp_back` bytes below the caller's stack pointer; 0 if the function has not changed the frame pointer.
 struct zg_arch_return {
     uint64_t cfa, fp_back;
 };
-// Finds them from the instructions between `pc` and a return. `pc` may be an instruction, or the last byte of a call,
-// whose return address is the next byte. [low, high) is readable code around it. False if the instructions do not tell,
-// and on AArch64, whose functions keep frame records.
+// Finds the frame layout from the instructions between `pc` and a return. `pc` is the address of an instruction or of
+// the last byte of a call. [low, high) is readable code around `pc`. False if the instructions do not determine the
+// layout, and always on AArch64, where functions keep frame records.
 bool zg_arch_find_return(uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found);
-// The same from the instructions in front of `pc`, for a function that begins at `start` and never returns.
+// Finds the frame layout from the instructions between `start` and `pc`, for a function that begins at `start` and
+// never returns.
 bool zg_arch_find_return_from(uint64_t start, uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found);
 // Returns from the signal handler of this context, with signal mask `mask` and without single-stepping.
 _Noreturn void zg_arch_resume(void *ucontext, uint64_t mask);

@@ -26,7 +26,7 @@ enum {
 enum { GENERAL_REGISTERS = 31, SINGLE_STEP = 1 << 21 };
 
 uint32_t zg_arch_ticks_stopped;
-// Replaces the counter: adds about as many ticks as pass between two calls.
+// Replaces the counter if zg_arch_ticks_stopped is set: adds about as many ticks as pass between two calls.
 uint64_t zg_arch_count_ticks(void) {
     static uint64_t counted = UINT64_C(1) << 40;
     return __atomic_add_fetch(&counted, 10, __ATOMIC_RELAXED);
@@ -189,7 +189,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// Address of a load that the fault handler recognizes, and address at which the handler continues.
+// The fault handler recognizes the load at zg_arch_try_read_load, and continues at zg_arch_try_read_failed.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"

@@ -16,14 +16,14 @@
 // Flags and vectors are unknown where the refcount emulator starts.
 #define ZG_ARCH_ASSUMES_ZEROS false
 #define ZG_ARCH_TRAPS_AFTER_ACCESS 0 // a watchpoint's exception precedes the access; not supported here
-// No code without a stack can restore all registers: a branch needs one.
+// zguard cannot fork the process: code without a stack cannot restore all registers, as the branch back needs one.
 #define ZG_ARCH_SNAPSHOT 0
 #define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
 #define ZG_ARCH_RED_ZONE 128       // a margin; the ABI has no red zone
 // The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_AARCH64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_AARCH64
-#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.17" // the first version for this processor
+#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.17" // glibc's first version for this processor
 #define ZG_ARCH_ADDRESS_BITS 52          // bits of a user address, if the program asks for the highest addresses
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 8
 
@@ -106,8 +106,7 @@ ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) { return !(sp & 8); }
 ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp & ~UINT64_C(15); }
 
 // The parts of a published function's frame that the runtime keeps during the call: a copy of the frame record, the
-// caller's stack pointer, which the record does not contain, and the record's address. Valid in the block that contains
-// it.
+// caller's stack pointer, which the record does not contain, and the record's address. Valid in the enclosing C block.
 #if defined(__clang__)
 #define ZG_ARCH_ENTRY_SP() ((uint64_t)__builtin_sponentry())
 #else

@@ -14,7 +14,7 @@
 enum { ZG_TRAP_GENERAL_PROTECTION = 13, ZG_TRAP_PAGE_FAULT = 14, ZG_PF_WRITE = 2, ZG_PF_INSTRUCTION = 16 };
 
 uint32_t zg_arch_ticks_stopped;
-// Replaces the clock: adds about as many ticks as pass between two calls.
+// Replaces the counter if zg_arch_ticks_stopped is set: adds about as many ticks as pass between two calls.
 uint64_t zg_arch_count_ticks(void) {
     static uint64_t counted = UINT64_C(1) << 40;
     return __atomic_add_fetch(&counted, 1000, __ATOMIC_RELAXED);
@@ -72,7 +72,7 @@ int zg_arch_pointer_registers(const void *ucontext, uint64_t *values, int most) 
     return count;
 }
 
-// A request to valgrind (RUNNING_ON_VALGRIND of valgrind.h). The processor itself executes it without an effect.
+// Sends valgrind a request (RUNNING_ON_VALGRIND of valgrind.h). On a real processor its instructions have no effect.
 bool zg_arch_is_translated(void) {
     const uint64_t request[6] = {0x1001};
     uint64_t answer = 0;
@@ -121,7 +121,7 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_call_on_stack, .-zg_arch_call_on_stack\n");
 
-// Address of a load that the fault handler recognizes, and address at which the handler continues.
+// The fault handler recognizes the load at zg_arch_try_read_load, and continues at zg_arch_try_read_failed.
 __asm__(".text\n"
         ".hidden zg_arch_try_read\n"
         ".globl zg_arch_try_read\n"

@@ -11,15 +11,15 @@
 // The processor in ELF files and in seccomp filters (elf.h, linux/audit.h).
 #define ZG_ARCH_ELF_MACHINE EM_X86_64
 #define ZG_ARCH_AUDIT AUDIT_ARCH_X86_64
-#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // the first version for this processor
+#define ZG_ARCH_FIRST_GLIBC "GLIBC_2.2.5" // glibc's first version for this processor
 #define ZG_ARCH_ADDRESS_BITS 47           // bits of a user address
 #define ZG_ARCH_SIGNAL_RETURN_BYTES 0     // the trampoline is known by its CFI
 #define ZG_ARCH_ARGUMENT_REGISTERS 6
 #define ZG_ARCH_ENCODED_REGISTERS 16 // registers that instructions can name
 #define ZG_ARCH_INSTRUCTION_BYTES 15 // at most
 #define ZG_ARCH_CODE_UNIT 1
-// The refcount emulator takes unknown flags and vectors for zeros. Of 300,000 starts at random places of real programs,
-// 15 % of those that reached a result would be lost if they stayed unknown.
+// The refcount emulator takes unknown flags and vectors for zeros. Of 300,000 emulations from random places of real
+// programs, 15 % of those that reached a result would reach none if flags and vectors stayed unknown.
 #define ZG_ARCH_ASSUMES_ZEROS true
 #define ZG_ARCH_TRAPS_AFTER_ACCESS 1 // a watchpoint's trap follows the accessing instruction
 #define ZG_ARCH_SNAPSHOT 1           // zguard may fork the stopped process (arch_x86_64_snapshot.c)
@@ -52,8 +52,9 @@ ZG_INLINE int zg_arch_dwarf_number(int number) {
 
 ZG_INLINE void zg_arch_pause(void) { __builtin_ia32_pause(); }
 
-// Prefetches a line that this thread will write, and takes it from the other threads' caches. Processors without the
-// instruction ignore it (Intel SDM, PREFETCHW); for the baseline processor, compilers emit one that only reads.
+// Prefetches a line that this thread will write, and takes it from the other threads' caches. Processors without
+// PREFETCHW ignore the instruction (Intel SDM). __builtin_prefetch is not used: for the baseline processor, compilers
+// emit a prefetch that only reads.
 ZG_INLINE void zg_arch_prefetch_for_write(const void *start) {
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)start));
 }

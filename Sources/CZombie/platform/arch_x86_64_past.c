@@ -1,6 +1,6 @@
 // Finds the x86-64 instruction that a watchpoint's trap follows, and its access to memory. The processor reports only
-// the next instruction, and code cannot be decoded backwards: it is decoded forwards from several places, which soon
-// agree on where instructions begin.
+// the next instruction, and code cannot be decoded backwards. So the code in front is decoded forwards from several
+// starts; these decodings soon agree on where instructions begin.
 // Signal context; pure, no lock.
 
 #if defined(__x86_64__)
@@ -11,7 +11,7 @@
 enum { RSI = 6, RDI = 7 }; // as instructions encode them
 enum { WORD = 8 };
 
-// An instruction with VEX or EVEX prefix: what zg_x64_read leaves out (sections 2.3 and 2.7 of volume 2 of Intel's
+// The fields of a VEX or EVEX prefix that zg_x64_read does not decode (sections 2.3 and 2.7 of volume 2 of Intel's
 // manual).
 struct vex {
     int bytes;      // length of the prefix; 0: none
@@ -43,7 +43,7 @@ static bool vex_has_immediate(const struct vex *vex, uint8_t opcode) {
                                                (opcode >= 0xc4 && opcode <= 0xc6)));
 }
 
-// Bytes that zg_x64_read does not count, because no emulator executes these instructions.
+// Returns the number of operand bytes that zg_x64_read does not count, because no emulator executes these instructions.
 static int uncounted_bytes(const struct zg_x64 *it) {
     if (it->map == zg_x64_map_0f) return it->opcode <= 0x01 ? 1 : 0; // groups 6 and 7 (xgetbv)
     if (it->map != zg_x64_map_1) return 0;
@@ -100,8 +100,8 @@ static bool is_string_operation(const struct zg_x64 *it) {
            ((it->opcode >= 0xa4 && it->opcode <= 0xa7) || (it->opcode >= 0xaa && it->opcode <= 0xaf));
 }
 
-// movs, cmps, stos, lods, scas, which have moved rsi, rdi, or both behind the accessed bytes. With a repeat prefix,
-// many bytes may have been accessed at once before the trap.
+// Finds the access of movs, cmps, stos, lods or scas, which has moved rsi, rdi, or both behind the accessed bytes. With
+// a repeat prefix, the instruction may have accessed many bytes before the trap.
 static bool find_string_access(const struct zg_x64 *it, const struct zg_registers *registers, uint64_t start,
                                struct zg_past_access *found) {
     enum { AT_ONCE = 256 };
@@ -117,7 +117,7 @@ static bool find_string_access(const struct zg_x64 *it, const struct zg_register
     return true;
 }
 
-// Opcodes of VEX and EVEX instructions that write memory.
+// Returns true for opcodes of VEX and EVEX instructions that write memory.
 static bool vex_stores(const struct vex *vex, uint8_t opcode) {
     if (vex->map == 1)
         return opcode == 0x11 || opcode == 0x13 || opcode == 0x17 || opcode == 0x29 || opcode == 0x2b ||
@@ -128,7 +128,7 @@ static bool vex_stores(const struct vex *vex, uint8_t opcode) {
     return vex->map == 2 && vex->bytes == 4 && vex->prefix == 2 && opcode >= 0x10 && opcode <= 0x35; // vpmov
 }
 
-// Masked loads and stores, and accesses to scattered elements.
+// Returns true for masked loads and stores, gathers, and scatters.
 static bool is_masked(const struct vex *vex, uint8_t opcode) {
     return vex->is_masked ||
            (vex->map == 2 &&
@@ -136,14 +136,14 @@ static bool is_masked(const struct vex *vex, uint8_t opcode) {
              (opcode >= 0x90 && opcode <= 0x93) || (opcode >= 0xa0 && opcode <= 0xa3)));
 }
 
-// Whether the instruction has replaced a register of its operand's address.
+// Returns true if the instruction has overwritten a register of its operand's address.
 static bool has_lost_address(const struct zg_x64 *it) {
     bool writes_reg = it->to == zg_x64_reg || it->operation == zg_x64_exchange ||
                       it->operation == zg_x64_exchange_add || it->operation == zg_x64_vector_summary;
     return writes_reg && it->map != zg_x64_map_vex && (it->reg == it->base || it->reg == it->index);
 }
 
-// Whether the operand is longer than 8 bytes. Longer than it is does no harm.
+// Returns true if the operand may be longer than 8 bytes. Overestimating the length does no harm.
 static bool is_vector_operand(const struct instruction *one) {
     const struct zg_x64 *it = &one->it;
     if (one->vex.bytes) return true;
@@ -157,7 +157,7 @@ static bool is_vector_operand(const struct instruction *one) {
             it->opcode == 0xc2 || it->opcode == 0xc6 || (it->opcode >= 0xd0 && it->opcode != 0xd6));
 }
 
-// Finds the access of the r/m operand. False if it is not in memory or does not reach the word.
+// Finds the access of the r/m operand. False if the operand is not in memory, or cannot overlap the word at `start`.
 static bool find_operand_access(const struct instruction *one, const struct zg_registers *registers, uint64_t start,
                                 struct zg_past_access *found) {
     enum { LONGEST_VECTOR = 64, LONGEST_SCALAR = 16 };
@@ -176,7 +176,7 @@ static bool find_operand_access(const struct instruction *one, const struct zg_r
         return true;
     }
     int64_t displacement = it->displacement;
-    // EVEX counts a displacement of one byte in vectors, if the operand is a whole vector.
+    // EVEX scales an 8-bit displacement by the size of the vector, if the operand is a whole vector.
     if (one->vex.bytes == 4 && it->operand_end - it->opcode_end <= 3 && displacement == (int8_t)displacement)
         displacement *= one->vex.vector;
     uint64_t address = (uint64_t)displacement + (it->from_pc ? registers->pc : 0);
@@ -190,7 +190,7 @@ static bool find_operand_access(const struct instruction *one, const struct zg_r
 bool zg_arch_find_past_access(const uint8_t *code, int behind, int ahead, const struct zg_registers *registers,
                               uint64_t start, struct zg_past_access *found) {
     found->lost_register = -1;
-    // A repeated string operation that was interrupted by the trap goes on at its own address.
+    // If the trap interrupts a repeated string operation, the pc is still the address of that instruction.
     struct instruction next = read(code + behind, ahead);
     if (is_string_operation(&next.it) && next.it.prefixes & (ZG_X64_REPEAT | ZG_X64_REPEAT_NOT) &&
         find_string_access(&next.it, registers, start, found)) {

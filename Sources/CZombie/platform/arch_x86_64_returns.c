@@ -10,15 +10,15 @@
 enum { RSP = 4, RBP = 5 }; // as instructions encode them
 enum { WORD = 8 };
 
-// A place in the code, and what the instructions on the way there have taken from the stack.
+// A path through the code up to `pc`, and the effects of its instructions on the stack.
 struct path {
     uint64_t pc;
-    int64_t popped; // bytes
-    int64_t most;   // that were popped so far: what lies below was pushed on the way
-    int64_t fp_at;  // bytes above the stack pointer at the start where the frame pointer was popped from; -1: nowhere
+    int64_t popped; // bytes popped minus bytes pushed
+    int64_t most;   // maximum of `popped` so far: words below this offset were pushed on the path
+    int64_t fp_at;  // offset from the initial stack pointer at which the frame pointer was popped; -1: not popped
 };
 
-// The same for a place to go on later. Small, because malloc and free use little stack.
+// A branch target to follow later, with the fields of struct path. Small, because malloc and free use little stack.
 struct branch {
     uint32_t from_low;
     int32_t popped, most, fp_at;
@@ -33,7 +33,8 @@ struct search {
 
 enum step { step_on, step_ends, step_returns };
 
-// Remembers where the code goes on, too. Each place is followed once: all ways to it have taken as much.
+// Adds a branch target to continue at later. Each target is followed once, because all paths to it have popped the same
+// number of bytes.
 static void add_branch(struct search *search, const struct path *path, uint64_t target) {
     if (search->branch_count == BRANCHES_MOST || target < search->low || target >= search->high) return;
     uint32_t from_low = (uint32_t)(target - search->low);
@@ -55,7 +56,8 @@ static enum step pop(struct path *path, uint8_t to) {
     return change_pointer(path, WORD);
 }
 
-// Instructions of the one-byte map change the stack pointer and the program counter in three groups. Others leave both.
+// Three functions handle the instructions of the one-byte map that change the stack pointer or the program counter:
+// this one, take_operation and take_jump.
 static enum step take_push_or_pop(struct path *path, const struct zg_x64 *it) {
     switch (it->opcode) {
     case 0x50 ... 0x57:
@@ -96,7 +98,7 @@ static enum step take_jump(struct search *search, struct path *path, const struc
     case 0xc2:
     case 0xc3: return step_returns;
     case 0xe9:
-    case 0xeb: // a jump backwards may be a loop's: it is followed once
+    case 0xeb: // a backward jump may close a loop: follow its target once
         if (target <= path->pc) return add_branch(search, path, target), step_ends;
         path->pc = target;
         return step_on;
@@ -129,7 +131,8 @@ static enum step take(struct search *search, struct path *path, const struct zg_
     return it->opcode == 0x0b ? step_ends : step_on; // ud2
 }
 
-// Whether `address` is the last byte of a call instruction: walks look up the byte in front of a return address.
+// Returns true if `address` is the last byte of a call instruction: stack walks look up the byte in front of a return
+// address.
 static bool ends_call(const struct search *search, uint64_t address) {
     enum { DIRECT = 5, SHORTEST = 2, LONGEST = 8, CALL = 2 };
     uint64_t behind = address + 1;

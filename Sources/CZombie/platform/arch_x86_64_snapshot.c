@@ -66,14 +66,14 @@ __attribute__((used, visibility("hidden"))) uint64_t zg_arch_snapshot_words[ZG_S
 #define RESTORE(place, name) "mov " WORD(place) ", %" name "\n"
 
 // zguard sets the program counter of a stopped thread to this code, and restores the thread's registers before it
-// detaches. If zguard dies meanwhile, the kernel lets the thread go on here, and the code itself restores the registers
-// from the words. The code uses no stack, because the thread's may be full.
+// detaches. If zguard dies meanwhile, the kernel resumes the thread here, and the code itself restores the registers
+// from zg_arch_snapshot_words. The code uses no stack, because the thread's stack may be full.
 //
-// The thread starts a helper, a process that shares memory and descriptors. The helper gives up the descriptors,
-// because the peer of a socket waits until the last one is closed, leaves the process group, and forks the copy. zguard
+// The thread starts a helper, a process that shares memory and descriptors. The helper closes its descriptors, because
+// the peer of a socket waits until the last descriptor is closed, leaves the process group, and forks the copy. zguard
 // keeps the copy stopped from its first instruction on; without zguard the copy ends. The helper ends at once and is
-// reaped here, so that the copy is a child of init: the program has no child that it did not make. No signal tells of
-// either child (exit signal 0).
+// reaped here, so that the copy is a child of init: the program has no child that it did not make. Neither child raises
+// a signal when it ends (exit signal 0).
 // clang-format off
 __asm__(".text\n"
         ".p2align 4\n"
@@ -83,7 +83,7 @@ __asm__(".text\n"
         "zg_arch_snapshot:\n"
         "  lea zg_arch_snapshot_words(%rip), %rbx\n"
         SET(SET_MASK, "edi") ADDRESS(BLOCKED, "rsi") CLEAR("edx") SET(8, "r10d") CALL(SYS_rt_sigprocmask)
-        // The copy would become a child of a process that is a reaper of orphans.
+        // Make no copy if the process is a subreaper: the copy would become its child.
         SET(GET_REAPER, "edi") ADDRESS(IS_REAPER, "rsi") CLEAR("edx") CLEAR("r10d") CLEAR("r8d") CALL(SYS_prctl)
         "  test %eax, %eax\n"
         "  jnz 1f\n"
@@ -97,7 +97,7 @@ __asm__(".text\n"
         CLEAR("esi") SET(WAIT_FLAGS, "edx") CLEAR("r10d") CALL(SYS_wait4)
         "1:\n"
         SET(SET_MASK, "edi") ADDRESS(MASK, "rsi") CLEAR("edx") SET(8, "r10d") CALL(SYS_rt_sigprocmask)
-        // Flags without a stack: direction by std, overflow by an addition, the others by sahf.
+        // Restore the flags without a stack: direction by std, overflow by an addition, the others by sahf.
         "  cld\n"
         "  testl $0x400, " WORD(FLAGS) "\n"
         "  jz 3f\n"
@@ -124,7 +124,7 @@ __asm__(".text\n"
         CLEAR("edi") CLEAR("esi") CLEAR("edx") CLEAR("r10d") CLEAR("r8d") CALL(SYS_clone)
         "  test %eax, %eax\n"
         "  cmovg %edi, %eax\n"
-        // The helper's exit status is an error number. The copy gets here only without zguard.
+        // The helper exits with an error number. The copy runs this code only if zguard is gone.
         "4:\n"
         "  mov %eax, %edi\n"
         "  neg %edi\n"

@@ -86,8 +86,9 @@ static const uint8_t *skip_padding(const uint8_t *code) {
     return code;
 }
 
-// Replaces a move with VEX, or with EVEX, whose masks are kept. The bits R, X, B and vvvv are stored inverted. Moves of
-// 32 and 64 bytes need more alignment than malloc promises, so no program relies on that.
+// Replaces a move with VEX or EVEX, and keeps the mask of EVEX. The prefixes store the bits R, X, B and vvvv inverted.
+// Moves of 32 and 64 bytes are not replaced: they need more alignment than malloc promises, so no program relies on
+// malloc for them.
 static bool replace_vex(struct zg_unaligned *to, const struct zg_x64 *it, const uint8_t *code) {
     enum { VEX_2 = 0xc5, EVEX = 0x62, VEX_3_BYTES = 3, VEX_4_BYTES = 4, EVEX_5_BYTES = 5 };
     enum {
@@ -132,7 +133,7 @@ static bool replace_vex(struct zg_unaligned *to, const struct zg_x64 *it, const 
     return true;
 }
 
-// An 8-bit displacement with EVEX counts vectors.
+// Returns the displacement. EVEX scales an 8-bit displacement by the size of the vector.
 static int64_t displacement_of(const struct zg_x64 *it, const uint8_t *code) {
     bool is_short = code[it->opcode_end] >> 6 == 1, is_evex = it->map == zg_x64_map_vex && *skip_padding(code) == 0x62;
     return it->displacement * (is_short && is_evex ? ZG_UNALIGNED_BYTES : 1);
@@ -157,7 +158,7 @@ bool zg_arch_unaligned_read(struct zg_unaligned *to, const uint8_t *code, int co
 }
 
 bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]) {
-    // movups for the 16 registers, loads and then stores; and movdqu.
+    // The forms are movups loads, movups stores, movdqu loads and movdqu stores, each for 16 registers.
     enum { REGISTERS = 16, FORMS = 4 };
     static const uint8_t forms[FORMS][2] = {{0, 0x10}, {0, 0x11}, {0xf3, 0x6f}, {0xf3, 0x7f}};
     uint32_t form = number / REGISTERS, reg = number % REGISTERS;
@@ -172,7 +173,7 @@ bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]) 
 }
 
 // Loads the floating-point, vector and mask registers, and the flags, calls `code` with rax = operand, and stores the
-// registers. Returns the flags. The handler's own registers are then as the kernel gives them to a handler.
+// registers. Then resets the x87 unit and MXCSR to the state in which the kernel starts a handler. Returns the flags.
 uint64_t zg_arch_unaligned_call(void *state, uint64_t components, const void *code, uint64_t operand, uint64_t flags)
     __attribute__((visibility("hidden")));
 __asm__(".text\n"
@@ -216,8 +217,8 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_unaligned_call, .-zg_arch_unaligned_call\n");
 
-// Returns which parts of the state the kernel has stored and an instruction may change: x87, SSE, AVX and AVX-512. 0 if
-// the state has the older format, with x87 and SSE alone.
+// Returns the components of the state that the kernel has stored and that an instruction may change: x87, SSE, AVX and
+// AVX-512. 0 if the state has the older format, with x87 and SSE alone.
 static uint64_t components_of(const char *state) {
     enum { SOFTWARE_AT = 464, EXTENDED = 0x46505853, VECTORS = 0xe7 }; // struct _fpx_sw_bytes of asm/sigcontext.h
     uint32_t magic;
@@ -239,8 +240,8 @@ void zg_arch_unaligned_run(const struct zg_unaligned *it, const void *code, void
         __builtin_memcpy(operand, (const void *)address, sizeof operand);
         address = (uint64_t)operand;
     }
-    // An exception that the program has unmasked must not end the handler: then the result is the masked one, and the
-    // exception's flag is set.
+    // Mask all floating-point exceptions: one that the program has unmasked would end the handler. If an exception
+    // occurs, the instruction computes its masked result and sets the exception's flag.
     __builtin_memcpy(&before, state + MXCSR_AT, sizeof before);
     masked = before | MXCSR_MASKS;
     __builtin_memcpy(state + MXCSR_AT, &masked, sizeof masked);

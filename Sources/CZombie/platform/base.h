@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// In a static executable the runtime gets sections of its own, whose ends the linker names: readers of the process
-// leave the runtime's variables out of what the program refers to, and its functions can be told from the program's.
+// In a static executable the runtime has its own sections, for whose ends the linker defines symbols. So readers of the
+// process can exclude the runtime's variables from the program's references, and can tell the runtime's functions from
+// the program's.
 #if defined(ZG_STATIC) && defined(__clang__)
 #pragma clang section bss = "zg_bss" data = "zg_data" text = "zg_text"
 #endif

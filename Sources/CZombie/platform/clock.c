@@ -25,8 +25,8 @@ uint64_t zg_clock_process_ns(void) { return inherited_ns + zg_os_clock_ns(CLOCK_
 void zg_clock_before_fork(void) { forked_ns = zg_clock_process_ns(); }
 void zg_clock_after_fork_in_child(void) { inherited_ns = forked_ns; }
 
-// The rate of the processor's clock as fixed-point ratios (ratio.h). A guess until the process is old enough to measure
-// it.
+// The rate of the processor's clock as fixed-point ratios (ratio.h). The rate is guessed until the process is old
+// enough to measure it.
 struct rate {
     uint64_t ns_for_tick, ticks_for_ns;
 };

@@ -36,14 +36,14 @@ void zg_filter_drop(int number);
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
-// The parent process has stated that `count` filters are in effect at the start, and that these allow or merely refuse
-// the calls in the bit mask `passing` (zg_filtered.h).
+// Records the parent's description: `count` filters are in effect at the start, and they allow or merely refuse the
+// calls in the bit mask `passing` (zg_filtered.h).
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
 // Returns the number of filters in effect, to be described to a program that is executed. `*passing` gets the bits of
 // the calls that all filters allow or merely refuse. 0 if the filters are unknown, or there are none.
 uint32_t zg_filter_describe(uint64_t *passing);
-// Returns true if the parent has described filters. It says nothing of calls that are not in zg_filtered.h.
+// Returns true if the parent has described filters. The description covers only the calls in zg_filtered.h.
 bool zg_filter_is_inherited(void);
 // Returns true if the parent did not describe filters that were in effect at the start.
 bool zg_filter_is_undescribed(void);

@@ -1,4 +1,4 @@
-// Finds what musl does not name. Any context; no lock.
+// Finds functions and addresses for which musl has no symbol or variable. Any context; no lock.
 
 #define _GNU_SOURCE
 #include "platform/libc.h"
@@ -22,8 +22,8 @@ uint64_t *zg_libc_stack_end(void) {
     static uint64_t *end;
     uint64_t *found = __atomic_load_n(&end, __ATOMIC_RELAXED);
     if (found || !environ) return found;
-    // The stack holds argc, that many arguments, NULL, and the environment; the program's name is above them. An
-    // environment that the program has made is elsewhere.
+    // The stack holds argc, that many arguments, NULL, the environment, and above these the program's name. If
+    // `environ` is not in this range, the program has replaced the environment.
     uint64_t count = 0, least = (uint64_t)__builtin_frame_address(0), name = getauxval(AT_EXECFN);
     if ((uint64_t)environ <= least || (uint64_t)environ >= name) return NULL;
     for (found = (uint64_t *)environ - 2; (uint64_t)found > least && *found != count; found--) count++;

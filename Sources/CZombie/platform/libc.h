@@ -1,4 +1,4 @@
-// What the runtime knows of its C library: glibc, or musl in static executables. Any context; no lock.
+// Differences between the C libraries: glibc, or musl in static executables. Any context; no lock.
 
 #ifndef ZG_LIBC_H
 #define ZG_LIBC_H
@@ -11,9 +11,9 @@
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 
-// Whether libc's functions have unwind information (CFI).
+// True if libc's functions have unwind information (CFI).
 enum { zg_libc_has_cfi = true };
-// Whether realloc(block, 0) frees the block and returns NULL. musl returns a block of no bytes.
+// True if realloc(block, 0) frees the block and returns NULL. musl returns a block of no bytes.
 enum { zg_libc_frees_by_realloc = true };
 
 extern void *__libc_stack_end; // defined by the loader; points to argc, which the kernel put on the stack
@@ -36,7 +36,7 @@ ZG_INLINE uint64_t zg_libc_function_without_return(uint64_t pc) { return (void)p
 extern void _IO_list_lock(void);
 extern void _IO_list_unlock(void);
 extern void _IO_list_resetlock(void);
-// The lock of all streams, which fork takes before it calls streams' own functions.
+// Takes the lock of the list of all streams, which libc's fork takes after the last fork handler.
 ZG_INLINE void zg_libc_lock_streams(void) { _IO_list_lock(); }
 ZG_INLINE void zg_libc_unlock_streams(bool is_child) {
     if (is_child) _IO_list_resetlock(); // libc's fork has done this if libc knew of several threads
@@ -48,17 +48,19 @@ enum { zg_libc_has_cfi = false, zg_libc_frees_by_realloc = false };
 ZG_INLINE int zg_libc_minor(void) { return 0; }
 ZG_INLINE uint64_t zg_libc_address(void) { return (uint64_t)getenv; }
 ZG_INLINE uint64_t zg_libc_loader_address(void) { return (uint64_t)getenv; }
-// Found from the environment, in front of which the kernel put the arguments, when the runtime first asks: later the
-// program may have replaced the environment. NULL before libc has set it.
+// Finds argc through the environment, in front of which the kernel put the arguments. Keeps the first result, because
+// the program may replace the environment later. NULL before libc has set `environ`.
 uint64_t *zg_libc_stack_end(void);
-// musl's fork takes its lock of the streams itself, behind the runtime's locks, and the lock is not recursive. A thread
-// that waits for the runtime holds it only in fflush(NULL) of a stream that calls the program (fopencookie).
+// Does nothing: musl's fork takes the lock of all streams itself, after the runtime's locks, and that lock is not
+// recursive. A thread that waits for the runtime's locks holds the lock of the streams only if fflush(NULL) has called
+// a function of the program (fopencookie).
 ZG_INLINE void zg_libc_lock_streams(void) {}
 ZG_INLINE void zg_libc_unlock_streams(bool is_child) { (void)is_child; }
-// Returns the start of the function that contains `pc` if it is one of those of musl that never return; otherwise 0.
+// Returns the start of the function at `pc` if it is one of musl's functions that never return; otherwise 0.
 uint64_t zg_libc_function_without_return(uint64_t pc);
 #define RTLD_DEEPBIND 0x8 // never passed: musl has no such flag
-// Calls a function at exit with the exit status. Returns 0, or -1 if there is one already (musl.c of CZombieStatic).
+// Registers a function that is called at exit with the exit status. Returns 0, or -1 if one is registered already
+// (musl.c of CZombieStatic).
 int on_exit(void (*function)(int status, void *argument), void *argument);
 #endif
 

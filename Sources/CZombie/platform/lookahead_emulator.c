@@ -5,7 +5,7 @@
 #include "platform/text.h"
 
 enum { STEPS = 12000, STEPS_INSIDE = 1500, FORKS = 8, CALLS = 12, RETURNS = 16, CODE = 64, NOWHERE = -1 };
-// Greatest distance between a PLT stub and the target of its GOT slot while the slot is unbound, and leads to the PLT.
+// Greatest distance between a PLT stub and the target of its GOT slot while the unbound slot points into the PLT.
 #define STUBS ((uint64_t)1 << 20)
 
 enum end { goes_on, ends, is_dead_end }; // is_dead_end: the code terminates the program
@@ -13,7 +13,7 @@ enum end { goes_on, ends, is_dead_end }; // is_dead_end: the code terminates the
 struct run {
     int steps, forks;
     bool gave_up; // the limit of instructions or of unknown branches is reached
-    bool is_leaf; // enter_asking entered a function with no forks left: it enters no other function from there
+    bool is_leaf; // enter_asking has entered a function with no forks left, and enters no function from there
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];
@@ -188,9 +188,10 @@ static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, ui
         run->gave_up = gave_up;
         return pass_over(m, (struct function){zg_known_bits_word(target), NULL}, return_address);
     }
-    // The function used only the result: self was not passed to it.
+    // The function reads only the result, not self: drop the use that was added for self.
     if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
-    // If enter_asking also examines the caller: passing self or the result to a function that uses it is a use.
+    // If an outer enter_asking examines the caller, the caller uses self or the result by passing it to a function that
+    // uses it.
     bool is_inside = m->calls > m->outer_calls;
     inside.uses_self = m->uses_self || (is_inside && inside.uses_self);
     inside.uses_result = m->uses_result || (is_inside && inside.uses_result && m->asks_result);

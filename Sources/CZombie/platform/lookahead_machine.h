@@ -12,13 +12,13 @@ struct zg_lookahead_machine {
     struct zg_cpu cpu; // first member, because its `load` and `store` cast to this struct
     uint64_t first_sp; // stack pointer at the start
     int calls, returns, written_count, doubt_count;
-    // enter_asking emulates a function to see whether it uses self: `calls` of its caller, stack pointer at its start
+    // For the function that enter_asking emulates: `calls` of its caller, and the stack pointer at its start (self_sp).
     int outer_calls;
     uint64_t self_sp;
     bool is_doubtful, uses_self;
-    // If results and first arguments share a register (arm64). `is_result_left`: a call returned, and nothing wrote the
-    // register since. `asks_result`: that was before the function of enter_asking began. `uses_result`: this function
-    // read the register.
+    // Used if results and first arguments share a register (arm64). `is_result_left`: nothing has written the register
+    // since a call returned. `asks_result`: the register still holds the object as such a result from before the
+    // function of enter_asking began. `uses_result`: this function has read the register.
     bool is_result_left, asks_result, uses_result;
     struct {
         uint64_t place;

@@ -47,7 +47,7 @@ int zg_os_guard(void *start, uint64_t bytes);
 int zg_os_unguard(void *start, uint64_t bytes);
 // Maps zeroed memory for the runtime's own tables. NULL if refused.
 void *zg_os_map(uint64_t bytes);
-// The same, at this address. NULL if any of it is mapped.
+// Like zg_os_map, at the address `start`. NULL if any part of the range is mapped already.
 void *zg_os_map_at(void *start, uint64_t bytes);
 // Maps zeroed memory of any size for the life of the process. RLIMIT_DATA does not count it.
 void *zg_os_map_for_good(uint64_t bytes);
@@ -55,10 +55,10 @@ void *zg_os_map_for_good(uint64_t bytes);
 // more. False past the last one. A range that was unmapped is empty.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
 struct zg_layout_range;
-// Returns the whole table of them, for readers outside (zg_stats_page.h), and its length.
+// Returns the table of these ranges, for readers in other processes (zg_stats_page.h). `*count` receives its length.
 const struct zg_layout_range *zg_os_own_ranges(uint64_t *count);
 // Call with `on` before mlockall(MCL_FUTURE) takes effect. Sets address space aside, so that the runtime's later
-// mappings are neither backed at once nor counted against the limit.
+// mappings are neither backed at once nor counted against RLIMIT_MEMLOCK.
 void zg_os_lock_later(bool on);
 // Locks memory of blocks whenever it is committed.
 void zg_os_lock_blocks_later(bool on);
@@ -71,8 +71,8 @@ void zg_os_unlock(void *start, uint64_t bytes);
 // Like zg_os_map_for_good, for tables that are read at random: uses huge pages if the system allows MADV_HUGEPAGE.
 // `bytes` is a power of two.
 void *zg_os_map_table(uint64_t bytes);
-// Finds the pages that have memory, and sets bit 0 of their byte in `present`, which has one byte per page. The range
-// begins at a page.
+// Finds the pages that have memory, and sets bit 0 of their byte in `present`, which has one byte per page. `start` is
+// a multiple of the page size.
 int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present);
 // Returns whether the kernel, by its overcommit rules, would grant this much memory now. The memory is not kept.
 bool zg_os_would_give(uint64_t bytes);
@@ -107,8 +107,8 @@ uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // Like zg_os_read_memory, but if nothing could be read, returns why: -EFAULT if nothing is mapped; other errors say
 // nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
-// Copies up to ZG_OS_PIECES ranges one behind the other with one call, and stops at a range that cannot be read in
-// full. Returns the same as zg_os_try_read_memory.
+// Copies up to ZG_OS_PIECES ranges to adjacent places with one call, and stops at a range that cannot be read in full.
+// Returns the same as zg_os_try_read_memory.
 struct zg_os_piece {
     uint64_t from, bytes;
 };
@@ -144,8 +144,8 @@ bool zg_os_may_block(int descriptor);
 // Waits until the descriptor is writable. Also returns true if the kernel does not answer.
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
-// Shortens an existing file with a single name by one byte, which works within every limit and on a full disk.
-// Processes that do so at the same time wait for each other for a limited time.
+// Shortens an existing file that has no other hard links by one byte. Unlike a write, this works under every file size
+// limit and on a full disk. Processes that shorten the file at the same time wait for each other for a limited time.
 void zg_os_shorten(int directory, const char *name);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // Reads from the beginning of the file; the descriptor's position does not change.
@@ -156,7 +156,7 @@ int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
 int zg_os_open_program(int directory, const char *path);
 // Returns true if the process would gain privileges by executing the file (setuid, setgid, file capabilities), so that
 // the loader ignores LD_PRELOAD (AT_SECURE; cap_bprm_creds_from_file in the kernel). `path` may be empty: `directory`
-// is then the open file. A nosuid mount is not looked at.
+// is then the open file. Does not check whether the file system is mounted nosuid.
 bool zg_os_gains_privileges(int directory, const char *path);
 // Returns true if there is a regular file that the process may execute.
 bool zg_os_is_executable(const char *path);
@@ -191,14 +191,14 @@ int zg_os_watch_open(void);
 uint64_t zg_os_watch_id(int descriptor);
 // Moves the watchpoint in all threads. `bytes`: 1, 2, 4 or 8, and the address is a multiple; 0 turns it off.
 int zg_os_watch_move(int descriptor, uint64_t address, uint32_t bytes);
-// The number that siginfo_t has for accesses at these watchpoints (si_perf_data).
+// Value of si_perf_data in the siginfo_t of these watchpoints' signals.
 #define ZG_OS_WATCH_MARK UINT64_C(0x3148435441574755) // "UGWATCH1" in memory order
-// Whether a blocked SIGTRAP of a watchpoint stays pending (Linux 5.18). Older kernels end the process. One thread at a
-// time.
+// Returns true if a blocked SIGTRAP of a watchpoint stays pending (since Linux 5.18): older kernels end the process.
+// One caller at a time.
 bool zg_os_watch_is_safe(void);
 // Returns the address of the signal's handler in the kernel; 0 if unknown.
 uint64_t zg_os_signal_handler(int signal);
-// Whether another process traces this one, according to /proc. One thread at a time.
+// Returns true if another process traces this one, according to /proc. One caller at a time.
 bool zg_os_is_traced(void);
 // Returns the number of context switches of all threads so far.
 uint64_t zg_os_context_switches(void);

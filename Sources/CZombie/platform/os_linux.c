@@ -46,7 +46,7 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 
 #define ZG_CALL(number, a, b, c, d, e, f)                                                                              \
     system_call((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
-// No filter is checked: the call ends the process in any case.
+// Makes a system call without a check of the filters, because the call ends the process anyway.
 #define ZG_LAST_CALL(number, a, b, c, d, e, f)                                                                         \
     zg_arch_syscall((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
@@ -167,8 +167,8 @@ static bool map_where_free(void *start, uint64_t bytes, int protection) {
     return at == start;
 }
 
-// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. Whatever else gets mapped there may be
-// unmapped later.
+// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. A mapping of the program in that place
+// would not suffice, because the program may unmap it later.
 static char *map_above_hole(uint64_t bytes) {
     enum { APART = 2 << 20 }; // alignment that the kernel gives large mappings
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | uncounted;
@@ -375,7 +375,7 @@ void *zg_os_map_at(void *start, uint64_t bytes) {
 // calls and two mappings. If another thread or interrupted code is cutting at this moment, the caller gets a
 // reservation of its own.
 static uint64_t carve_at, cut_end;
-static uint64_t first_carve_start, first_cut_end; // start of the first shared reservation
+static uint64_t first_carve_start, first_cut_end; // bounds of the first shared reservation
 static bool is_cutting;
 
 static bool is_cut(const void *start) {
@@ -429,8 +429,8 @@ bool zg_os_would_give(uint64_t bytes) {
 }
 
 // Returns true if the range is one mapping: mremap then does not fail with EFAULT. mremap never grows the mapping here,
-// because there is no room. Since Linux 6.17, mremap moves several mappings together, each with the protection and
-// advice that the program gave it.
+// because there is no room. zg_os_move needs this check because since Linux 6.17 mremap moves several mappings
+// together, each with the protection and advice that the program gave it.
 static bool is_one_mapping(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_mremap, start, bytes, bytes + ZG_PAGE_BYTES, 0, 0, 0) != -EFAULT;
 }
@@ -649,8 +649,8 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
-// Reads a file's status. A filter may allow only one of the two calls, because libc's fstat uses either, depending on
-// its version.
+// Reads a file's status. A filter may allow only one of the two calls: the one that libc's fstat makes, which depends
+// on libc's version.
 static bool look_at(int descriptor, struct stat *status) {
     if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
     return ZG_UNLIKELY(zg_filter_in_effect) &&
@@ -661,12 +661,12 @@ static bool look_at(int descriptor, struct stat *status) {
 static bool is_trusted_owner(uid_t owner) {
     if (owner == 0) return true;
     long user = ZG_CALL(SYS_geteuid, 0, 0, 0, 0, 0, 0);
-    if (is_error(user)) user = (long)getauxval(AT_EUID); // if a filter hides the user id: the id as of the start
+    if (is_error(user)) user = (long)getauxval(AT_EUID); // if a filter hides the user id, use the id at the start
     return owner == (uid_t)user;
 }
 
-// Returns true if another user may have planted the file: a hard link to an unrelated file, or a file readable by that
-// user.
+// Returns true if another user may have planted the file: a hard link to an unrelated file, or a file that the other
+// user owns and can read.
 static bool may_be_planted(int descriptor) {
     struct stat status;
     if (!look_at(descriptor, &status)) return true;
@@ -788,14 +788,15 @@ bool zg_os_gains_privileges(int directory, const char *path) {
     struct stat status;
     uid_t users[3] = {0};
     gid_t groups[3] = {0};
-    // Asked first: a seccomp filter that the runtime knows nothing of, and that ends the process for the other calls,
-    // is likeliest where this is set, because the kernel demands it of everyone but root.
+    // Check PR_GET_NO_NEW_PRIVS first: a process with this bit gains no privileges. A seccomp filter that the runtime
+    // does not know of, and that ends the process for the other calls, is likeliest in such a process, because the
+    // kernel requires the bit for filters of all users but root.
     if (ZG_CALL(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) == 1 ||
         is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, AT_EMPTY_PATH, 0, 0)) ||
         is_error(ZG_CALL(SYS_getresuid, &users[0], &users[1], &users[2], 0, 0, 0)) ||
         is_error(ZG_CALL(SYS_getresgid, &groups[0], &groups[1], &groups[2], 0, 0, 0)))
         return false;
-    enum { EXECUTED_BY_GROUP = S_ISGID | S_IXGRP }; // without S_IXGRP, S_ISGID means something else
+    enum { EXECUTED_BY_GROUP = S_ISGID | S_IXGRP }; // S_ISGID without S_IXGRP marks mandatory locking
     uid_t user = status.st_mode & S_ISUID ? status.st_uid : users[1];
     gid_t group = (status.st_mode & EXECUTED_BY_GROUP) == EXECUTED_BY_GROUP ? status.st_gid : groups[1];
     return user != users[0] || group != groups[0] || (users[0] && has_file_capabilities(directory, path));
@@ -1077,8 +1078,8 @@ void *zg_os_map_private(uint64_t bytes, void *at) {
     return map(at, bytes, PROT_READ | PROT_WRITE | tags_at(at), MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
 }
 
-// The kernel's last answers, used when a filter hides the current ones. In the child of a fork, all are the parent's at
-// first.
+// The kernel's last answers, used when a filter hides the current ones. In the child of a fork, these are the parent's
+// at first.
 static int noted_pid;
 static __thread int noted_tid __attribute__((tls_model("initial-exec")));
 static uint64_t kept_limits[RLIM_NLIMITS], kept_memory;
@@ -1109,7 +1110,8 @@ static int libcs_tid(void) {
     return 0; // musl's mutexes do not show the id
 #endif
 }
-// If the id was never known: a number that is unique to the thread, and that no thread id can have.
+// zg_os_tid makes up an id from this number on if it never learned the thread's id: no thread id is that large. The id
+// is unique to the thread.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -1189,7 +1191,8 @@ uint64_t zg_os_limit(int resource) {
     return limit.rlim_cur;
 }
 
-// The stack lies at the upper end of the address space, except for a random distance that is small in comparison.
+// Finds the size of the address space from a stack address (AT_RANDOM): the stack lies at the upper end, except for a
+// random distance that is small in comparison.
 uint64_t zg_os_address_space(void) {
     enum { ENOUGH_BITS = 46 };
     uint64_t limit = zg_os_limit(RLIMIT_AS), place = getauxval(AT_RANDOM);

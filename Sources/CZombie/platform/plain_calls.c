@@ -1,13 +1,13 @@
-// Calls libc's memory functions for the runtime itself, past the functions of these names that the library publishes.
-// Hot path, any context. The linker option --wrap (scripts/common.sh) leads the calls here, also those that the
-// compiler makes. A call costs what it would cost through the procedure linkage table.
+// Calls libc's memory functions for the runtime itself, and bypasses the functions of the same names that the library
+// publishes. Hot path, any context. The linker option --wrap (scripts/common.sh) redirects the runtime's calls to here,
+// including calls that the compiler generates. A call costs as much as a call through the procedure linkage table.
 
 #include "platform/plain_calls.h"
 
 // Keeps the compiler from replacing a loop by a call of the function that the loop implements.
 #define PLAIN_LOOP() __asm__ volatile("")
 
-// Unaligned words: byte by byte, the heap's start would take a fifth more instructions.
+// Unaligned word for the loops below. Loops over bytes would cost a fifth more instructions at the heap's start.
 typedef uint64_t __attribute__((aligned(1), may_alias)) loose_word;
 enum { WORD = sizeof(loose_word) };
 
@@ -25,7 +25,8 @@ static void copy_forwards(char *to, const char *from, size_t bytes) {
 void *zg_bare_memmove(void *to, const void *from, size_t bytes) {
     char *t = to;
     const char *f = from;
-    // In front of the source, or far behind: no byte is overwritten before it is read.
+    // If the target is in front of the source or does not overlap it, copying forwards overwrites no byte before
+    // reading it.
     if ((uint64_t)t - (uint64_t)f >= bytes) copy_forwards(t, f, bytes);
     else
         while (bytes--) {

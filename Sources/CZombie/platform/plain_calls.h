@@ -6,8 +6,8 @@
 
 #include "platform/base.h"
 
-// Loops that need nothing outside of this library, not even that the loader has relocated it: the other libraries are
-// relocated first, and the resolver of an indirect function may call these functions then.
+// Plain loops, which work before the loader has relocated this library: it relocates the other libraries first, and a
+// resolver of an indirect function (IFUNC) in these may call the memory functions then.
 void *zg_bare_memcpy(void *to, const void *from, size_t bytes);
 void *zg_bare_memmove(void *to, const void *from, size_t bytes);
 void *zg_bare_memset(void *to, int byte, size_t bytes);
@@ -22,7 +22,7 @@ char *zg_bare_strchr(const char *string, int byte);
 // The functions that the runtime's code calls. The list must agree with the options --wrap in scripts/common.sh.
 #define ZG_PLAIN_CALLS(X) X(memcpy) X(memmove) X(memset) X(memcmp) X(bcmp) X(memchr) X(strlen)
 
-// What the calls lead to: the loops at first, libc's functions once they are known.
+// Targets of the runtime's calls: the loops at first, libc's functions once they are known.
 #define ZG_X(symbol) extern __typeof__(zg_bare_##symbol) *zg_plain_##symbol;
 ZG_PLAIN_CALLS(ZG_X)
 #undef ZG_X

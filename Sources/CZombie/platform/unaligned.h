@@ -11,10 +11,10 @@
 enum { ZG_UNALIGNED_BYTES = 16, ZG_UNALIGNED_CODE = 24 };
 
 struct zg_unaligned {
-    uint64_t address; // of the operand, which has ZG_UNALIGNED_BYTES
+    uint64_t address; // address of the operand, which has ZG_UNALIGNED_BYTES
     // The replacement, with the operand at the address in rax, and a return instruction. Unused bytes are 0.
     uint8_t code[ZG_UNALIGNED_CODE];
-    uint8_t length; // of the program's instruction
+    uint8_t length; // length of the program's instruction
     bool stores;    // the instruction writes the operand
     bool is_move;   // the replacement may access the operand where it is
     bool is_masked; // the instruction may access only a part of the operand
@@ -39,7 +39,7 @@ bool zg_arch_unaligned_read(struct zg_unaligned *it, const uint8_t *code, int co
 bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]);
 // Runs a replacement, which is executable at `code`, on the registers of the context.
 void zg_arch_unaligned_run(const struct zg_unaligned *it, const void *code, void *ucontext);
-// Makes the context look as if the access had failed in the page table.
+// Changes the context to that of a page fault at the access.
 void zg_arch_unaligned_fail(const struct zg_unaligned *it, void *ucontext);
 
 #endif

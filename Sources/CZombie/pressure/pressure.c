@@ -110,7 +110,7 @@ static bool copy_path(const char *from, const char *to, char *path, uint64_t cap
     return from == to;
 }
 
-// Whether a comma-separated list contains this word.
+// Returns true if a comma-separated list contains this word.
 static bool has_word(const char *at, const char *end, const char *word) {
     while (at < end) {
         const char *letter = word;
@@ -179,7 +179,7 @@ enum {
     SHORT_PERMILLE = 920, // used part of a limit, in thousandths
     LOW_AVAILABLE = 100,
     SHORT_AVAILABLE = 40, // available part of the system's memory, in thousandths
-    LOW_STALL = 1000,     // part of the last ten seconds, in hundredths of a percent
+    LOW_STALL = 1000,     // share of the last ten seconds with tasks waiting for memory, in hundredths of a percent
     // Parts of the time since the last reading, in thousandths. LOW: some tasks waited for memory. SHORT: all tasks
     // waited.
     LOW_STALL_NOW = 100,
@@ -187,7 +187,7 @@ enum {
     // Used part of a group's limit. A heap in windows grows by up to half under churn (Tests/Robustness/groups.py), and
     // 600 * 3 / 2 < SHORT_PERMILLE.
     NARROW_PERMILLE = 600,
-    STRIDE_SHIFT = 4, // sixteen processes that grow at the same time do not use up the memory that is left
+    STRIDE_SHIFT = 4, // a stride is 1/16 of the memory left: 16 processes that grow at once do not use it up
 };
 // New memory between two readings. A reading takes up to 0.15 ms. The kernel hands out STRIDE_LEAST in about 0.1 ms (64
 // faults): more frequent readings do not pay. It hands out STRIDE_MOST in about 20 ms: less frequent readings save
@@ -197,7 +197,7 @@ enum {
 
 int zg_pressure_level(const struct zg_readings *readings) {
     uint64_t most = zg_max(share(readings->group), zg_max(share(readings->address_space), share(readings->data)));
-    struct zg_bound system = {readings->available, readings->total}; // `used` is the available part here
+    struct zg_bound system = {readings->available, readings->total}; // `used` holds the available memory here
     struct zg_bound some = {readings->some_us, readings->elapsed_us}, all = {readings->full_us, readings->elapsed_us};
     if (most > SHORT_PERMILLE || (system.limit && share(system) < SHORT_AVAILABLE) || share(all) > SHORT_STALL_NOW ||
         readings->killed || readings->failures)
@@ -225,8 +225,7 @@ uint64_t zg_pressure_stride(const struct zg_readings *readings) {
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// A step is repeated once this much memory can be given back: a quarter of the memory that is left, which is four
-// strides.
+// A step is repeated once four strides (a quarter of the memory left), at most AGAIN_MOST, can be given back.
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 

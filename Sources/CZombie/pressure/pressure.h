@@ -28,7 +28,7 @@ bool zg_pressure_parse_mount(const char *line, uint64_t bytes, int version, char
 
 // -- readings, and their rating --
 
-// A limit of 0: there is none, or it is unknown.
+// `limit` is 0 if there is no limit, or an unknown one.
 struct zg_bound {
     uint64_t used, limit;
 };
@@ -53,8 +53,8 @@ enum { zg_pressure_none, zg_pressure_low, zg_pressure_high };
 int zg_pressure_level(const struct zg_readings *readings);
 // Returns the bound that is nearer to its limit.
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b);
-// Whether the control group has too little memory left to give each block a page of its own. Pages of freed blocks
-// between live ones then stay in memory, and the memory that is left must suffice for them.
+// Returns true if the control group has too little memory left to isolate each block: pages of freed blocks between
+// live ones would stay in memory, and the memory left must suffice for them.
 bool zg_pressure_is_narrow(const struct zg_readings *readings);
 // Returns how much new memory the process may take before the next reading.
 uint64_t zg_pressure_stride(const struct zg_readings *readings);

@@ -173,7 +173,7 @@ static void find_groups(void) {
 
 // --- control groups --------------------------------------------------------------------------------------------------
 
-// Larger limits mean that there is none: version 1 reports the largest number of pages.
+// A value from here on means that there is no limit: version 1 reports the largest number of pages.
 #define UNLIMITED (UINT64_C(1) << 60)
 
 static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
@@ -197,7 +197,8 @@ static struct zg_bound bound(uint64_t used, uint64_t limit) {
     return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
 }
 
-// Returns the bound of the group or the ancestor that is nearest to its limit. `*nearest`: the length of its path.
+// Returns the bound of the group or that of its ancestor, whichever is nearest to its limit. `*nearest` receives the
+// length of that group's path.
 static struct zg_bound read_bounds(const struct group *group, int version, uint64_t *nearest) {
     struct zg_bound worst = {0, 0};
     uint64_t bytes = zg_string_length(group->path);
@@ -252,8 +253,8 @@ static void read_events(struct group *group, struct zg_readings *readings) {
     group->events_known = true;
 }
 
-// Keeps the files of usage and limits (which may change) of the group that is nearest to its limit open, for readings
-// that may open no file.
+// Keeps open the files of usage and limits of the group that is nearest to its limit, for readings that may open no
+// file. The limits are read again, because they may change.
 static void keep_group(const struct group *group, int version, uint64_t bytes) {
     const char *const names[] = {usage_name[version - 1], "memory.stat", limit_name[version - 1], "memory.high"};
     for (int i = 0; i < (version == 1 ? 3 : 4); i++) {
@@ -332,9 +333,9 @@ static void read_system(struct zg_readings *readings, uint64_t bytes) {
 
 static bool parse_filters(uint64_t bytes, uint64_t *mode, uint64_t *count) {
     if (!bytes) return false;
-    // The lines are near the end of the text, and a search byte by byte would be the most expensive part of the start.
-    // So the search goes backwards and looks at every seventh byte: one of these bytes lies within "Seccomp", wherever
-    // the word is.
+    // The Seccomp lines are near the end of the text, and a search byte by byte would be the most expensive part of the
+    // start. So search backwards and look at every seventh byte: one of these bytes lies within "Seccomp", wherever the
+    // word is.
     static const char word[] = "\nSeccomp:";
     enum { LENGTH = sizeof word - 1, STEP = 7 };
     uint64_t at = 0;

@@ -1,10 +1,10 @@
 // Records madvise for fork per block, and repairs the child's heap after a fork. Cold; locks: see the header.
 //
 // The kernel keeps advice with a mapping. libc unmaps a large block at its free and so drops the advice; the guarded
-// heap reuses the pages. Advice is therefore recorded with the blocks in its range, and ends when the last of them is
-// freed, which is noticed at the next fork. The child lacks only the memory that the program withholds, and memory in
-// the same pages: freed blocks in those pages are no longer verified, red zones of isolated blocks are filled again,
-// and free slots stay usable. Pages that hold only live blocks stay inaccessible.
+// heap reuses the pages. Advice is therefore recorded with the blocks in its range. It ends when the last of these
+// blocks is freed, which is noticed at the next fork. The child lacks only the pages that the program withholds. In
+// these pages, freed blocks are no longer verified, red zones of isolated blocks are filled again, and free slots stay
+// usable. Pages that hold only live blocks stay inaccessible.
 
 #define _GNU_SOURCE
 #include "process/advice.h"

@@ -118,7 +118,7 @@ static uint64_t counts_of(uint64_t object) {
     return read_word((bits << 3 & ((UINT64_C(1) << 48) - 1)) + 16, &bits) ? bits : 0;
 }
 
-// Records one change. Returns true if two or more threads use the object, the thread that allocated it among them.
+// Records one change. Returns true if several threads, including the one that allocated the object, have used it.
 static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event event) {
     struct zg_block_view view;
     uint64_t metadata;

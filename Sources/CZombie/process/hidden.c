@@ -27,7 +27,7 @@ static int number_of(const char *entry) {
 
 bool zg_hidden_is_ours(const char *entry) { return number_of(entry) < ZG_HIDDEN_MOST; }
 
-// Returns the entry without the runtime's library, in memory of its own, or NULL if no library is left in it.
+// Returns a newly mapped copy of the entry without the runtime's library; NULL if the entry names no other library.
 static char *without_library(const char *entry) {
     const char *value = entry + sizeof preload - 1;
     char *copy = zg_os_map(zg_round_up(zg_string_length(entry) + 1, ZG_PAGE_BYTES));

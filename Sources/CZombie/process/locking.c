@@ -2,9 +2,9 @@
 // instead locks what belongs to the program. Cold; no lock of its own.
 //
 // If the process may lock everything, mlockall locks everything and the runtime's mere reservations are unlocked again.
-// Otherwise what would be mapped without the runtime is compared with the limit and then locked mapping by mapping. The
-// memory of guarded blocks is not locked in that case: it is larger than the blocks, and the program may rely on the
-// rest of the limit.
+// Otherwise the size of the program's mappings and live blocks is compared with the limit, and the mappings are then
+// locked one by one. The memory of guarded blocks is not locked in that case: it is larger than the blocks, and the
+// program may rely on the rest of the limit.
 
 #define _GNU_SOURCE
 #include "process/locking.h"
@@ -149,7 +149,7 @@ static void lock_piece(struct pieces *pieces, uint64_t start, uint64_t end) {
     else zg_os_lock((void *)start, end - start);
 }
 
-// The library's .bss: mostly tables that are rarely touched, so it is unlocked.
+// Bounds of the library's .bss, which is unlocked, because it consists mostly of tables that are rarely touched.
 extern char __bss_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
 static void unlock_unless_blocks(struct pieces *pieces, uint64_t start, uint64_t end, bool accessible) {
@@ -193,7 +193,7 @@ int zg_locking_lock_all(int flags, struct zg_locking next) {
     struct pieces pieces = {.act = measure};
     if (error != ENOMEM || !(flags & MCL_CURRENT) || !for_each_piece(&pieces)) return refuse(flags, error);
     if (pieces.bytes + zg_stats_live_bytes() > limit) return refuse(flags, error);
-    // This call alone decides about MCL_FUTURE: an earlier MCL_FUTURE is cleared first.
+    // Each mlockall replaces the setting of MCL_FUTURE: clear an earlier MCL_FUTURE first.
     if (locks_future && next.unlock_all() != 0) return refuse(flags, errno);
     if ((flags & MCL_FUTURE) && next.lock_all(flags & ~MCL_CURRENT) != 0) return refuse(flags, errno);
     locks_future = flags & MCL_FUTURE;

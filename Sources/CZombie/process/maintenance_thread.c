@@ -38,8 +38,8 @@ enum { IDLE_CALLS = 128 };
 enum { STACK_BYTES = 256 << 10 };
 
 // NOT_BLOCKED: faults stay unblocked in the runtime's thread, because the runtime's own handler resolves them. OF_LIBC:
-// the two signals that glibc reserves. With one of them setuid interrupts all threads while it holds the lock that
-// pthread_create waits for.
+// the two signals that glibc reserves. They stay unblocked around pthread_create: glibc's setuid holds a lock that
+// pthread_create takes, until every thread has handled one of these signals.
 #define NOT_BLOCKED (UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SIGBUS - 1))
 #define OF_LIBC (UINT64_C(3) << 31)
 
@@ -184,7 +184,8 @@ static void start_thread(void) {
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_no_thread, __ATOMIC_RELEASE);
 }
 
-// `by_program`: the program itself creates a thread now, so creating one is allowed under its seccomp filter.
+// Returns true if creating a thread is allowed. `by_program`: the program itself creates a thread now, so its seccomp
+// filter allows that.
 static bool is_allowed(bool by_program) {
     struct zg_process_state process;
     if (zg_os_pid() != pid || !zg_maintenance_begin()) return false;

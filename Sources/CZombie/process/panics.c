@@ -1,5 +1,5 @@
-// Finds the language runtimes that the process has loaded, and observes where they find an error uncaught. Start-up is
-// cold; observers run in the thread with the error and take only the depot's lock.
+// Finds the language runtimes that the process has loaded, and observes where they raise or report uncaught errors.
+// Start-up is cold; observers run in the thread with the error and take only the depot's lock.
 // Sources: Python's audit events (PEP 578; PySys_AddAuditHook since 3.8); the exception class of Rust's
 // panic_unwind/src/gcc.rs; node::errors::TriggerUncaughtException in Node.js's src/node_errors.cc.
 
@@ -45,7 +45,8 @@ static void start_python(void) {
 // --- Rust ------------------------------------------------------------------------------------------------------------
 
 static void observe_raise(uint64_t exception, uint64_t unused, const uint64_t *frame) {
-    // "MOZ\0RUST": with its first byte as the number's highest, and in later versions of Rust in memory order
+    // Exception class "MOZ\0RUST": its first byte is the number's highest byte, or the lowest in later versions of
+    // Rust.
     const uint64_t number = UINT64_C(0x4d4f5a0052555354), in_order = UINT64_C(0x54535552005a4f4d);
     uint64_t class = 0;
     (void)unused;
@@ -53,7 +54,7 @@ static void observe_raise(uint64_t exception, uint64_t unused, const uint64_t *f
         zg_exit_crash_note_rust(capture_stack(frame));
 }
 
-// Programs in Rust call the unwinder themselves; those in C++ leave that to the C++ runtime.
+// Programs in Rust import the unwinder's function; programs in C++ call it only through the C++ runtime.
 static void start_rust(void) {
     static const char raise[] = "_Unwind_RaiseException";
     if (!zg_detours_are_possible() || !zg_module_imports(getauxval(AT_PHDR), raise)) return;

@@ -68,8 +68,8 @@
 
 static bool started;
 static uint64_t started_ns;
-// The process is the child of a fork of a process with several threads. It has their blocks but not the threads: a
-// search for leaks would find these blocks lost.
+// The process is a child of a process with several threads. It has these threads' blocks but not the threads, so a
+// search for leaks would report the blocks.
 static bool lacks_threads;
 
 // Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
@@ -94,7 +94,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     forking.has_streams = !zg_is_single_threaded() && !is_bare;
     if (forking.has_streams) zg_libc_lock_streams();
     if (self) {
-        self->frame = NULL; // the fork is no call that could count as abandoned
+        self->frame = NULL; // do not take the fork for an abandoned call (was_abandoned)
         ZG_SIGNAL_FENCE();
         self->in_runtime++;
     }
@@ -113,7 +113,7 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_table_lock();
     zg_depot_lock();
     zg_pair_log_lock();
-    // Take this lock last, after all locks that a faulting thread may hold: that thread waits for this lock. A signal
+    // Take the fault lock after all locks that a faulting thread may hold while it waits for the fault lock. A signal
     // that ends the program becomes a finding, which takes these locks: block this thread's signals until the locks are
     // released.
     zg_signals_fork_hold();
@@ -123,7 +123,8 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
 }
 
 // Takes all locks in rank order, so that the child finds no lock held by a thread that it lacks. Fork handlers of the
-// program may wait for threads that allocate. So they run before this handler, and after the two below (register_fork).
+// program may wait for threads that allocate. So register_fork makes them run before this handler, and after
+// after_fork_in_parent and after_fork_in_child.
 static void prepare(bool is_bare) {
     forking.is_prepared = zg_ready();
     if (!forking.is_prepared) return;
@@ -232,7 +233,7 @@ static bool register_fork(void) {
     static struct zg_lock lock;
     static uint32_t state; // 0 not yet, 1 registered, 2 failed
     if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 0) {
-        zg_lock_take(&lock); // makes a second thread wait: its own handler would be registered first otherwise
+        zg_lock_take(&lock); // otherwise a second thread could register its own handlers first
         if (state == 0) {
             bool done = register_handlers(before_fork, after_fork_in_parent, after_fork_in_child, NULL) == 0;
             __atomic_store_n(&state, done ? 1 : 2, __ATOMIC_RELEASE);
@@ -326,7 +327,8 @@ static void start(void) {
     }
     if (!register_fork()) {
         zg_stats_degrade(zg_degradation_no_fork_handlers);
-        // otherwise a fault of the child would be taken for one in a thread that shares another's TLS (bare clone)
+        // Without fork handlers, the child's thread record keeps the parent's thread id. The fault handler would then
+        // take the child for a thread that uses another thread's TLS (bare clone).
         zg_protection_stop();
     }
     // Register the main thread even if it never allocates: its stack may overflow.
@@ -387,7 +389,7 @@ static __attribute__((noinline)) void finish(void) {
 
 void zg_runtime_finish(void) {
     if (!started || !zg_ready()) return;
-    // A larger frame of this function would hold words of earlier calls, which the search took for references.
+    // Keep this frame small (finish is not inlined): the search would take stale words in it for references.
     if (!lacks_threads) zg_collector_search_leaks();
     finish();
 }

@@ -238,7 +238,7 @@ struct zg_thread *zg_thread_enter_slow(const uint64_t *frame) {
     shared_state->frame = frame;
     shared_state->tid = zg_os_tid();
     struct zg_stack_bounds bounds = own_stack_bounds();
-    if (bounds.high != shared_state->stack.high) { // the cached stacks belong to another thread
+    if (bounds.high != shared_state->stack.high) { // the cached stacks are of the thread that used the state before
         zg_stack_cache_forget(&shared_state->stack_cache);
         shared_state->stack_diff.count = 0;
     }
@@ -391,7 +391,8 @@ void zg_thread_fork_prepare(bool alone) {
         zg_lock_take(&list_lock);
         zg_lock_take(&shared_state_lock);
     }
-    // For an ended thread that forks: its calls during the fork must not wait for `late_lock`, which it holds itself.
+    // A thread may fork after its destructor has run: its calls during the fork must not wait for shared_state_lock,
+    // which it holds itself.
     if (zg_thread_self == &zg_thread_ended) zg_thread_self = &zg_thread_between;
 }
 

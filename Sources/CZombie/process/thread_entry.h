@@ -2,8 +2,8 @@
 // deferred work when the runtime is left.
 // While a thread is in the runtime, libc serves allocations of its signal handlers, and their frees of guarded blocks
 // are deferred.
-// Hot path; registration and thread end are slow paths. Locks: that of the thread list, and that of the state that
-// ended threads share.
+// Hot path; registration and thread end are slow paths. Takes the lock of the thread list, and the lock of the state
+// that ended threads share.
 
 #ifndef ZG_THREAD_ENTRY_H
 #define ZG_THREAD_ENTRY_H
@@ -24,7 +24,8 @@ ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame);
 // the runtime, or if an allocator other than libc may be present.
 void zg_thread_begin_bypass(const uint64_t *frame);
 void zg_thread_end_bypass(void);
-// Enters for one call during the bypass, and leaves again. NULL if the thread is not in the bypass.
+// Enters the runtime for one call during the bypass; NULL if the thread is not in the bypass. zg_thread_leave_to_bypass
+// leaves the runtime again.
 struct zg_thread *zg_thread_enter_from_bypass(const uint64_t *frame);
 void zg_thread_leave_to_bypass(struct zg_thread *thread);
 

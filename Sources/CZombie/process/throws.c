@@ -17,8 +17,8 @@
 
 // --- C++ -------------------------------------------------------------------------------------------------------------
 
-// libstdc++'s std::rethrow_exception, and the function of libc++abi that libc++'s std::rethrow_exception calls. Both
-// may rethrow in another thread.
+// CXX_RETHROW is libstdc++'s std::rethrow_exception, CXX_RETHROW_PRIMARY the function of libc++abi that libc++'s
+// std::rethrow_exception calls. Both may rethrow in another thread.
 enum { CXX_THROW, CXX_RETHROW, CXX_RETHROW_PRIMARY, CXX_GLOBALS, CXX_NAMES };
 static const char *const cxx_names[CXX_NAMES] = {"__cxa_throw",
                                                  "_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE",
@@ -81,8 +81,9 @@ static ZG_NOINLINE void observe_typed_error(uint64_t value, uint64_t type, uint6
     if (next_typed_hook) next_typed_hook(value, type, conformance);
 }
 
-// Called when the program dies of an uncaught error; the observed function does not return. An error from a typed throw
-// has been boxed since, at a new address. If it is the thread's last typed throw, its type identifies it.
+// Called when an uncaught error ends the program; the observed function does not return. A typed throw was recorded
+// without an address, because its error is boxed only later: the error is attributed to the thread's last typed throw
+// if the types match.
 static void observe_end(uint64_t error, uint64_t unused_1, const uint64_t *unused_2) {
     (void)unused_1, (void)unused_2;
     enum { TYPE_AT = 16 };

@@ -1,5 +1,5 @@
-// Records what was watched, and why not more. Sums are updated by compare-and-swap, because other threads update them
-// too, and so do processes that were cloned without libc and share the statistics page.
+// Records how much was watched, and why the rest was not. Sums are updated by compare-and-swap, because other threads
+// update them, and so do processes that were cloned without libc and share the statistics page.
 
 #include "settings/coverage.h"
 

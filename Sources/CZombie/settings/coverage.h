@@ -1,6 +1,6 @@
-// Records what was watched, and why not more, in the process's statistics page.
-// If `zguard run` started the process, also adds it up over all processes of the run (zg_coverage.h). Slow paths, any
-// context; no lock.
+// Records how much was watched, and why the rest was not, in the process's statistics page.
+// If `zguard run` started the process, also adds the counts to the run's page, which sums over all processes of the run
+// (zg_coverage.h). Slow paths, any context; no lock.
 
 #ifndef ZG_COVERAGE_NOTES_H
 #define ZG_COVERAGE_NOTES_H

@@ -50,8 +50,8 @@ static bool matches(const char *text, const char *pattern, uint64_t length) {
     return at == length;
 }
 
-// Whether the option names a program. A pattern with a slash is compared with the path of the file, another with the
-// names of the file and of the link by which it is executed.
+// Whether the option names a program. A pattern with a slash is compared with the path of the file, any other pattern
+// with the names of the file and of the link by which the file is executed.
 static bool is_named(const char *file, const char *executed) {
     for (const char *pattern = zg_config.only; *pattern;) {
         uint64_t length = 0;
@@ -105,7 +105,7 @@ static void look_for_toolchain(const char *file, const char *executed) {
 void zg_exemption_init(void) {
     char file[PATH_BYTES];
     const char *executed = (const char *)getauxval(AT_EXECFN);
-    // Only these programs cost a system call at their start.
+    // Skip the system calls below unless the option `only` is set, or the program may be the package manager.
     if (!executed || (!zg_config.only[0] && !zg_string_begins(zg_string_last_part(executed), "swift"))) return;
     int count = zg_os_readlink("/proc/self/exe", file, sizeof file);
     if (count <= 0 || count >= PATH_BYTES - 1) return;
@@ -139,7 +139,8 @@ bool zg_exemption_covers(int directory, const char *path) {
     static const char *const managers[] = {"swift", "swift-build", "swift-package", "swift-run", "swift-test"};
     char file[PATH_BYTES];
     if (!resolve(directory, path, file) || is_named(file, path)) return false;
-    // `swift` executes swift-test, which decides for itself; it starts the tests.
+    // The package manager's programs keep the library: `swift` executes swift-test, which decides by itself whether it
+    // is exempt, and starts the tests.
     if (is_among(zg_string_last_part(path), managers, ZG_ARRAY_COUNT(managers))) return false;
     if (zg_string_begins(file, toolchain) || ends_with(file, "-manifest")) return true;
     for (uint64_t i = 0; i < ZG_ARRAY_COUNT(system); i++)

@@ -10,8 +10,8 @@
 // stays loaded, because programs that the process starts may be guarded.
 extern bool zg_is_exempt;
 
-// Decides after the options have been read. Exempt are programs that the option `only` does not name and, unless it
-// names them, Swift's package manager (swift build, package, run and test).
+// Decides after the options have been read. If the option `only` is set, all programs that it does not name are exempt,
+// otherwise only Swift's package manager (swift build, package, run and test).
 void zg_exemption_init(void);
 // Returns whether this process is Swift's package manager, and exempt.
 bool zg_exemption_is_package_manager(void);

@@ -11,15 +11,15 @@
 bool zg_run_is_named(void);
 // Creates a pair log of this process for appending. Negative on failure.
 int zg_run_create_pair_log(void);
-// Opens the file of what earlier runs watched. Negative on failure.
+// Opens the file of allocation stacks that earlier runs watched (stacks/watched.h). Negative on failure.
 int zg_run_open_watched(void);
 // Opens the run's file of raw findings for appending. If this process may not open it (it runs as another user than
 // zguard), creates a file of its own and sets `*is_own`. -ENOENT after the run's end.
 int zg_run_open_findings(bool *is_own);
 // Opens the page of the run, a memfd of at least `bytes` that cannot shrink (settings/coverage.h).
 int zg_run_open_page(uint64_t bytes);
-// zg_run_count_unwritten counts a finding that no file took; zg_run_count_unmapped counts a process that cannot map the
-// page of the run.
+// zg_run_count_unwritten counts a finding that could not be written to any file; zg_run_count_unmapped counts a process
+// that cannot map the page of the run.
 void zg_run_count_unwritten(void);
 void zg_run_count_unmapped(void);
 // Sends a message to zguard.

@@ -9,8 +9,8 @@
 // entries.
 // The table is read without a lock, written under the lock, and replaced by a larger one when it fills up. Old tables
 // stay mapped but empty: a reader that still uses one finds nothing and looks again under the lock.
-// The tag stands for the stack. A new stack is compared with about three others by 37 bits each, so among 2^26 stacks
-// one is mistaken for another with a probability below 2^-9 over the process's whole life.
+// Lookups compare tags, not frames. A new stack is compared with about three others by 37 bits each, so among 2^26
+// stacks one is mistaken for another with a probability below 2^-9 over the process's whole life.
 // Hot path. Rank of the lock: see docs/architecture/entry-threads-locks.md.
 
 #include "stacks/depot.h"
@@ -118,8 +118,8 @@ static uint64_t bytes_with(uint64_t count, uint64_t more_entries) {
 }
 
 // Limits new nodes in proportion to the captures. Every program may fill an eighth of stack_bytes at once. From then
-// on, one more node is allowed for every CAPTURES_PER_NODE captures. Whole stacks take at most half of the bound, and
-// shortened stacks the other half. If shortened stacks do not repeat either, they are shortened further.
+// on, one more node is allowed for every CAPTURES_PER_NODE captures. Whole stacks take at most half of the depot's
+// limit, and shortened stacks the other half. If shortened stacks do not repeat either, they are shortened further.
 bool zg_depot_is_scarce;
 enum { FREE_SHARE = 8, CAPTURES_PER_NODE = 64, BYTES_PER_NODE = 64, HYSTERESIS = 1 << 13 };
 

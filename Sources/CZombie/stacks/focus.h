@@ -12,16 +12,16 @@
 enum zg_focus {
     zg_focus_none,
     zg_focus_end,       // in front of the guard page, aligned as malloc promises
-    zg_focus_exact_end, // in front of the guard page, aligned only as their size is: a write right behind them faults
-    zg_focus_start,     // behind the guard page in front of them: a write in front of them faults
+    zg_focus_exact_end, // directly in front of the guard page, even if misaligned: a write right behind them faults
+    zg_focus_start,     // directly behind a guard page: a write in front of them faults
 };
 
 // Whether there is a focused stack. Call zg_focus_of only then: it computes the stack's identity.
 extern bool zg_focus_is_on;
 
 // Reads the file of the option `focus`: a line for each stack, with its identity in 16 hexadecimal digits and a letter.
-// A file that cannot be read is a degradation. Also makes stacks be recorded whole from now on: a shortened stack
-// has another identity.
+// A file that cannot be read is a degradation. If it names a stack, all stacks are recorded whole from now on, because
+// a shortened stack has another identity.
 void zg_focus_init(void);
 // Returns how the stack's blocks are placed; zg_focus_none if the stack is not focused. A stack is focused if any inner
 // part of it is in the file: the stack of the earlier run may have been shortened.

@@ -24,7 +24,7 @@ uint64_t zg_identity_add(uint64_t identity, const char *path, uint64_t offset);
 // the program's path where the loader has no name. False for code in no module.
 bool zg_identity_find_module(uint64_t pc, struct zg_module *module);
 
-// Returns the identity of a stack of the depot: of its ZG_IDENTITY_FRAMES innermost frames. ZG_IDENTITY_START if the
+// Returns the identity of the ZG_IDENTITY_FRAMES innermost frames of a stack in the depot. ZG_IDENTITY_START if the
 // depot does not know the stack.
 uint64_t zg_stack_identity(uint32_t stack);
 // Stores the identities of the innermost frame, of the two innermost frames, and so on. Returns their number, at most

@@ -47,7 +47,7 @@ void zg_pair_log_unlock(bool reset) {
     else zg_lock_drop(&log->lock);
 }
 
-// Begins a line. What does not fit is cut off: readers skip lines that they cannot read.
+// Begins a line. Text that does not fit is cut off: readers skip lines that they cannot read.
 static struct zg_text begin_line(char kind) {
     struct zg_text text;
     zg_text_init(&text, log->line, LINE_BYTES - 1);
@@ -101,7 +101,7 @@ static void add_stack(uint32_t stack, uint64_t identity) {
     uint64_t offsets[ZG_IDENTITY_FRAMES];
     uint32_t numbers[ZG_IDENTITY_FRAMES];
     int count = zg_depot_get(stack, offsets, ZG_IDENTITY_FRAMES);
-    // The modules' lines come first, because all lines share one buffer.
+    // Write the modules' lines before the stack's line is begun: all lines share one buffer.
     for (int i = 0; i < count; i++) {
         struct zg_module module;
         uint64_t pc = offsets[i] - 1;

@@ -13,7 +13,7 @@ extern bool zg_pair_log_is_on;
 bool zg_pair_log_init(void);
 
 enum zg_pair_event { zg_pair_seen = 'P', zg_pair_watched = 'W' };
-// Appends the pair, and before it those of its stacks and their modules that the file does not contain yet.
+// Appends the pair. Before it, appends the stacks and modules of the pair that the file does not contain yet.
 void zg_pair_log_add(enum zg_pair_event event, uint32_t alloc_stack, uint32_t free_stack);
 
 void zg_pair_log_lock(void);

@@ -53,7 +53,7 @@ static uint64_t find(uint64_t key) {
 }
 
 // Whether this process counted the pair. The run adds up the counts of all processes: if each child of a fork counted a
-// pair as watched that only their parent has counted as seen, a watched pair would make up for others that are not.
+// pair as watched that only their parent has counted as seen, the surplus would hide pairs that were not watched.
 static bool is_own(uint64_t entry) {
     return fork_depth < DEPTH_MOST && (entry >> DEPTH_SHIFT & DEPTH_MOST) == fork_depth;
 }

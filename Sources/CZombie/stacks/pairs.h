@@ -1,6 +1,6 @@
 // Pairs: the combinations of allocation stack and free stack that occurred. A use after free needs both a way in which
 // the block was made and a way in which it was freed, so pairs are the unit of coverage, and a free of a rare pair is
-// the one that is worth the cost of a guard at once. Lock-free if the pair is known, otherwise under the depot's lock.
+// worth the cost of guarding the block at once. Lock-free if the pair is known, otherwise under the depot's lock.
 
 #ifndef ZG_PAIRS_H
 #define ZG_PAIRS_H
@@ -14,7 +14,7 @@ struct zg_pair_cache {
     uint64_t keys[ZG_CACHED_PAIRS]; // pair + 1; 0: empty
 };
 
-// Frees of a pair that are guarded at once whatever that costs: a pair with more frees is not rare.
+// Number of frees of a pair that are guarded at once at any cost. A pair with more guarded frees is no longer rare.
 enum { ZG_PAIR_RARE_FREES = 8 };
 
 // Both stacks as one word
@@ -34,7 +34,7 @@ ZG_INLINE bool zg_pair_is_cached(struct zg_pair_cache *cache, uint32_t alloc_sta
 
 // Adds a pair to the table and to the thread's cache. Returns true if no thread has added it before.
 bool zg_pair_add(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack);
-// Does the same unless the pair is in the cache.
+// Adds the pair unless it is in the cache. Returns true if no thread has added it before.
 ZG_INLINE bool zg_pair_note(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack) {
     return !zg_pair_is_cached(cache, alloc_stack, free_stack) && zg_pair_add(cache, alloc_stack, free_stack);
 }

@@ -15,8 +15,8 @@ uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller call
         const struct zg_cached_stack *entry = zg_stack_cache_entry(cache, places[way]);
         if (!zg_cached_stack_is_unchanged(entry, caller)) continue;
         set->resistance = ZG_CACHE_RESISTANCE;
-        // The cache may have the same caller with other outer frames, too: the entry of the last hit is the most likely
-        // next one.
+        // Move the entry to way 0: of all entries of a caller, which differ in outer frames, the last hit is the most
+        // likely to be hit next.
         uint32_t place = places[way];
         for (int i = way; i; i--) keys[i] = keys[i - 1], places[i] = places[i - 1];
         keys[0] = key, places[0] = place;

@@ -4,12 +4,12 @@
 
 #include "platform/clock.h"
 
-#define START_NS INT64_C(10000000)  // free time before the share counts
-#define KEPT_NS INT64_C(64000000)   // maximum of unspent time that is kept
+#define START_NS INT64_C(10000000)  // credit at the start, so that small programs are recorded whole
+#define KEPT_NS INT64_C(64000000)   // limit of the credit, in addition to twice `wanted_ns`
 #define PERIOD_NS INT64_C(4000000)  // processor time between two steps
-#define RETURN_NS INT64_C(10000000) // unspent time that the first step back requires
+#define RETURN_NS INT64_C(10000000) // credit that the first step back (to more frames) requires
 #define WANTED_MOST_NS INT64_C(10000000000)
-#define TRY_NS INT64_C(256000000)      // a step back that lasts less than this has failed
+#define TRY_NS INT64_C(256000000)      // a step back that is undone within this time has failed
 #define REFRESH_NS UINT64_C(1000000)   // time between two readings of the process's clock
 #define CLOCK_NS UINT64_C(20)          // estimate of the time that reading the clock takes, part of each measured time
 #define STACK_MOST_NS UINT64_C(10000)  // limit for one stack: a thread that was preempted did not spend the time
@@ -22,17 +22,17 @@ enum { LOOKS_SHARE = 256 };
 enum { CHARGED_TIMES = 2 };
 
 uint64_t zg_stack_time_step;
-// At each step, the multiple of the share that the cost of stacks must exceed to move to the next step. The last steps
-// need more, because a few frames say much more than one.
+// Leaving step N for step N + 1 requires that stacks cost more than excess[N] times the share. The factor is higher at
+// the last steps, because a stack of a few frames is much more useful than a stack of one.
 static const uint8_t excess[ZG_STACK_TIME_STEPS] = {1, 1, 1, 2, 3, 4};
 static uint64_t spent_ns, refreshed_ticks, look_ticks;
 
 // State at the end of the last period. Written only by the thread that has advanced refreshed_ticks.
 static struct {
     int64_t processor_ns, spent_ns;
-    int64_t left_ns;     // allowed time minus spent time
-    int64_t wanted_ns;   // part of `left_ns` that a step back requires
-    int64_t returned_ns; // processor time at the last step back; 0: none, or it has failed
+    int64_t left_ns;     // credit: allowed time minus spent time
+    int64_t wanted_ns;   // credit that a step back requires
+    int64_t returned_ns; // processor time at the last step back; 0: none since the last step to fewer frames
 } period = {.left_ns = START_NS, .wanted_ns = RETURN_NS};
 
 static void end_period(int64_t processor_ns) {

@@ -1,10 +1,10 @@
 // Limits the processor time for new stacks (option stack_overhead). A stack that is in no cache costs ten times as much
 // as a cached one, and a program that makes new stacks all the time would do little else. New stacks may take a share
-// of the processor time, and START_NS before the share counts, so that small programs are recorded whole. If they take
-// more, fewer frames are recorded, in steps, until the cost is within the share.
+// of the processor time, and START_NS in addition, so that small programs are recorded whole. If they take more, fewer
+// frames are recorded, in steps, until the cost is within the share.
 //
-// The steps do not oscillate: each period moves by at most one step. A step back requires unspent time, and twice as
-// much after each step back that failed. Slow path; no lock: counts are approximate if threads race.
+// The steps do not oscillate: each period moves by at most one step. A step back (to more frames) requires unspent
+// time, and twice as much after each step back that failed. Slow path; no lock: counts are approximate if threads race.
 
 #ifndef ZG_STACK_TIME_H
 #define ZG_STACK_TIME_H

@@ -23,8 +23,8 @@ static void clear(const struct zg_unwind_rules *table) {
         __atomic_store_n(&table->entries[i], 0, __ATOMIC_RELAXED);
 }
 
-// Copies the rules to a table of twice the size. The index of an entry has the highest bits of its scrambled pc, and
-// its tag has all other bits: the highest bit of the rest decides between two entries of the larger table.
+// Copies the rules to a table of twice the size. The highest bits of the scrambled pc are the index of an entry, and
+// the other bits are its tag: the highest bit of the tag becomes the lowest bit of the new index.
 static void copy_rules(const struct zg_unwind_rules *table, uint64_t *larger) {
     uint64_t bits = 64 - table->shift;
     for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
@@ -112,8 +112,8 @@ static bool find_way_back(uint64_t pc, const struct zg_module *module, struct zg
     return zg_arch_find_return(pc, low, high, way);
 }
 
-// The rule of a function without unwind information. musl, which is linked statically, has none for its functions:
-// their instructions are read. Elsewhere, the frame pointer is tried.
+// The rule of a function without unwind information. musl, which is linked statically, has none for its functions, so
+// their rules are derived from the instructions. For all other functions, the frame pointer is tried.
 static zg_rule rule_without_row(uint64_t pc, const struct zg_module *module) {
     struct zg_arch_return way;
     if (is_signal_return(pc + 1)) return zg_rule_complex;
@@ -155,10 +155,10 @@ ZG_INLINE bool is_frame(const struct zg_unwind_rules *table, uint64_t fp, uint64
     return pc && rule_for(table, pc - 1) != zg_rule_none; // every pc in an image has a rule
 }
 
-// Cache of pages outside of the threads' own stacks that walks have read. An entry stands for 16 pages: the address of
-// the first page, and a bit for each. Without the cache, a program with thousands of coroutines would probe the same
-// pages at every call. A page may have been unmapped since, so reads of these pages must be recoverable. Written
-// without a lock; a lost bit costs one probe.
+// Cache of pages outside of the threads' own stacks that walks have read. An entry describes 16 pages: it holds the
+// address of the first page, and a bit for each page. Without the cache, a program with thousands of coroutines would
+// probe the same pages at every call. A page may have been unmapped since, so reads of these pages must be recoverable.
+// Written without a lock; a lost bit costs one probe.
 enum { OTHER_BITS = 14, OTHER_PAGES = 16 };
 #define OTHER_BYTES (OTHER_PAGES * ZG_PAGE_BYTES)
 static uint64_t other_stacks[1 << OTHER_BITS];
@@ -452,11 +452,12 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
     for (; i < MOST_FRAMES && registers.pc; i++) {
         inner = pc, pc = registers.pc;
         uint64_t context = registers.value[ZG_ARCH_SP];
-        // The walk is beyond the interrupted call.
+        // The walk has passed [low, high), the stack pointers of the interrupted code: no outer frame belongs to such a
+        // handler.
         if (interruption->context && is_met && context >= high && context - high < high - low) break;
         bool was_exact = exact;
         if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) {
-            // musl's first functions have no unwind information: the caller looks where the walk has ended.
+            // musl's outermost functions have no unwind information: the caller of this function checks `end` instead.
             interruption->is_complete = !zg_libc_has_cfi || is_outermost(was_exact ? pc : pc - 1);
             break;
         }

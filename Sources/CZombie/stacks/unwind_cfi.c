@@ -37,7 +37,7 @@ static uint64_t read_uleb(const uint8_t **at) {
     return read_leb(at, &bits, &is_high_set);
 }
 
-// Does the same, fast for numbers of up to 14 bits.
+// Reads an unsigned LEB128 number; fast for numbers of up to 14 bits.
 ZG_INLINE uint64_t read_short_uleb(const uint8_t **at) {
     enum { MORE = 0x80 };
     const uint8_t *bytes = *at;
@@ -126,7 +126,7 @@ static bool read_cie(const uint8_t *at, struct cie *cie) {
         }
         at = behind;
     } else if (*augmentation) {
-        return false; // an old augmentation, which lacks its length
+        return false; // an augmentation of unknown length (its string does not begin with "z")
     }
     cie->program = at;
     return cie->return_register < ZG_ARCH_REGISTER_COUNT;
@@ -462,7 +462,7 @@ static bool find_cfa(const struct zg_cfi_row *row, const struct expression *empt
     if (!is_known(registers, row->cfa_register, cfa)) return false;
     *cfa += (uint64_t)row->cfa.value;
     if (row->cfa_register != ZG_ARCH_SP || zg_arch_is_sp_exact(registers->value[ZG_ARCH_SP])) return true;
-    // The stack pointer is only a bound: the frame record leads to the end of the frame.
+    // The stack pointer is only a bound: compute the CFA from the frame pointer, which points to the frame record.
     const struct zg_cfi_rule *record = &row->registers[ZG_ARCH_FP];
     if (record->how != zg_cfi_at_offset || !is_known(registers, ZG_ARCH_FP, cfa)) return false;
     *cfa -= (uint64_t)record->value;

@@ -1,6 +1,6 @@
-// Looks allocation stacks up by their identities. The file consists of 64-bit words in the machine's byte order: their
-// number, then for each stack, sorted, the identity without its lowest bit, which is set if only a part of the stack's
-// pairs was watched.
+// Looks allocation stacks up by their identities. The file consists of 64-bit words in the machine's byte order: the
+// number of stacks, then the sorted identities of the stacks. The lowest bit of an identity is replaced by a flag that
+// is set if only a part of the stack's pairs was watched.
 
 #include "stacks/watched.h"
 

@@ -1,14 +1,14 @@
-// What earlier runs watched (zguard run --coverage): the run's directory holds a file of allocation stacks, so that
-// this run spends its time on others. Cold: each context is looked up once.
+// Allocation stacks that earlier runs watched (zguard run --coverage), from a file in the run's directory. This run
+// spends its isolated blocks on other stacks. Cold: each context is looked up once.
 
 #ifndef ZG_WATCHED_H
 #define ZG_WATCHED_H
 
 #include "platform/base.h"
 
-// Whether there is such a file.
+// Whether the file has at least one stack.
 extern bool zg_watched_is_on;
-// Reads the file. Call at the start, when the options are known. Nothing happens if it cannot be read.
+// Reads the file. Call at the start, when the options are known. Without a readable file, zg_watched_is_on stays false.
 void zg_watched_init(void);
 
 enum zg_watched {

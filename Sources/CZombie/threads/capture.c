@@ -19,7 +19,7 @@ enum {
     LIBRARY_FRAMES = 2
 };
 
-// True if contexts whose isolated blocks are used up get some again.
+// True if captures ask for isolated blocks even for contexts that have had all their isolated blocks.
 static bool asks_again;
 
 // Adds ZG_STACK_ISOLATE to a stack id if fewer than isolated_per_context blocks of the context have been isolated.
@@ -157,8 +157,8 @@ static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_cal
     uint64_t step = zg_load(&zg_stack_time_step);
     if (ZG_LIKELY(step == thread->stack_step)) return stack;
     if (!thread->stack_step) zg_stats_degrade(zg_degradation_stacks_shortened);
-    // Forget cached stacks, so that all captures of a stack return one id. Stacks that repeat then displace other
-    // entries.
+    // Forget cached stacks, so that all captures of a stack return one id. Stacks that repeat then displace entries of
+    // stacks that do not.
     zg_stack_cache_forget(&thread->stack_cache);
     thread->stack_step = step;
     return stack;

@@ -100,7 +100,7 @@ struct zg_thread {
 
     struct zg_jump jump; // jump by the program out of a handler that interrupted the runtime
 
-    // Bytes of blocks that the runtime accesses now (zg_thread_begin_access)
+    // Address range of the blocks that the runtime accesses now (zg_thread_begin_access)
     uint64_t accessed_start, accessed_end;
 
     // `pending_counted`: number of pending blocks that the counts above include.
@@ -116,8 +116,8 @@ struct zg_thread {
     struct zg_pair_cache pairs;
     struct zg_magazine magazines[ZG_CLASS_COUNT];
     struct zg_stack_cache stack_cache;
-    // New stacks (capture.c): number of stacks to record before the next one is timed, and number of stacks that the
-    // timed one stands for
+    // New stacks (capture.c): number of stacks to record before the next one is timed, and number of untimed stacks
+    // that are charged the time of the next timed one
     uint32_t untimed, timed_for;
     uint64_t stack_step; // value of zg_stack_time_step when the last stack was timed
     struct zg_stack_diff_cache stack_diff;
@@ -201,7 +201,7 @@ ZG_INLINE void zg_thread_count_pending(struct zg_thread *thread) {
 }
 // Adds the thread's counts to the statistics page.
 void zg_thread_flush_counters(struct zg_thread *thread);
-// The same, but only if they are many: each addition takes the page's cache lines from the other threads.
+// Flushes the counts only if they are large: each addition takes the page's cache lines from the other threads.
 void zg_thread_flush_many_counters(struct zg_thread *thread);
 
 #endif

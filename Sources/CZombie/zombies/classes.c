@@ -17,8 +17,8 @@ enum { STRANGERS = 1024 };
 
 bool zg_classes_on;
 
-// Open-addressed hash table. An entry is the class pointer with its language in the low bits, and GONE if its library
-// may have been unloaded. Entries are added and never removed. A class number is an index plus one.
+// Open-addressed hash table. An entry is the class pointer with its language in the low bits, and MAYBE_UNLOADED if its
+// library may have been unloaded. Entries are added and never removed. A class number is an index plus one.
 uint64_t *zg_classes;
 // Hash of the type name of each C++ class, because another library at the same address may have another class there.
 static uint32_t *name_hashes;
@@ -40,7 +40,7 @@ static uint32_t find(uint64_t pointer) {
     if (!zg_classes) return 0;
     for (uint64_t i = start; i < start + ZG_CLASS_PROBES; i++) {
         uint64_t entry = zg_load(&zg_classes[i]);
-        if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // an entry with GONE does not match
+        if ((entry & ~LANGUAGE_BITS) == pointer) return (uint32_t)i + 1; // with MAYBE_UNLOADED, an entry does not match
         if (!entry) return 0;
     }
     return 0;

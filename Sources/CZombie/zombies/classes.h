@@ -4,7 +4,7 @@
 //   C++    word 0 of a block from operator new is a virtual table whose type information is that of a class
 //
 // A pointer is validated once, by reading its target with system calls that cannot fault. After that, recognition is a
-// table lookup. Class numbers are indices into the table and stay valid.
+// table lookup. A class number is an index into the table plus one, and stays valid.
 // zg_class_of_freed: hot path, no lock. All other functions: cold.
 
 #ifndef ZG_CLASSES_H

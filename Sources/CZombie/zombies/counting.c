@@ -13,7 +13,7 @@ enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
 // its use, which may be in a function called with the pointer.
 enum { STEPS_MOST = 400, STEPS_TO_USE = 4000, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
-// A side table's address of an object that has no side table: non-canonical.
+// Address that replaces the side table for objects without one (C++): non-canonical, so no access matches.
 #define NOWHERE (UINT64_C(1) << 63)
 
 // Count so large that it neither reaches zero nor overflows when the function subtracts or adds.
@@ -49,7 +49,7 @@ static bool read_memory(struct world *world, uint64_t address, uint64_t *word) {
     return true;
 }
 
-// Whether the address lies in the trap window that stands for the object's class.
+// Whether the address lies in the trap window of the object's class pointer.
 static bool is_class(const struct world *world, uint64_t address) {
     return world->header_bytes && address - (world->header[0] - ZG_TRAP_ISA_OFFSET) < UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
 }

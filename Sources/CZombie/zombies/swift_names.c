@@ -239,9 +239,9 @@ static bool has_indirect_case(const struct zg_space *space, uint64_t descriptor)
 }
 
 // Returns the descriptor of the enum of which the object is a payload, or 0. The payload of an indirect case has the
-// metadata of a closure context with one capture. It is told apart if the capture is a tuple that contains the enum, as
-// in most recursive enums. Capture descriptor: number of captures, two more numbers, then the mangled types, in which a
-// symbolic reference is a control character and a relative pointer.
+// metadata of a closure context with one capture. It is recognized only if the capture is a tuple that contains the
+// enum, as in most recursive enums. Capture descriptor: number of captures, two more numbers, then the mangled types,
+// in which a symbolic reference is a control character and a relative pointer.
 static uint64_t payload_owner(const struct zg_space *space, uint64_t metadata) {
     enum { TYPE_MOST = 256, REFERENCE_BYTES = 4, DIRECT = 1, INDIRECT = 2, LAST_RELATIVE = 0x17 };
     uint64_t captures = word(space, metadata + 16), owner = 0;

@@ -66,7 +66,7 @@ ZG_INLINE uint64_t zg_zombie_word(struct zg_zombie_pattern pattern, uint64_t ind
     return index < 2 ? pattern.head[index] : pattern.word + (index - 2) * pattern.step;
 }
 
-// The header bits of a block that was such an object; 0 where it was none.
+// Returns the header bits of a freed block; 0 if the block held no object of a known class.
 ZG_INLINE uint32_t zg_zombie_header_bits(struct zg_freed_class dead) {
     return !dead.class_number ? 0 : dead.language == zg_language_swift ? ZG_HEADER_SWIFT : ZG_HEADER_CXX;
 }

@@ -29,13 +29,13 @@ pid_t zg_testing_start_helper(const char *path, char *const argv[], char *const 
 // Allows a process of the same user to trace this one, where kernel.yama.ptrace_scope is 1. One process at a time.
 void zg_testing_allow_tracer(pid_t process);
 
-// Calls `body` with an address of this function's frame. What the callers use of the stack is above the address, and so
-// are copies of all registers that a called function preserves.
+// Calls `body` with an address in this function's frame. The callers' frames and copies of all callee-saved registers
+// are above the address.
 void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context);
-// Overwrites what functions that have returned left on the stack, up to 16 KiB below the caller's frame.
+// Overwrites the dead frames of functions that have returned, up to 16 KiB below the caller's frame.
 void zg_testing_clear_stack(void);
-// The same for the memory of the calling thread's Swift task in which its async functions have their frames. Call in a
-// task only.
+// Does the same for the memory in which the async functions of the calling thread's Swift task have their frames. Call
+// in a task only.
 void zg_testing_clear_task(void);
 
 #endif
