@@ -99,7 +99,7 @@ package final class GzipSource: ByteSource {
 
 /// The contents of an open file, decompressed if the file begins with gzip's magic number.
 func byteSource(of file: Descriptor, mostBytes: UInt64 = GzipSource.mostBytes) -> any ByteSource {
-    // Reading at an offset fails on pipes: their contents are taken uncompressed.
+    // Reading at an offset fails on pipes: their contents are assumed to be uncompressed.
     let start = (try? file.read(at: 0, upTo: GzipSource.magic.count)) ?? []
     return start == GzipSource.magic ? GzipSource(file: file, mostBytes: mostBytes) : file
 }

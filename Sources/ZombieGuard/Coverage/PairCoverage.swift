@@ -83,14 +83,14 @@ public struct PairCoverage: Sendable {
         pairs[pair, default: Count()].watched += count.watched
     }
 
-    /// Adds a run: each pair counts once, however many processes had it.
+    /// Adds the logs of one run. A pair counts once, even if several processes logged it.
     package mutating func add(run logs: PairCoverage) {
         addStacks(of: logs)
         for (pair, count) in logs.pairs { add(pair, Count(seen: 1, watched: min(count.watched, 1))) }
         runs.append(Run(pairs: seenCount, watched: watchedCount))
     }
 
-    /// Adds the runs of another machine, in front of which this machine's runs are counted.
+    /// Adds the runs of another machine, as if they came after this machine's runs.
     ///
     /// - Parameter other: the pairs of the other machine's runs.
     public mutating func add(_ other: PairCoverage) {

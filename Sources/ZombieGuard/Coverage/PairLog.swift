@@ -1,5 +1,5 @@
-// Reads pair logs of processes (stacks/pair_log.c), and reads and writes the file in which their runs add up. Both have
-// the same lines; the file has counts behind its pairs, and its runs.
+// Reads pair logs of processes (stacks/pair_log.c), and reads and writes the coverage file, which sums up runs. Both
+// have the same lines; the coverage file also has counts behind each pair, and a line for each run.
 
 /// One line in a pair log or a coverage file.
 enum PairLine {
@@ -46,7 +46,7 @@ private struct PairWords {
         return true
     }
 
-    /// Goes on behind what is left of a word.
+    /// Skips the rest of a word.
     mutating func skipWord() {
         while position < bytes.count, bytes[position] != UInt8(ascii: " ") { position += 1 }
     }
@@ -59,7 +59,7 @@ private struct PairWords {
         return position > start ? String(decoding: bytes[start..<position], as: UTF8.self) : nil
     }
 
-    /// All that is left, without the blank in front of it; nil if that is nothing.
+    /// The rest of the line, without the blank in front of it; nil if the rest is empty.
     mutating func rest() -> String? {
         guard skip(UInt8(ascii: " ")), !isAtEnd else { return nil }
         defer { position = bytes.count }
@@ -69,7 +69,7 @@ private struct PairWords {
 
 extension PairCoverage {
     /// Reads a pair log or a coverage file. Skips lines that cannot be read: a killed process may have written a part
-    /// of a line, and other users' processes anything.
+    /// of a line, and processes of other users may have written anything.
     ///
     /// - Returns: nil if the first line is another format's.
     package init?(lines text: [UInt8]) {
@@ -119,7 +119,7 @@ extension PairCoverage {
         }
     }
 
-    /// The coverage file's text, in an order that does not depend on chance.
+    /// The coverage file's text, in a deterministic order.
     package var lines: String {
         var text = PairLine.first + "\n"
         for run in runs { text += "R \(run.pairs) \(run.watched)\n" }

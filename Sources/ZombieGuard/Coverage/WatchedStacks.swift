@@ -1,9 +1,9 @@
-// What earlier runs watched, for the runtime (stacks/watched.c).
+// Tells the runtime which allocation stacks earlier runs watched (stacks/watched.c).
 
 extension PairCoverage {
     /// The file that tells the runtime which allocation stacks were watched: in the machine's byte order, the number of
-    /// stacks, then their identities, sorted, without the lowest bit, which is set if only a part of the stack's pairs
-    /// was watched. Stacks of which no pair was watched are left out.
+    /// stacks, then their identities, sorted. The lowest bit of an identity is replaced by a flag that is set if only a
+    /// part of the stack's pairs was watched. Stacks of which no pair was watched are left out.
     package var watchedStacks: [UInt8] {
         var stacks: [UInt64: (pairs: Int, watched: Int)] = [:]
         for (pair, count) in pairs {

@@ -1,4 +1,4 @@
-// Derives from a crash's message what is the same whenever the bug occurs.
+// Derives from a crash's message the part that is the same at every occurrence of the bug.
 
 extension Finding.Crash {
     /// What ended the program, besides the signal: type and message of an exception, the expression of an assertion, or
@@ -16,11 +16,12 @@ extension Finding.Crash {
 
 enum CrashMessage {
     static let mostLines = 8
-    /// Rust's panics have the place in their first line and the words in the second.
+    /// Number of lines that enter the reason: a Rust panic has its source location in the first line and its text in
+    /// the second.
     static let linesOfMessage = 2
     private static let longest = 512
 
-    /// The type and the text of an exception that nobody caught, as libstdc++ and libc++ write them.
+    /// The type and the text of an uncaught exception, as libstdc++ and libc++ write them.
     static func exception(_ lines: [String]) -> [String]? {
         let first = lines[0]
         if let begin = first.firstRange(of: "throwing an instance of '"), let end = first.lastIndex(of: "'"),
@@ -42,7 +43,7 @@ enum CrashMessage {
         return nil
     }
 
-    /// Inline namespaces distinguish libraries, not types.
+    /// The name without inline namespaces, which distinguish libraries, not types.
     private static func typeName(_ name: Substring) -> String {
         ["__cxx11::", "__1::"].reduce(String(name.prefix(longest))) { $0.replacing($1, with: "") }
     }
@@ -58,8 +59,8 @@ enum CrashMessage {
         return nil
     }
 
-    /// The reason of a trap in Swift. Optimized code has no words of the program's own, and gives the same reason in
-    /// other words.
+    /// The reason of a trap in Swift. Optimized code omits the program's own message, and words the same reason
+    /// differently.
     static func trap(_ line: String) -> [String]? {
         for begin in ["Precondition failed", "Swift runtime failure: precondition failure"] where line.hasPrefix(begin)
         {
@@ -73,7 +74,7 @@ enum CrashMessage {
 
     // MARK: Values
 
-    /// Quotes that may enclose a value, and what closes them.
+    /// Opening quotes that may enclose a value, with the closing quotes of each.
     private static let quotes: [Character: Set<Character>] = [
         "'": ["'"], "\"": ["\""], "`": ["`", "'"], "‘": ["’"], "“": ["”"], "«": ["»"],
     ]
@@ -128,7 +129,7 @@ enum CrashMessage {
         return nil
     }
 
-    /// Joins the pieces; values between which only punctuation stands become one.
+    /// Joins the pieces. Values that are separated only by blanks and punctuation become one value.
     private static func folded(_ pieces: [String]) -> String {
         var result: [String] = []
         for piece in pieces {

@@ -28,7 +28,7 @@ public struct Finding: Hashable, Sendable {
     public var stall: Stall?
     /// The blocks of a `leak` or `retain-cycle`; nil for any other kind.
     public var leak: Leak?
-    /// Live memory that still points to the freed block, the most certain first; nil if nobody has looked.
+    /// Live memory that still points to the freed block, the most certain first; nil if it was not searched.
     public var holders: [Holder]?
     /// Number of occurrences.
     public var count: Int
@@ -44,14 +44,14 @@ public struct Finding: Hashable, Sendable {
     public var lastSeen: String?
     /// The signature, which is equal for equal bugs; nil in raw findings. See ``computeSignature()``.
     public var signature: String?
-    /// The signatures under which equal findings may be known: that of version 1, and those of before the symbols were
-    /// known. Empty in raw findings, and if ``signature`` is one of version 1.
+    /// The signatures under which equal findings may be known: that of version 1, and those computed before the symbols
+    /// were known. Empty in raw findings, and if ``signature`` is one of version 1.
     public var formerSignatures: [String] = []
     /// Additional fields of this kind of finding, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
     /// The machine and program version that shipped the finding; nil if it was not shipped.
     public var origin: Origin?
-    /// What people have decided about the finding's group; nil if nothing, or if the store was not asked.
+    /// The users' decision about the finding's group; nil if there is none, or if no store was asked.
     public var triage: TriageNote?
     // Present in raw findings only: the number of the search for other pointers to the block; nil if there is none.
     package var search: Address?

@@ -51,7 +51,7 @@ extension Finding {
                         }
                     }, write: { $0.finding.detail.isEmpty ? nil : $0.finding.detail.json }),
                 .optional("origin", \.finding.origin),
-                // Not read: only who reads a store knows it.
+                // Ignored when read: the decision is taken from the store, not from a report.
                 JSONField(
                     "triage",
                     read: { (scanner, _) throws(JSONScanner.Problem) in try scanner.skipValue() },
@@ -127,8 +127,8 @@ extension Finding {
             .needed("blocks", \.indirectBlocks), .needed("bytes", \.indirectBytes),
         ])
 
-        /// A time. One in 1970 is nil: if a seccomp filter forbids reading the clock, or the machine's clock is not
-        /// set, the runtime writes the first second of 1970.
+        /// A field for a time. A time in 1970 is read as nil: if a seccomp filter forbids reading the clock, or the
+        /// machine's clock is not set, the runtime writes the first second of 1970.
         private static func time(_ key: StaticString, _ path: JSONPath<Draft, String?>) -> JSONField<Draft> {
             let field = JSONField.optional(key, path)
             return JSONField(
@@ -195,7 +195,7 @@ extension Finding.Block: JSONObject {
         .optional("class_symbol", \.classSymbol, isRaw: true),
         JSONField(
             "member_frame", read: JSONField<Finding.Block>.optional("member_frame", \.memberFrame).read,
-            // Symbols of its build may come later.
+            // Keep the frame if its build is known: symbols of the build may become available later.
             write: { $0.memberFrame.flatMap { $0.buildID == nil ? nil : $0.json } }),
         .list("next", \.next, isRaw: true), .list("bases", \.bases, isRaw: true),
     ])
@@ -284,7 +284,7 @@ extension Finding.Holder: JSONObject {
             }, write: { $0.block == nil ? nil : .object([("alloc", $0.alloc.json)]) }),
         .value("typed", \.isTyped), .value("count", \.count),
     ]
-    /// Steps of a path have none themselves: a report must not make the reader call itself without end.
+    /// A step of a path has no path itself: a report must not be able to make the reader recurse without end.
     private static let stepFields = JSONFields(placeFields)
 
     package static let fields = JSONFields(

@@ -22,11 +22,12 @@ extension Finding {
         /// The runtime's number of the thread that freed the block; nil if the block is live or the thread is unknown.
         public var freeingThread: Int?
 
-        // Present in raw findings only: the symbol of a C++ class, and the address of the first instruction of the
-        // method that the program was about to call. Symbolication turns these into `className` and `member`.
+        // The symbol of a C++ class (in raw findings only), and the address of the first instruction of the method that
+        // the program was about to call. Symbolication turns these into `className` and `member`. A finished finding
+        // keeps `memberFrame` while symbols are missing.
         package var classSymbol: String?
         package var memberFrame: Frame?
-        // Also in raw findings only: the uses that follow the retain of an object, as predicted by the lookahead
+        // Present in raw findings only: the uses that follow the retain of an object, as predicted by the lookahead
         // emulator, and the names of the superclasses.
         package var next: [NextUse] = []
         package var bases: [String] = []

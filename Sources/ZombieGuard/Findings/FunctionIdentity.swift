@@ -8,7 +8,7 @@
 /// `f(int)::{lambda(int)#2}::operator()(int)` and `f(int)::$_1::operator()(int) const` → `f::{lambda}`;
 /// `<shop::Cart as Drop>::drop` → `shop::Cart::drop`.
 func functionIdentity(_ function: String) -> String {
-    // Longer names are not read by anybody, and may be hostile.
+    // Do not parse longer names: nobody reads them, and they may be hostile.
     guard function.utf8.count <= FunctionIdentity.longest else { return withoutBuildMarks(function) }
     let bytes = Array(withoutBuildMarks(FunctionIdentity.withoutImplementation(function)).utf8)
     guard bytes.contains(where: { FunctionIdentity.marks.contains($0) }) else {
@@ -93,7 +93,7 @@ private enum FunctionIdentity {
         return rest
     }
 
-    /// `operator&`, `operator&&`: the end is the name.
+    /// Whether the text is `operator&` or `operator&&`, whose end is not a qualifier.
     private static func isOperatorName(_ text: ArraySlice<UInt8>) -> Bool {
         text.starts(with: "operator".utf8) && !text.contains(UInt8(ascii: ")"))
     }
@@ -132,7 +132,7 @@ private enum FunctionIdentity {
 }
 
 extension [UInt8] {
-    /// The bytes without each occurrence of a mark, also of one that the removal of another has made.
+    /// The bytes without all occurrences of a mark, also those that only appear when another is removed.
     fileprivate func removing(_ mark: [UInt8]) -> [UInt8] {
         var rest: [UInt8] = []
         rest.reserveCapacity(count)

@@ -10,25 +10,28 @@ extension Finding {
         public var place: String
         /// The variable, if `place` is `global` or `thread-local`; nil if it has no symbol.
         public var symbol: String?
-        /// Class of the object that holds the pointer, such as `Shop.Feed`; nil if unknown, or it is no object.
+        /// Class of the object that holds the pointer, such as `Shop.Feed`; nil if unknown, or if no object holds the
+        /// pointer.
         public var className: String?
         /// The stored property that holds the pointer.
         public var member: String?
         /// The live block that holds the pointer, at its `offset`; nil if the pointer is in no block.
         public var block: Block?
-        /// Function whose part of a stack holds the pointer. For a global or thread-local variable: its module, and its
-        /// offset there.
+        /// Function whose stack frame holds the pointer. For a global or thread-local variable: the module of the
+        /// variable, and its offset in the module.
         public var frame: Frame?
         /// Thread whose stack or thread-local storage holds the pointer.
         public var thread: Thread?
         /// Stack of the allocation of ``block``.
         public var alloc: [Frame]
-        /// Whether the type of the place says that it is a reference. Other places hold a word that equals the address.
+        /// Whether the type of the place is known to be a reference. Otherwise a word of unknown type equals the
+        /// address.
         public var isTyped: Bool
         /// Number of such places.
         public var count: Int
-        /// What leads to ``block``: the place that holds its address, the place that holds the address of that one's
-        /// block, and so on to a root, which is in no block. Known of the first holder at most; else empty.
+        /// The chain of places that leads to ``block``: the place that holds its address, then the place that holds the
+        /// address of the first place's block, and so on to a root, which is in no block. Known for the first holder at
+        /// most; otherwise empty.
         public var path: [Holder] = []
 
         // Present in raw findings only: the symbol of a C++ class, and the number of the frame, counted from the

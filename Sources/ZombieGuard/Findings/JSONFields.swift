@@ -33,7 +33,7 @@ package struct JSONField<Root>: Sendable {
     /// Whether an object without the key is an error.
     package var isNeeded = false
     package let read: Read
-    /// The value to write; nil leaves the key out. The field itself is nil if only the runtime writes the key.
+    /// Returns the value to write; nil leaves the key out. `write` itself is nil if only the runtime writes the key.
     package let write: Write?
 
     package init(_ key: StaticString, isNeeded: Bool = false, read: @escaping Read, write: Write?) {
@@ -93,7 +93,7 @@ extension JSONField {
 }
 
 extension JSONField {
-    /// The same key in the object of an outer value.
+    /// The same field for the outer value, of which `path` is the part that this field reads and writes.
     package func within<Outer>(_ path: JSONPath<Outer, Root>) -> JSONField<Outer> {
         let inner = self
         let write: JSONField<Outer>.Write = { inner.write?($0[keyPath: path]) }
@@ -199,7 +199,7 @@ extension Dictionary: JSONValue where Key == String, Value: JSONValue {
     package var json: JSONText { .object(sorted { $0.key < $1.key }.map { ($0.key, $0.value.json) }) }
 }
 
-/// Words of which later versions may know more.
+/// Reads any word, because later versions may know more words.
 extension JSONValue where Self: RawRepresentable, RawValue == String {
     package static func read(_ scanner: inout JSONScanner) throws(JSONScanner.Problem) -> Self {
         guard let word = Self(rawValue: try scanner.text()) else { throw JSONScanner.Problem(reason: .wrongType) }

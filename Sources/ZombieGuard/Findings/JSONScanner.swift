@@ -23,7 +23,7 @@ package struct JSONScanner {
         package func within(_ part: String) -> Problem { Problem(reason: reason, path: path + [part]) }
     }
 
-    /// Objects and arrays within each other; `JSONDecoder` has the same limit.
+    /// Maximum nesting depth of objects and arrays; `JSONDecoder` has the same limit.
     private static let deepest = 512
 
     private let bytes: UnsafeBufferPointer<UInt8>

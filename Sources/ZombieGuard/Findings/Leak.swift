@@ -1,10 +1,10 @@
-// Defines a leak: blocks that nothing leads to, and objects that keep each other alive.
+// Defines a leak: unreachable blocks, or objects that keep each other alive.
 
 extension Finding {
     /// A leak, without its kind and the allocation stack. In JSON the keys of a leak are members of the finding's own
     /// object.
     public struct Leak: Hashable, Sendable {
-        /// Number of blocks that nothing refers to; of a retain cycle: of objects that the cycle keeps alive.
+        /// Number of blocks that nothing refers to; for a retain cycle, number of objects that the cycle keeps alive.
         public var blocks: Int
         /// Requested size of these blocks, in bytes.
         public var bytes: UInt64
@@ -15,7 +15,7 @@ extension Finding {
         /// The cycle: each object refers to the next, and the last one to the first. Empty for kind `leak`.
         public var cycle: [Step]
 
-        /// Schema of the line behind the findings of `zguard leaks --format json`.
+        /// Schema of the summary line that follows the findings of `zguard leaks --format json`.
         package static let sumSchema = "zguard.leaks/1"
 
         /// An object on a cycle.

@@ -22,7 +22,7 @@ extension Finding {
             for part in crash.reason { hash.add(part) }
         }
         if kind == .crash, crash?.status != nil, let function = detail["raised_in"] {
-            // The stack is the interpreter's, whose builds differ.
+            // Hash the script's function instead of the stack: its frames are the interpreter's, whose builds differ.
             hash.add("raised in")
             hash.add(function)
             hash.add(raisedFile ?? "")
@@ -55,15 +55,16 @@ extension Finding {
         return path?.split(separator: ":").first.map(String.init)
     }
 
-    /// Whether a signature is this finding's, or was under an earlier version or before its symbols were known.
+    /// Whether a signature is the finding's current one, or one that it had under an earlier version or before
+    /// symbolication.
     ///
     /// - Parameter text: a signature.
     /// - Returns: whether it belongs to this finding.
     public func isSigned(_ text: String) -> Bool { signature == text || formerSignatures.contains(text) }
 
-    /// Sets the signature if it is missing. A finding that an earlier version signed gets a signature of this version
-    /// if its contents still give the earlier one: if stacks or names were removed (sampling, redaction), only the
-    /// earlier signature can identify the bug, and is kept.
+    /// Sets the signature if it is missing. Replaces a signature of an earlier version if the finding's contents still
+    /// yield it. Otherwise stacks or names were removed (sampling, redaction), and only the earlier signature
+    /// identifies the bug.
     package mutating func addSignature() {
         if let signature {
             if formerSignatures.isEmpty, computeFormerSignature() == signature { renewSignature() }
@@ -73,7 +74,7 @@ extension Finding {
         }
     }
 
-    /// Computes the signature anew, after symbols have become known, and keeps those of before.
+    /// Recomputes the signature after symbolication, and keeps the earlier signatures as former ones.
     package mutating func renewSignature() {
         let earlier = [signature].compactMap { $0 } + formerSignatures
         signature = computeSignature()
@@ -102,7 +103,7 @@ struct SignatureFrames {
             let name = frame.signatureName
             if Self.runtimeFunctions.contains(where: name.hasPrefix) { continue }
             functions.append(Function(name: name, isInExecutable: program != nil && frame.moduleName == program))
-            // What calls main is the C library's business.
+            // The callers of main belong to the C library's startup code.
             if name == "main" { break }
         }
         if functions.isEmpty { functions = stack.map { Function(name: $0.signatureName) } }
@@ -126,8 +127,8 @@ struct SignatureFrames {
         return innermost.map(\.name) + (own.map { [$0.name] } ?? [])
     }
 
-    /// The functions that occur repeatedly, because a recursion overflows the stack in any of them or what they call.
-    /// The innermost functions if none is repeated.
+    /// The functions that occur repeatedly, because a recursion may overflow the stack in any of them or in a callee;
+    /// the innermost functions if none is repeated.
     var recursion: [String] { repeated.isEmpty ? first : repeated }
 
     // Functions of the C++ runtime and of the start of a program that may be linked into the executable, the functions
@@ -151,7 +152,7 @@ extension Finding.Frame {
     fileprivate var signatureName: String {
         if let function, !function.isEmpty { return functionIdentity(function) }
         guard let module, let name = moduleName else { return "?+\(offset ?? pc)" }
-        // Every update of the system moves the functions of its libraries.
+        // Omit the offset in a system library: every update moves the library's functions.
         if let suffix = name.firstRange(of: ".so"),
             isLibraryCode || Self.systemDirectories.contains(where: module.hasPrefix)
         {
@@ -164,8 +165,8 @@ extension Finding.Frame {
 }
 
 extension Finding.Stall {
-    /// The part of the sampled stacks that at least half of the samples share, innermost frame first; nil if there are
-    /// fewer than two stacks, or they share nothing.
+    /// The outermost frames that more than half of the samples share, innermost frame first; nil if there are fewer
+    /// than two stacks, they share nothing, or the holder of a lock is known.
     fileprivate var commonStack: [Finding.Frame]? {
         guard sampled.count > 1, holder == nil else { return nil }
         let all = sampled.reduce(0) { $0.addingSaturated($1.count) }
@@ -188,8 +189,8 @@ extension Finding.Stall {
 }
 
 extension Finding.Leak {
-    /// Class and member of each step, beginning where the texts are the smallest: the search begins with any of the
-    /// objects.
+    /// Class and member of each step, rotated to the smallest order, because the search may begin at any object of the
+    /// cycle.
     fileprivate var canonicalCycle: [String] {
         let steps = cycle.map { step in
             functionIdentity(step.className ?? "") + "." + (step.member ?? step.place)
@@ -199,8 +200,8 @@ extension Finding.Leak {
     }
 }
 
-/// Index of the first element of the rotation that precedes all others; 0 if there are no elements. Two candidates are
-/// compared element by element; the worse one and all rotations that begin inside its compared part are left out, so
+/// Index of the first element of the rotation that precedes all others; 0 if there are no elements. Compares two
+/// candidates element by element, and excludes the larger one and all rotations that begin inside its compared part, so
 /// that the time is linear in the length.
 func leastRotation(of elements: [String]) -> Int {
     let count = elements.count

@@ -1,4 +1,4 @@
-// Defines a stall: a thread that runs an event loop was busy for too long. A deadlock is one without end.
+// Defines a stall: a thread that runs an event loop was busy for too long. A deadlock is a stall that never ends.
 
 extension Finding {
     /// A stall, without its kind and stacks. In JSON the keys of a stall are members of the finding's own object.
@@ -22,24 +22,25 @@ extension Finding {
         public var call: String?
         /// Holder of the lock for which the thread waited; nil if it waited for no lock or the holder is unknown.
         public var holder: ThreadStack?
-        /// Of a deadlock the threads beyond the holder: each waits for the one after it, and the last one for a thread
-        /// before it.
+        /// The threads of a deadlock after the holder. Each thread waits for the next one, and the last one for an
+        /// earlier thread.
         public var waits: [ThreadStack] = []
-        /// Of a deadlock what each thread waits for: the finding's own thread, the holder, and those of ``waits``.
+        /// What each thread of a deadlock waits for, in the order: the finding's own thread, the holder, the threads of
+        /// ``waits``.
         public var awaited: [Awaited] = []
         /// The sampled stacks, the most frequent first.
         public var sampled: [Sampled]
 
         /// What a thread of a deadlock waits for.
         public struct Awaited: Hashable, Sendable {
-            /// "mutex", "rwlock", "queue" (of Dispatch), or "end" (of the next thread).
+            /// "mutex", "rwlock", "queue" (of Dispatch), or "end" (the thread waits until the next thread has ended).
             public var kind: String
             /// Address of the lock or queue.
             public var address: Address
             /// Label of the queue.
             public var name: String?
 
-            /// Creates it. Each parameter sets the property of the same name.
+            /// Creates a description. Each parameter sets the property of the same name.
             public init(kind: String, address: Address, name: String? = nil) {
                 self.kind = kind
                 self.address = address

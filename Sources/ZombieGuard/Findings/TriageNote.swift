@@ -1,8 +1,8 @@
-// What people have decided about a finding, as reports show it.
+// Defines the triage state of a finding, which people set and reports show.
 
 extension Finding {
-    /// The state of the group that the finding belongs to. ZombieGuard's fleet adds it when it reads a store; what a
-    /// report file says of it is ignored.
+    /// The triage state of the finding's group. ZombieGuard's fleet adds the state when it reads a store; the state in
+    /// a report file is ignored.
     public struct TriageNote: Hashable, Sendable {
         /// "open", "regression", "muted" or "resolved".
         public var state: String

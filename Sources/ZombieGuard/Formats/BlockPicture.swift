@@ -17,7 +17,7 @@ struct BlockPicture {
     /// One picture for wide windows, and one for narrow ones, in which fewer words fit. Empty if the finding has no
     /// block.
     ///
-    /// - Parameter hasNarrow: false leaves out the second one, so that narrow windows scroll.
+    /// - Parameter hasNarrow: whether there is a picture for narrow windows; without it, narrow windows scroll.
     static func pictures(_ finding: Finding, hasNarrow: Bool) -> String {
         let narrow = hasNarrow ? Self(finding, width: narrowWidth, words: BlockMap.narrowWords, " narrow") : nil
         return [Self(finding), narrow].compactMap { $0?.svg }.joined()
@@ -56,7 +56,7 @@ struct BlockPicture {
             """
     }
 
-    // A short block leaves room for the label of the access.
+    // Width of the picture. The picture of a short block is narrower, but has room for the label of the access.
     private var right: Double {
         if map.isPartial { return width }
         let label = map.touched.map { Double(touchedText($0).count) * Self.letter } ?? 0
@@ -128,7 +128,7 @@ struct BlockPicture {
         let shown = touched.clamped(to: map.window)
         let middle = (x(shown.lowerBound) + x(shown.upperBound)) / 2
         let top = Self.rowTop
-        // Centered over the access, but within the picture.
+        // Center the label over the access, but keep it within the picture.
         let text = touchedText(touched)
         let letters = min(text.count, Int((right - 2 * Self.left) / Self.letter))
         let length = Double(letters) * Self.letter
@@ -198,7 +198,7 @@ struct BlockPicture {
         return text
     }
 
-    // An overview of the whole block below, with the window marked, which shows where in a large block the window lies.
+    // An overview of the whole block, drawn below the words, with the window's position marked.
     private var overview: String {
         let y = Self.rowTop + Self.rowHeight + 26
         let low = Double(min(0, map.window.lowerBound))

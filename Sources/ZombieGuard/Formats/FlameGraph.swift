@@ -1,10 +1,10 @@
 // Draws a tree of calls as a flame graph: inline SVG that fits any width, and whose script zooms, searches and switches
 // measures. It is readable without the script.
 
-/// A flame graph with the outermost calls at the top. Each box is an `svg` element within that of its caller, so that
-/// its place is a share of its caller's width, and a browser cuts whatever is too wide.
+/// A flame graph with the outermost calls at the top. Each box is an `svg` element nested in its caller's, so that its
+/// position is a share of the caller's width, and the browser clips text that is too wide.
 package struct FlameGraph {
-    /// What the widths of the boxes mean.
+    /// A quantity that the widths of the boxes can show.
     package struct Measure: Sendable {
         /// Such as "bytes".
         package var name: String
@@ -16,7 +16,7 @@ package struct FlameGraph {
         }
     }
 
-    /// A part of the caller's width, as fractions of it.
+    /// Position and width of a box, as fractions of its caller's width.
     package struct Span: Hashable, Sendable {
         package var start: Double
         package var width: Double
@@ -32,7 +32,7 @@ package struct FlameGraph {
         package var spans: [Span]
         package var children: [Box] = []
 
-        /// Boxes from this one to the innermost one.
+        /// Number of levels of boxes, from this box to the innermost one.
         package var depth: Int { 1 + (children.map(\.depth).max() ?? 0) }
         package var count: Int { children.reduce(1) { $0 + $1.count } }
     }
@@ -56,7 +56,8 @@ package struct FlameGraph {
         root = Self.box(0, in: tree, drawn, measures.map { _ in Span(start: 0, width: 1) })
     }
 
-    // The nodes with the largest shares of any measure. With a node comes its parent, whose share is not smaller.
+    // Selects the nodes to draw: those with the largest share of any measure. The parent of a selected node is selected
+    // too, because its share is not smaller.
     private static func drawn(_ tree: FlameTree) -> [Bool] {
         let totals = tree.nodes[0].values
         let shares = tree.nodes.map { node in

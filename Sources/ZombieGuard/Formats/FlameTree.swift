@@ -1,6 +1,6 @@
 // Merges stacks into a tree of calls, from which a flame graph is drawn.
 
-/// Calls, with the amounts of all stacks that lead through them.
+/// A tree of calls. Each call has the sum of the amounts of all stacks that pass through it.
 package struct FlameTree {
     /// A call as the picture names it.
     package struct Call: Hashable, Sendable {
@@ -27,10 +27,10 @@ package struct FlameTree {
         var call: Call
     }
 
-    /// Calls within this many of the outermost one are drawn: browsers limit how deep elements nest.
+    /// Maximum depth of calls in the tree: browsers limit how deep elements nest.
     package static let mostDepth = 96
 
-    /// The first node stands for all stacks. A node follows its parent.
+    /// The first node is the root, with the amounts of all stacks. Each node comes after its parent.
     package private(set) var nodes: [Node]
     private var numbers: [Key: Int] = [:]
 

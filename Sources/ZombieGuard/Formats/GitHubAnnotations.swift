@@ -43,8 +43,8 @@ public struct GitHubAnnotations: Sendable {
         return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
     }
 
-    // The frame that a viewer should show first. If it is outside the workspace: the innermost frame of the same stack
-    // that is inside.
+    // Properties that locate the frame that a viewer should show first or, if that frame is outside the workspace, the
+    // innermost frame of the same stack inside the workspace.
     private func place(of finding: Finding) -> [String] {
         guard let primary = finding.primaryFrame else { return [] }
         let isOwn = { (frame: Finding.Frame) in

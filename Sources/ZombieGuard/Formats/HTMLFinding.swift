@@ -8,10 +8,11 @@ package struct HTMLFinding {
     let sourceRoot: String?
     let sources: SourceExcerpts?
 
-    /// The limit keeps a page with thousands of findings small.
+    /// Number of findings that have a second picture for narrow windows. The limit keeps a page with thousands of
+    /// findings small.
     private static let findingsWithNarrowPicture = 20
 
-    /// The only finding of a page, expanded and without source excerpts.
+    /// Renders the only finding of a page, expanded and without source excerpts.
     package static func article(of finding: Finding) -> String {
         Self(finding: finding, number: 1, isOpen: true, sourceRoot: nil, sources: nil).article
     }
@@ -31,7 +32,7 @@ package struct HTMLFinding {
 
     // The sentence, with its source location in a separate element.
     private var sentence: String {
-        // Equal findings are about different blocks.
+        // Omit addresses in a group: its findings are about different blocks.
         var text = finding.count > 1 ? withoutAddresses(finding.sentence) : finding.sentence
         guard let place = finding.stacks.accessOrigin?.shortPlace, text.hasSuffix(", in " + place) else {
             return htmlText(text, cutAt: 700)
@@ -88,7 +89,7 @@ package struct HTMLFinding {
         return "<div class=\"stacks n\(sections.count)\">\(sections.joined())</div>"
     }
 
-    // Who still points to the freed block.
+    // The remaining pointers to the freed block.
     private var holders: String {
         guard let holders = finding.holders else { return "" }
         if holders.isEmpty {
@@ -103,7 +104,7 @@ package struct HTMLFinding {
             + rows.joined() + "</table></div></section>"
     }
 
-    // Who waits for whom, or what the samples of a stall have in common.
+    // The wait-for graph of a deadlock, or the flame graph of a stall's samples.
     private var waits: String { WaitGraph(finding)?.figure ?? finding.stall?.flame ?? "" }
 
     // The retains and releases of the object, as in the text report.

@@ -1,4 +1,5 @@
-// The head of self-contained pages: no network, no fonts, and a content security policy that allows nothing else.
+// Renders the head of self-contained pages. They use neither network nor fonts: a content security policy forbids
+// everything but the page's own styles and script, and `data:` images.
 
 package enum HTMLPage {
     /// A style sheet or script, and its SHA-256 in base64 for the policy.
@@ -12,13 +13,13 @@ package enum HTMLPage {
         }
     }
 
-    /// Everything before the body.
+    /// Renders everything before the body.
     ///
     /// - Parameters:
-    ///   - title: untrusted.
-    ///   - styles: in this order.
-    ///   - script: what the page ends with.
-    ///   - version: of zguard.
+    ///   - title: title of the page; untrusted.
+    ///   - styles: style sheets, in the order in which they apply.
+    ///   - script: the script at the end of the page.
+    ///   - version: version of zguard.
     package static func head(title: String, styles: [Part], script: Part, version: String) -> String {
         let allowed = styles.map { "'sha256-\($0.digest)'" }.joined(separator: " ")
         let policy =

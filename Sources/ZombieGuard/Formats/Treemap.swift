@@ -5,9 +5,9 @@ package struct Treemap {
     package struct Item: Sendable {
         /// Not safe to print.
         package var name: String
-        /// Below the name, such as "1.2 MiB (+3.0 KiB)".
+        /// Text below the name, such as "1.2 MiB (+3.0 KiB)".
         package var detail: String
-        /// More for the tooltip and for screen readers.
+        /// Additional text for the tooltip and for screen readers.
         package var note: String
         package var value: UInt64
         package var isMarked: Bool
@@ -36,8 +36,8 @@ package struct Treemap {
     ///
     /// - Parameters:
     ///   - values: the largest first; none is 0.
-    ///   - area: where they go.
-    /// - Returns: a rectangle for each value, whose area is its share of the whole.
+    ///   - area: the area to fill.
+    /// - Returns: a rectangle for each value, with an area proportional to the value.
     package static func layout(_ values: [Double], in area: Rectangle) -> [Rectangle] {
         let total = values.reduce(0, +)
         guard total > 0, area.width > 0, area.height > 0 else { return values.map { _ in area } }
@@ -47,7 +47,7 @@ package struct Treemap {
         var first = 0
         while first < values.count {
             let side = max(min(free.width, free.height), .leastNonzeroMagnitude)
-            // Adds rectangles to a row along the shorter side for as long as the worst of them gets more square.
+            // Add rectangles to a row along the shorter side until one more would worsen the row's worst aspect ratio.
             var end = first
             var sum = 0.0
             var worst = Double.infinity
@@ -83,13 +83,13 @@ package struct Treemap {
         return result
     }
 
-    // The worst ratio of the sides in a row with a total area of `sum` along a side.
+    // The worst aspect ratio in a row that has a total area of `sum` and lies along a side.
     private static func worst(largest: Double, smallest: Double, _ sum: Double, _ side: Double) -> Double {
         let squares = (side * side, sum * sum)
         return max(squares.0 * largest / squares.1, squares.1 / (squares.0 * smallest))
     }
 
-    /// Rectangles that are drawn. Others are added up in a last one.
+    /// Maximum number of items drawn as rectangles of their own. A last rectangle shows the sum of all others.
     package static let mostItems = 60
     private static let leastShare = 0.001
 
@@ -112,13 +112,13 @@ package struct Treemap {
     /// A `figure` element with one picture for wide and one for narrow windows. Empty if there is nothing to draw.
     package func figure(caption: String) -> String {
         if items.isEmpty { return "" }
-        // Few rectangles need no room.
+        // A picture with few rectangles is lower.
         let size = Double(min(items.count, 6)) / 6
         let wide = svg(width: 1140, height: 320 * size, "tm wide", caption)
         return "<figure class=\"pic\">\(wide)\(svg(width: 370, height: 460 * size, "tm narrow", caption))</figure>\n"
     }
 
-    // The width is what a window of this kind has; others stretch the picture, but not its text.
+    // `width` is the usual width of such windows. Windows of another width stretch the picture, but not its text.
     private func svg(width: Double, height: Double, _ style: String, _ caption: String) -> String {
         let area = Rectangle(x: 0, y: 0, width: width, height: height)
         var text =
@@ -132,7 +132,7 @@ package struct Treemap {
             let letters = Int((place.width - 8) / 6.7)
             if letters >= 4, place.height >= 18 {
                 text += "<text x=\"5\" y=\"14\">\(htmlText(item.name, cutAt: max(letters - 1, 1)))</text>"
-                // With the growth, or else without.
+                // Omit the growth, which is in parentheses, if there is no room for it.
                 let details = [item.detail, String(item.detail.prefix { $0 != "(" })]
                 if place.height >= 34, let detail = details.first(where: { $0.count <= letters }) {
                     text += "<text class=\"in\" x=\"5\" y=\"29\">\(htmlText(detail))</text>"

@@ -1,4 +1,5 @@
-// Draws who waits for whom in a deadlock: a column of threads and of what they wait for, with an arrow back.
+// Draws the wait-for graph of a deadlock: a column of threads and the locks or queues that they wait for, with an arrow
+// that closes the cycle.
 
 struct WaitGraph {
     private let finding: Finding
@@ -11,15 +12,16 @@ struct WaitGraph {
         self.stall = stall
     }
 
-    /// A thread, or what threads wait for.
+    /// A thread, or a lock or queue that a thread waits for.
     private struct Box {
         var style: String
         var title: String, note: String
-        /// Word at the arrow from this box to the next one.
+        /// Label of the arrow from this box to the next one.
         var leads: String
     }
 
-    // Measures of the picture, which is no wider than a phone. A bold letter has 8 points.
+    // Sizes in points: the picture is no wider than a phone. `most`: pairs of thread and lock after which a long chain
+    // is cut. A bold letter is 8 points wide.
     private static let width = 360, left = 46, boxHeight = 38, gap = 26, most = 16
     private static let mostLetters = (width - left - 16) / 8
 
@@ -41,7 +43,7 @@ struct WaitGraph {
             text += "<path class=\"wh\" d=\"M\(x - 4) \(from + Self.gap - 8)h8l-4 7z\"/>"
             text += "<text x=\"\(x + 12)\" y=\"\(from + Self.gap / 2 + 4)\">\(htmlText(box.leads))</text>"
         }
-        // From the last box along the left edge to the thread that closes the circle.
+        // Draw an arrow from the last box along the left edge to the thread that closes the cycle.
         let from = (boxes.count - 1) * row + 2 + Self.boxHeight / 2
         let to = back * row + 2 + Self.boxHeight / 2
         text += "<path class=\"wa\" d=\"M\(Self.left) \(from)H22V\(to)H\(Self.left - 7)\"/>"
@@ -61,7 +63,7 @@ struct WaitGraph {
             + "<text x=\"\(x + 8)\" y=\"\(top + 30)\">\(htmlText(box.note, cutAt: Self.mostLetters))</text></g>"
     }
 
-    /// The boxes from top to bottom, and the index of the one that the last one leads back to.
+    /// The boxes from top to bottom, and the index of the box to which the arrow from the last box leads back.
     private var boxes: (boxes: [Box], back: Int) {
         let threads = [nil, stall.holder].prefix(stall.holder == nil ? 1 : 2) + stall.waits
         var boxes: [Box] = []
@@ -69,7 +71,7 @@ struct WaitGraph {
         for (index, thread) in threads.enumerated() {
             places.append(boxes.count)
             if boxes.count >= 2 * Self.most, index + 1 < threads.count {
-                // A longer chain is as good as one of this length.
+                // Sum up the rest of a long chain in one box: more boxes would add no information.
                 let left = threads.count - index
                 boxes.append(Box(style: "rest", title: "\(left) more threads", note: "", leads: "and so on, to"))
                 break
@@ -84,7 +86,7 @@ struct WaitGraph {
                     leads: isEnd ? "waits for the end of" : "waits for"))
             if !isEnd { boxes.append(box(of: awaited)) }
         }
-        // Another thread than the finding's, where that is not on the circle.
+        // The thread that closes the cycle, if the finding's own thread is not on the cycle.
         let closing = finding.detail["circle"].flatMap { name in
             threads.firstIndex { $0.map { $0.label == name } ?? false }
         }
@@ -118,7 +120,7 @@ extension Finding.Stall {
         var tree = FlameTree(measures: 1)
         for sample in sampled {
             var frames = sample.stack[...]
-            // What called `main`.
+            // Drop the frames outside of `main`.
             if let last = frames.lastIndex(where: { !$0.isLibraryCode && $0.function != "_start" }) {
                 frames = frames[...last]
             }

@@ -25,9 +25,10 @@ public struct FindingGroups: Sendable {
     public let limits: Limits
 
     private var indices: [String: Int] = [:]
-    /// The first group that had a signature earlier.
+    /// Maps each former signature to the index of the first group that has it.
     private var formerIndices: [String: Int] = [:]
-    /// Sort key of the oldest version in which a signature of an earlier version was stored.
+    /// For each signature from an earlier version of ZombieGuard: sort key of the oldest program version stored with
+    /// it.
     private var storedVersions: [String: String] = [:]
     private var known = FindingCache()
     private var sources = FindingSources()
@@ -91,8 +92,8 @@ public struct FindingGroups: Sendable {
         return (.group(findings.count), true)
     }
 
-    /// The group of a finding that is known under another signature only. If the finding has a newer signature than the
-    /// group, the group takes it over.
+    /// The group that has a former signature in common with the finding. If only the finding has a signature of this
+    /// version, the group takes that signature over.
     private mutating func earlierGroup(of finding: Finding) -> Int? {
         guard let signature = finding.signature else { return nil }
         if finding.formerSignatures.isEmpty { return formerIndices[signature] }
@@ -119,8 +120,8 @@ public struct FindingGroups: Sendable {
         storedVersions[signature] = min(storedVersions[signature] ?? version, version)
     }
 
-    /// Whether an earlier version of ZombieGuard stored a finding in a version of the program before `version` under a
-    /// signature that the group had.
+    /// Whether an earlier version of ZombieGuard stored the bug, under a former signature of the group, for a program
+    /// version before `version`.
     ///
     /// - Parameters:
     ///   - group: one of ``findings``.
@@ -189,7 +190,7 @@ extension Finding {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
         if let more = other.leak { leak?.add(more) }
-        // Of several groups of a store, the one that waits most for somebody.
+        // A store may have several groups for one bug: keep the triage state that most needs attention.
         if Self.urgency(other.triage) > Self.urgency(triage) { triage = other.triage }
         for one in other.formerSignatures where formerSignatures.count < Self.mostFormer && !isSigned(one) {
             formerSignatures.append(one)

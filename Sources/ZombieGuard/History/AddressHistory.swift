@@ -12,7 +12,7 @@ public struct AddressHistory: Sendable {
         case block
         /// A trap word: the address stands for a part of a freed Swift or C++ object.
         case trap
-        /// In the guarded heap, where no block ever was, or its record no longer exists.
+        /// In the guarded heap, in a place that never held a block, or whose block has no record any more.
         case unused
         /// Not an address, but a value at or near the runtime's fill pattern.
         case fill

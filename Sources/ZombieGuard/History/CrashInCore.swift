@@ -70,9 +70,10 @@ public struct CrashInCore {
 
     private enum Context { case same, another }
 
-    // Relation of the runtime's last finding to this crash, if both have the same process and signal. `same`: the
-    // access stack begins at the pc of the crashed thread. `another`: an earlier fault or misuse, after which its
-    // handler, the runtime or abort raised this signal.
+    // Relation of the runtime's last finding to this crash; nil if they are of different processes, or the finding does
+    // not explain the signal. `same`: the finding has the registers of the crashed thread, or its access stack begins
+    // at that thread's pc. `another`: the finding is an earlier fault or misuse, after which its handler, the runtime
+    // or abort raised this signal.
     private func isEnd(_ finding: Finding, _ source: HeapReader?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }

@@ -62,8 +62,9 @@ package final class ObjectNames {
         return Class(isSwift: false, pointer: pointer)
     }
 
-    // The count of a live Swift object (SwiftShims/RefCount.h): a side-table reference, or inline with its constant bit
-    // 0 and a nonzero unowned count. Distinguishes objects from other blocks that begin with a metadata pointer.
+    // Whether a word may be the reference count of a live Swift object (SwiftShims/RefCount.h): a side-table reference,
+    // or an inline count with bit 0, which is always set, and a nonzero unowned count. Distinguishes objects from other
+    // blocks that begin with a metadata pointer.
     package static func isReferenceCount(_ bits: UInt64) -> Bool {
         bits >> 62 == 3 || (bits & 1 == 1 && bits & 0xffff_fffe != 0)
     }

@@ -43,7 +43,8 @@ package final class GuardRuntime: @unchecked Sendable {
 
     package func verify() -> Int { Int(table.verify()) }
 
-    /// Gives each test the full budget: the first blocks of each allocation stack become isolated blocks again.
+    /// Call at the start of a test. Renews the budget: the next blocks of each allocation stack become isolated blocks
+    /// again, as the first blocks of each stack did.
     package func beginTest() { table.begin_test() }
 
     /// Runs zguard's own code in bypass mode: its blocks come from libc, outside of the budget. Not for program code.
@@ -104,8 +105,9 @@ package final class GuardRuntime: @unchecked Sendable {
         }
     }
 
-    /// Calls `say` on a thread of its own with each new finding, and with whether the process is about to die of it. A
-    /// faulting thread waits, for up to two seconds, or ten if the process dies. Call once per process.
+    /// Starts a thread that calls `say` with each new finding, and with whether the process is about to die of the
+    /// finding. A faulting thread waits until `say` has returned: up to two seconds, or ten if the process is about to
+    /// die. Call once per process.
     ///
     /// - Returns: the listener, to call ``FindingListener/sayNew(isEnd:)`` before the process exits.
     package func onFinding(_ say: @escaping @Sendable (Finding, Bool) -> Void) -> FindingListener {
@@ -129,16 +131,18 @@ package final class GuardRuntime: @unchecked Sendable {
             next = Mutex(runtime.findingNumbers.upperBound)
         }
 
-        // If a request is not served, the runtime prints the finding of a fault itself, without symbols.
+        // A request is left unserved if a finding cannot be read: the runtime then prints the finding of a fault
+        // itself, without symbols.
         func listen() {
             while true {
                 if sayNew(isEnd: runtime.table.await_finding()) { runtime.table.finding_is_said() }
             }
         }
 
-        /// Says the findings that were not said yet, and at the end of the process the last one in any case.
+        /// Reports the findings that were not reported yet. At the end of the process, the last finding is reported
+        /// even if it was reported before.
         ///
-        /// - Returns: false if one could not be read.
+        /// - Returns: false if a finding could not be read.
         @discardableResult package func sayNew(isEnd: Bool) -> Bool {
             next.withLock { next in
                 let numbers = runtime.findingNumbers

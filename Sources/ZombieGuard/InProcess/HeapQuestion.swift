@@ -1,5 +1,5 @@
-// What a guarded test bundle asks zguard about its own heap, and what zguard answers, in JSON lines. The bundle and
-// zguard are of one version: the first line of zguard names it.
+// Defines the questions of a guarded test bundle to zguard about the bundle's own heap, and the answers of zguard, as
+// JSON lines. The bundle and zguard must have the same version, which zguard's first line names.
 
 import CZombie
 
@@ -12,7 +12,7 @@ package struct HeapQuestion: JSONObject {
         case leaks
         /// Find references to blocks that a part of a test has freed.
         case dangling
-        /// Find live objects, and who holds them.
+        /// Find live objects and the references that hold them.
         case objects
     }
 
@@ -21,21 +21,24 @@ package struct HeapQuestion: JSONObject {
     package var moment = 0
     /// Address of an object that the part's thread has allocated, and that all its tasks refer to.
     package var marker = Address(0)
-    /// Whether the part is synchronous: whatever the marker's thread has allocated since is the part's.
+    /// Whether the part is synchronous. All blocks that the marker's thread has allocated or freed since `moment` then
+    /// belong to the part.
     package var isSynchronous = false
-    /// Whether no other test runs meanwhile: everything since is the part's.
+    /// Whether no other test runs at the same time. All blocks allocated or freed since `moment` then belong to the
+    /// part.
     package var isAlone = false
     /// Part of the name of the test's function, such as "CartTests.add("; nil if unknown.
     package var function: String?
-    /// The same of other tests that run meanwhile, as far as they are known.
+    /// Parts of the names of the other tests' functions that the process knows so far, in the form of `function`.
     package var others: [String] = []
-    /// The kernel's ID of the thread that waits for the answer, and the end of the program's part of its stack.
+    /// The kernel's ID of the thread that waits for the answer, and the stack pointer at which the program's part of
+    /// its stack begins.
     package var thread = 0
     package var stackPointer = Address(0)
     /// Class metadata: `objects` finds the objects of the class and its subclasses.
     package var metadata: Address?
-    /// Objects that `objects` finds in any case: the complements of their addresses, because an address in the question
-    /// would be found as one that holds the object.
+    /// Objects that `objects` finds in addition, whatever their class. Contains the complements of their addresses: a
+    /// plain address in the question would be found as a reference that holds the object.
     package var objects: [Address] = []
 
     package init(_ kind: Kind) { self.kind = kind }
@@ -102,7 +105,8 @@ package struct HeapAnswer: JSONObject {
         .value("stopped_us", \.stoppedMicroseconds),
     ])
 
-    /// The answer as lines without line feeds. If one of them is too long to be read, the answer is a problem.
+    /// The answer as lines without line feeds. If a line is too long for the reader, returns an answer with a problem
+    /// instead.
     package var lines: [String] {
         let lines =
             [json.line] + findings.map(\.json.line) + undecided.map(\.json.line) + references.map(\.json.line)
@@ -116,7 +120,7 @@ package struct HeapAnswer: JSONObject {
     /// Reads an answer.
     ///
     /// - Parameter next: returns the next line.
-    /// - Returns: the answer; nil if a line is not of an answer of this version.
+    /// - Returns: the answer; nil if a line does not have the form of this version.
     /// - Throws: what `next` throws.
     package static func read<Failure: Error>(_ next: () throws(Failure) -> String) throws(Failure) -> HeapAnswer? {
         guard var answer = HeapAnswer(line: try next()) else { return nil }
@@ -163,8 +167,8 @@ extension [Finding.Frame] {
         return contains { $0.function?.asDeclared.containsName(name) ?? false }
     }
 
-    /// Whether a synchronous Swift Testing test is among the functions, which a function that the @Test macro generates
-    /// has called.
+    /// Whether a synchronous Swift Testing test is on the stack: the stack contains the test's caller, which the @Test
+    /// macro generates.
     package var haveTest: Bool { contains { $0.function?.contains("4TestfMp_") ?? false } }
 }
 

@@ -1,4 +1,4 @@
-// A live object, and who keeps it alive.
+// Defines a live object with the references that keep it alive.
 
 /// An object that has not been deallocated, as `ZombieGuard.liveObjects(of:)` of ZombieGuardTesting finds it.
 public struct LiveObject: Hashable, Sendable {
@@ -14,8 +14,9 @@ public struct LiveObject: Hashable, Sendable {
     /// Strong references to the object, typed ones first: stored properties, elements, captured values, globals, local
     /// variables, and words of other memory that equal the address.
     public var holders: [Finding.Holder]
-    /// The shortest path from a global or thread-local variable, or from a stack if there is no other: the variable,
-    /// and the reference in each block on the way. The last one holds the object. Empty if nothing leads to the object.
+    /// The shortest path from a global or thread-local variable, or from a stack if no such variable leads to the
+    /// object: the variable, and the reference in each block on the way. The last element holds the object. Empty if
+    /// nothing leads to the object.
     public var path: [Finding.Holder]
 
     /// Creates a live object. Each parameter sets the property of the same name.

@@ -152,7 +152,7 @@ package final class MainActorWatch: Sendable {
             let state = state.withLock { $0 }
             let hasAnswered = state.answered >= question
             let felt = time.felt(since: asked, until: hasAnswered ? max(state.answeredAt, asked) : now)
-            // Tests run on busy machines: only the time that the thread itself took counts.
+            // Subtract the time in which the thread waited for a processor: tests run on busy machines.
             let busy = time.own(of: felt)
             if hasAnswered || state.isStopped {
                 return state.isServed && busy >= limit && !isSaid ? event(felt, of: server, time, samples.kept) : nil
@@ -194,7 +194,7 @@ package final class MainActorWatch: Sendable {
     }
 }
 
-// MARK: - What it does meanwhile
+// MARK: - Inspecting threads
 
 /// Inspects threads of this process from another thread.
 enum OwnThread {

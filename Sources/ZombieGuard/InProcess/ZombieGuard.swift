@@ -123,7 +123,7 @@ public enum ZombieGuard {
         Findings(runtime: GuardRuntime.current, since: start)
     }
 
-    /// Checks now whether freed memory was written; otherwise it is checked before its reuse.
+    /// Checks now whether freed memory was written. Without this call, freed memory is checked before its reuse.
     ///
     /// - Returns: The number of new findings.
     /// - Throws: ``ZombieGuardError/inactive`` if the process is not guarded.

@@ -9,11 +9,11 @@ import Glibc
 package struct CollectorRequest {
     /// The process's memory; nil if it cannot be read.
     package let memory: ProcessMemory?
-    /// What the process asks; nil if it cannot be read.
+    /// The question in the process's memory; nil if it cannot be read.
     package let question: zg_dying_process?
     private let state: UnsafeMutablePointer<UInt32>
 
-    /// Takes the request that a message names, so that the process asks no more.
+    /// Marks the request that a message names as taken, so that later copies of the message are ignored.
     ///
     /// - Parameters:
     ///   - index: number of the request.
@@ -22,8 +22,8 @@ package struct CollectorRequest {
     ///   - process: the message's sender.
     ///   - page: the run's shared page.
     ///   - mayBeUnreadable: whether to take the request if the question cannot be read, although the process exists.
-    /// - Returns: nil if the request has been answered, or is another one: a late copy of a message, also of a process
-    ///   that has ended, names a request that this or another process has made since.
+    /// - Returns: nil if the request has been taken or answered, or the message is a late copy, possibly of an ended
+    ///   process, and this or another process has reused the request since.
     package init?(
         _ index: Int, at place: UInt64, _ nonce: UInt64, of process: Int, on page: RunPage,
         mayBeUnreadable: Bool = false
@@ -36,7 +36,7 @@ package struct CollectorRequest {
         memory = try? ProcessMemory(processID: process)
         question = memory?.record(zg_dying_process.self, at: place)
         if let question {
-            // Both are IDs in the process's own PID namespace.
+            // Both process IDs are those in the process's own PID namespace.
             if question.nonce != nonce || question.pid != requests[index].pid { return nil }
         } else if !mayBeUnreadable || kill(pid_t(truncatingIfNeeded: process), 0) != 0 && errno == ESRCH {
             return nil

@@ -38,7 +38,8 @@ package struct CoreNotes {
     private(set) var entry: UInt64 = 0
     /// Process ID; 0 without an NT_PRPSINFO note.
     private(set) var processID = 0
-    /// Whether gdb wrote the file. It writes zeros for a part of memory of which it cannot read a page.
+    /// Whether gdb wrote the file. If gdb cannot read a page, it writes zeros for the part of memory that contains the
+    /// page.
     private(set) var isOfDebugger = false
     /// User ID of the process; nil without an NT_PRPSINFO note.
     private(set) var user: UInt32?
@@ -139,8 +140,8 @@ package struct CoreNotes {
     /// Permissions of mappings that a debugger omitted from the core file: the notes do not tell them.
     static let unknownPermissions = "r-?-"
 
-    /// Mappings of the segments with the files behind them, and mapped files without a segment, which debuggers omit.
-    /// Sorted by address.
+    /// The mappings, sorted by address: the segments with the files that were mapped there, and mapped files without a
+    /// segment, whose contents debuggers omit.
     func mappings(of segments: [Segment]) -> [Mapping] {
         let known = described(segments)
         let leftOut = files.filter { file in

@@ -93,7 +93,7 @@ package final class CrashRequests {
             return
         }
         result.faulted = Int32(truncatingIfNeeded: dying.tid)
-        // Of a published function's caller too few registers are known.
+        // If a published function made the request, too few registers of its caller are known.
         let registers = dying.has_few_registers == 0 ? dying.allRegisters : nil
         result.words = registers.flatMap { GoPanic(registers: $0, in: memory)?.message }
         if let obstacle = Self.obstacle {

@@ -16,7 +16,7 @@ extension ProcessModules {
         for at in stride(from: 0, through: entries.count - entrySize, by: entrySize) {
             places[entries.number(at: at)] = entries.number(at: at + 8)
         }
-        // The loader has relocated these addresses in place for most libraries.
+        // For most libraries, the loader has already added the bias to these addresses in place.
         func place(_ tag: UInt64) -> UInt64? { places[tag].map { $0 < bias ? $0 &+ bias : $0 } }
         guard let symbols = place(Tag.symbols), let texts = place(Tag.texts), let textBytes = places[Tag.textBytes],
             texts > symbols, texts - symbols <= mostBytes, textBytes <= mostBytes

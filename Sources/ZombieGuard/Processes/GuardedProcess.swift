@@ -12,7 +12,7 @@ public struct GuardedProcess: Sendable {
 
     package static let librarySuffix = "/libzguard.so"
 
-    /// Finds the statistics page of a process. If the process is not guarded, its executable may tell why.
+    /// Finds the statistics page of a process. If the process is not guarded, examines its executable for the reason.
     ///
     /// - Parameter processID: ID of a process.
     /// - Throws: ``ProcessError`` if the process is not guarded, has ended, or may not be read.

@@ -10,7 +10,7 @@ package final class ProcessCopy {
     /// - Parameter processID: ID of the copy, which this process traces.
     init(processID: Int) {
         self.processID = processID
-        // The first process that the kernel kills if memory gets short.
+        // Make the copy the first process that the kernel kills if memory gets short.
         try? Descriptor(opening: "/proc/\(processID)/oom_score_adj", flags: O_WRONLY).write("1000")
     }
 
@@ -22,11 +22,13 @@ package final class ProcessCopy {
 
 /// Whether a process is copied before its memory is read.
 package enum CopyAdvice {
-    /// - Parameter filters: number of seccomp filters of threads that may fork.
+    /// - Parameter filters: number of seccomp filters, all of which allow the fork. Threads with another number must
+    ///   not fork.
     case possible(filters: UInt64)
-    /// Reading the stopped process takes no longer than a few copies.
+    /// The process is already stopped, or so small that reading it while it is stopped takes no longer than a few
+    /// copies.
     case needless
-    /// The copy might harm the process, or cannot be made. The reason stands behind "not copied: ".
+    /// The copy might harm the process, or cannot be made. Messages print the reason after "not copied: ".
     case impossible(String)
 
     /// Call before the process is stopped.
@@ -39,13 +41,14 @@ package enum CopyAdvice {
     }
 }
 
-/// Finds out whether a copy might harm the process. Until its end the copy counts as a process of the same user, and
-/// each page to which the process writes is copied.
+/// Determines whether a copy might harm the process. While the copy exists, it counts as a process of the same user,
+/// and the kernel copies each page that the process writes (copy-on-write).
 private struct CopyConditions {
     private let folder: ProcessFolder
     private let status: [String: String]
 
-    /// Reading a process takes 1.7 s for each gigabyte.
+    /// Smaller processes are stopped instead of copied: reading takes 1.7 s for each gigabyte
+    /// (docs/design/039-copies.md).
     private static let smallKilobytes: UInt64 = 32 << 10
 
     init(_ folder: ProcessFolder) {
@@ -62,13 +65,13 @@ private struct CopyConditions {
 
     private func obstacle(_ layout: HeapLayout) -> String? {
         if layout.snapshot.code == 0 { return "not on this processor" }
-        // Orphans in its PID namespace become its children.
+        // The copy is an orphan, and orphans become children of the first process in their PID namespace.
         if folder.innermostID == 1 { return "the process is the first of its PID namespace" }
         return memoryObstacle ?? descriptorObstacle ?? countObstacle
     }
 
-    // The number of filters that allow the fork; nil if that is unknown. A container's filters apply to zguard in the
-    // container, too, and can be tried there.
+    // Number of the process's seccomp filters, if all of them are known to allow the fork; nil if that is unknown. In a
+    // container whose filters apply to zguard as well, zguard tries the system calls itself.
     private var filters: UInt64? {
         guard let count = SystemCallFilters.count(of: "\(folder.number)") else { return nil }
         if count == 0 { return 0 }
@@ -89,7 +92,7 @@ private struct CopyConditions {
     }
 
     private var memoryObstacle: String? {
-        // The process may lack a huge page when it writes to one that the copy shares.
+        // A write to a huge page that the copy shares needs another huge page, and none may be left.
         if kilobytes("HugetlbPages") > 0 { return "the process has huge pages of hugetlbfs" }
         // Strict accounting counts the copy's memory as used.
         if Self.number(in: "/proc/sys/vm/overcommit_memory") == 2 { return "vm.overcommit_memory is 2" }
@@ -116,8 +119,9 @@ private struct CopyConditions {
     // MARK: Descriptors
 
     private var descriptorObstacle: String? {
-        // A fork waits until the reader of a userfaultfd has noticed, which may be a stopped thread. After a fork, the
-        // kernel may write to the old page of a buffer (Linux 6.3 and older).
+        // userfaultfd: a fork waits until the descriptor's reader, which may be a stopped thread, has read the event.
+        // io_uring and AIO: if a fork occurs during a direct read, Linux 6.3 and older may write the data to the
+        // buffer's old page.
         for name in folder.entries(of: "fd") {
             switch folder.link("fd/\(name)") {
             case "anon_inode:[userfaultfd]": return "the process uses userfaultfd"
@@ -131,7 +135,7 @@ private struct CopyConditions {
 
     // MARK: Numbers of processes
 
-    /// Processes that the program can start all the same, at least.
+    /// Number of processes that the program must still be able to start while the copy exists.
     private static let spareProcesses: UInt64 = 64
 
     private var countObstacle: String? {
@@ -160,7 +164,7 @@ private struct CopyConditions {
 
     // MARK: Files
 
-    /// Folders of the process's control groups and of their parents, as far as they are visible here.
+    /// Folders of the process's control groups and of all their parents; some may not be visible here.
     private var controlGroups: [String] {
         var folders: [String] = []
         for line in String(decoding: (try? folder.contents(of: "cgroup")) ?? [], as: UTF8.self).split(separator: "\n") {

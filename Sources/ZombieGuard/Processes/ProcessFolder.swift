@@ -116,7 +116,7 @@ package final class ProcessFolder: Sendable {
 }
 
 extension Author {
-    /// The author of a process's statements: its effective user.
+    /// The author of the data that a process provides: the process's effective user.
     ///
     /// - Parameter process: nil if the process has ended; then the author is ``unknown``.
     package init(of process: ProcessFolder?) { self = process?.owner.map { Author(user: $0.users[1]) } ?? .unknown }

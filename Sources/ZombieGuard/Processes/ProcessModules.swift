@@ -56,7 +56,8 @@ package struct ProcessModules {
         return image(of: mapping) != nil
     }
 
-    /// Frame of a return address. Its address is in the call instruction, whose last byte precedes the return address.
+    /// Frame of a return address. The frame's pc is the last byte of the call instruction, which precedes the return
+    /// address.
     package mutating func frame(returningTo address: UInt64) -> Finding.Frame { frame(at: address &- 1) }
 
     /// Frame of the exact address of an instruction.
@@ -82,14 +83,14 @@ package struct ProcessModules {
             offset: Address(address &- image.bias))
     }
 
-    // Whether a mapping may be a part of the zeroed data of an image. In a test bundle, which links the runtime, the
-    // statistics page is among it.
+    // Whether a mapping may be a part of an image's zeroed data. In a test bundle, which links the runtime, the
+    // statistics page is mapped over a part of the zeroed data.
     private func isZeroed(_ mapping: Mapping) -> Bool {
         mapping.path.isEmpty || mapping.path.hasPrefix("/memfd:zguard-stats")
     }
 
-    /// Frame of a thread-local variable of the executable, whose offset is that in the image's thread-local data. nil
-    /// if the address is not among those of the thread with this thread pointer (x86-64: the data ends there).
+    /// Frame of a thread-local variable of the executable, with the offset in the image's thread-local data. nil if the
+    /// address is not in the data of the thread with this thread pointer (x86-64: the data ends at the pointer).
     package mutating func threadLocal(
         at address: UInt64, threadPointer: UInt64, executable: String
     ) -> Finding.Frame? {

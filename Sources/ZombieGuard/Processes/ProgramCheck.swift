@@ -119,7 +119,8 @@ public struct ProgramCheck: Sendable {
         try check(interpreter, name: visible(interpreter), depth: depth + 1)
     }
 
-    // For such programs the kernel sets AT_SECURE, and the loader ignores LD_PRELOAD entries with a path.
+    // For setuid and setgid programs and programs with file capabilities, the kernel sets AT_SECURE, and the loader
+    // ignores LD_PRELOAD entries with a path.
     private func checkPrivileges(_ file: Descriptor, path: String, name: String) throws(ProgramRefusal) {
         let mode = file.status?.st_mode ?? 0
         let what =

@@ -1,7 +1,7 @@
 // Reads the calls of Python functions from the memory of a process with CPython 3.11 to 3.13.
 
-/// The CPython of a process. Everything read is another process's memory: reads are bounded, and a layout counts only
-/// if what it leads to looks like what it should.
+/// The CPython runtime of a process. All data is read from the memory of another process: reads are bounded, and
+/// offsets, thread states and code objects are checked before use.
 package struct PythonRuntime {
     private let layout: Layout
     private let runtime: UInt64
@@ -12,21 +12,24 @@ package struct PythonRuntime {
         fileprivate var code: UInt64
         /// Offset of the instruction in the function's code, in bytes.
         fileprivate var instruction: Int
-        /// Whether the interpreter was entered anew for this call: the next call belongs to an outer activation of it.
+        /// Whether this call is the first one of an activation of the interpreter. If so, the next call belongs to an
+        /// outer activation.
         fileprivate var isEntry: Bool
     }
 
     /// Offsets in the structures of CPython.
     private struct Layout {
-        /// Of the list of interpreters, and that of an interpreter's threads; nil: not known before they are found.
+        /// Offset of the list of interpreters in _PyRuntime, and of the list of threads in an interpreter; nil before
+        /// 3.13, where both lists are found by a search.
         var interpreters: Int?, threads: Int?
-        /// In PyThreadState: of the current frame, or of a pointer to a structure that has it at `inCFrame`.
+        /// Offsets in PyThreadState. `frame` points to the current frame or, unless `inCFrame` is nil, to a structure
+        /// with a pointer to the frame at `inCFrame`.
         var frame: Int, inCFrame: Int?, nativeID: Int
-        /// In _PyInterpreterFrame.
+        /// Offsets in _PyInterpreterFrame.
         var code: Int, previous: Int, instruction: Int, owner: Int
-        /// In PyCodeObject.
+        /// Offsets in PyCodeObject.
         var file = 112, name = 128, lines = 136, firstLine: Int, instructions: Int
-        /// Of a compact ASCII text: size of its head.
+        /// Size of the header of a compact string: `textHead` for ASCII, `wideTextHead` for other characters.
         var textHead = 40, wideTextHead = 56
 
         // CPython 3.11 and 3.12: Include/cpython/pystate.h, Include/internal/pycore_frame.h, Include/cpython/code.h.
@@ -37,7 +40,7 @@ package struct PythonRuntime {
             frame: 56, inCFrame: 0, nativeID: 144, code: 0, previous: 8, instruction: 56, owner: 70,
             firstLine: 68, instructions: 192)
 
-        /// From 3.13 on the runtime begins with its offsets: struct _Py_DebugOffsets, a cookie and words of 8 bytes.
+        /// From 3.13 on, _PyRuntime begins with its offsets: struct _Py_DebugOffsets, a cookie and words of 8 bytes.
         init?(offsets words: [UInt64]) {
             let most: UInt64 = 1 << 20
             guard words.count == Layout.words, words[2] == 0, words[3..<Layout.words].allSatisfy({ $0 < most }) else {
@@ -65,8 +68,8 @@ package struct PythonRuntime {
         }
     }
 
-    /// FRAME_OWNED_BY_CSTACK: a frame of the interpreter's own, under the first call of each activation. In 3.11, a
-    /// byte before the owner tells the first call.
+    /// FRAME_OWNED_BY_CSTACK: owner of the interpreter's own frame, which is directly outside of the first call of each
+    /// activation. In 3.11, the byte before the owner is 1 for the first call.
     private static let interpreterOwns: UInt8 = 3
     private static let mostCalls = 200, mostInterpreters = 64, mostThreads = 4096, mostCodeBytes = 1 << 22
     private static let cookie = Array("xdebugpy".utf8)
@@ -120,7 +123,7 @@ package struct PythonRuntime {
                 if !calls.isEmpty { calls[calls.count - 1].isEntry = true }
                 continue
             }
-            // The last instruction, and in 3.13 the current one.
+            // The field holds the last executed instruction; in 3.13, the current one.
             guard let instruction = word(frame, layout.instruction), isCode(code, in: memory) else { break }
             let start = code &+ UInt64(layout.instructions)
             let offset = instruction < start ? 0 : instruction - start
@@ -136,7 +139,7 @@ package struct PythonRuntime {
         for (interpreter, first) in interpreters(in: memory) {
             var next = first
             for _ in 0..<Self.mostThreads where next != 0 {
-                // Previous, next, interpreter.
+                // The structure begins with pointers to the previous thread, the next thread, and the interpreter.
                 let head = memory.records(UInt64.self, at: next, count: 3)
                 guard head.count == 3, head[2] == interpreter else { break }
                 if memory.record(UInt64.self, at: next &+ UInt64(layout.nativeID)) == UInt64(UInt32(bitPattern: thread))
@@ -156,8 +159,8 @@ package struct PythonRuntime {
             let thread = first.flatMap { memory.record(UInt64.self, at: $0 &+ UInt64(threads)) }
             return first.flatMap { first in thread.map { [(first, $0)] } } ?? []
         }
-        // Before 3.13 the heads of the lists are near the beginnings of their structures. The first thread of an
-        // interpreter has no previous one, and points to the interpreter.
+        // Before 3.13, search for the heads of the lists, which are near the beginnings of their structures. The first
+        // thread of an interpreter has no previous thread, and points to the interpreter.
         for place in memory.records(UInt64.self, at: runtime, count: 16) where place > 4096 && place % 8 == 0 {
             for thread in memory.records(UInt64.self, at: place, count: 32) where thread > 4096 && thread % 8 == 0 {
                 let head = memory.records(UInt64.self, at: thread, count: 3)
@@ -193,8 +196,8 @@ package struct PythonRuntime {
         }
         if groups.last?.isEmpty ?? false { groups.removeLast() }
         let evaluations = stack.indices.filter { function(stack[$0])?.hasPrefix("_PyEval_EvalFrameDefault") ?? false }
-        // The innermost activation may not have begun its call yet, or be ending it. If one of the lists lacks its
-        // outermost entries because it is too long, match the two from their innermost entries on.
+        // Allow a difference of one: the innermost activation may be about to begin its call, or to return from it. If
+        // a limit cuts one of the lists off at its outermost end, match both lists from the innermost entry on.
         let isCut = calls.count >= Self.mostCalls || stack.count >= StackUnwinder.mostFrames
         var group = isCut ? 0 : groups.count - evaluations.count
         if !isCut, !(-1...1).contains(group) { return stack }
@@ -225,7 +228,7 @@ package struct PythonRuntime {
         return frame
     }
 
-    /// Contents of a bytes object: its length at 16, its bytes at 32.
+    /// Contents of a bytes object: its length is at offset 16, its bytes are at 32.
     private func bytes(at object: UInt64, _ memory: some MemoryReader) -> [UInt8] {
         let count = memory.record(UInt64.self, at: object &+ 16) ?? 0
         return memory.read(at: object &+ 32, upTo: Int(min(count, UInt64(Self.mostCodeBytes))))
@@ -233,8 +236,8 @@ package struct PythonRuntime {
 
     private static let longestText = 400
 
-    /// A text: its length at 16, its form at 32. `state`: bits 2 to 4 the bytes of a character, bit 5 compact, bit 6
-    /// ASCII.
+    /// Contents of a string object: its length is at offset 16, its `state` at 32. Bits 2 to 4 of `state` are the
+    /// number of bytes per character; bit 5 is set for a compact string, bit 6 for ASCII.
     private func text(at object: UInt64, _ memory: some MemoryReader) -> String? {
         guard let length = memory.record(UInt64.self, at: object &+ 16), length > 0, length < 1 << 20,
             let state = memory.record(UInt32.self, at: object &+ 32), state & 0x20 != 0
@@ -262,7 +265,8 @@ struct PythonLines {
     let first: Int
     let table: [UInt8]
 
-    // Forms of an entry: up to 9 on the same line, 10 to 12 on it or up to 2 further, without columns, long, no line.
+    // Forms of an entry: below 10 the line does not change; 10 to 12 add 0 to 2 to the line; 13 has no columns; 14 is
+    // long; 15 has no line.
     private enum Form { static let sameLine: UInt8 = 10, noColumns: UInt8 = 13, long: UInt8 = 14, none: UInt8 = 15 }
 
     /// - Parameter instruction: offset in bytes; an instruction has two bytes.
@@ -280,7 +284,7 @@ struct PythonLines {
             }
             start += (Int(head & 7) + 1) * 2
             if instruction < start { return form == Form.none || line <= 0 ? nil : line }
-            // Columns.
+            // Skip the columns: only the first byte of an entry has bit 7 set.
             while index < table.count, table[index] & 0x80 == 0 { index += 1 }
         }
         return nil

@@ -18,13 +18,13 @@ package struct RunDirectory {
 
     /// Mode of the file of focused stacks, which processes only read.
     package static var focusMode: mode_t { servesOtherUsers ? 0o644 : 0o600 }
-    /// Number of stacks in the file of focused stacks at most.
+    /// Maximum number of stacks in the file of focused stacks.
     package static let focusedStacksMost = Int(ZG_RUN_FOCUS_MOST)
 
     private static let prefix = "/zguard."
     private static let secretLength = 24
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
-    /// Longest parent path for which the path of the socket, the longest, fits into sockaddr_un.
+    /// Longest parent path for which the path of the socket, the longest of the paths, fits into sockaddr_un.
     package static let longestParent: Int = {
         let below = "\(prefix)XXXXXX/".utf8.count + secretLength + "/\(ZG_RUN_SOCKET)".utf8.count
         return Int(ZG_RUN_PATH_BYTES) - 1 - below

@@ -56,7 +56,8 @@ package final class RunSocket {
         let sender: pid_t
     }
 
-    /// Number of messages taken per call. The limit keeps a sender without pauses from starving the rest of zguard.
+    /// Maximum number of connections read, and of connections accepted, per call. The limit keeps a sender without
+    /// pauses from starving the rest of zguard.
     private static let mostAtOnce = 256
     /// Maximum number of connections kept open without a packet. A further connection replaces the oldest.
     private static let mostConnections = 256

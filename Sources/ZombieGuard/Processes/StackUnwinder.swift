@@ -27,7 +27,8 @@ package final class StackUnwinder {
         frames(from: registers, known: known, isInCall: isInCall).map(\.frame)
     }
 
-    /// The same, with the stack pointer of each frame: the frame's part of the stack ends at that of the next frame.
+    /// Unwinds like ``stack(from:known:isInCall:)``, and returns the stack pointer of each frame as well. A frame's
+    /// part of the stack ends at the stack pointer of the next frame.
     package func frames(
         from registers: [UInt64], known: UInt64 = StackUnwinder.allKnown, isInCall: Bool = false
     ) -> [(frame: Finding.Frame, stackPointer: UInt64)] {

@@ -98,11 +98,11 @@ package struct StoppedThreads {
         }
     }
 
-    /// Stops only these threads, and waits at most `microseconds` for them. Threads that have not stopped by then are
-    /// in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not change
-    /// during the call, and its stack pointer and program counter are known without a stop. A running thread is stopped
-    /// only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged: only
-    /// threads of the process are stopped. `whileStopped` runs before the threads continue.
+    /// Stops only the threads in `wanted`, and waits at most `microseconds` for them. Threads that have not stopped by
+    /// then are in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not
+    /// change during the call, and its stack pointer and program counter are known without a stop. A running thread is
+    /// stopped only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged:
+    /// only threads of the process are stopped. `whileStopped` runs before the threads continue.
     package init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int,
         whileStopped: (StoppedThreads) -> Void = { _ in }
@@ -143,7 +143,7 @@ package struct StoppedThreads {
         }
     }
 
-    // A thread that did not stop in time for an earlier look is still traced by the calling thread, and its stop is
+    // A thread that did not stop in time for an earlier snapshot is still traced by the calling thread, and its stop is
     // pending. The kernel answers EPERM to a second seize.
     private static func seize(_ thread: Int32, of processID: Int) -> Int32 {
         let result = zg_thread_seize(thread)
@@ -177,8 +177,8 @@ package struct StoppedThreads {
     ///   - processID: ID of the process.
     ///   - code: code and words of the process's runtime.
     ///   - filters: number of seccomp filters that allow the system calls of the code.
-    /// - Throws: the kernel's error; `ECHILD` if the process is a reaper of orphans, `EBUSY` if each thread is about to
-    ///   handle a signal, has other filters, or is where it must not execute other code.
+    /// - Throws: the kernel's error; `ECHILD` if the process is a reaper of orphans, `EBUSY` if no thread can be used:
+    ///   each is about to handle a signal, has other filters, or must not execute other code (`zg_snapshot_may_use`).
     package mutating func copy(
         of processID: Int, by code: zg_layout_snapshot, filters: UInt64
     ) throws(SystemError) -> ProcessCopy {
@@ -249,7 +249,7 @@ package final class CopiedMemory: MemoryReader {
 
     package func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         var bytes = memory.read(at: address, upTo: count)
-        // Memory that has been unmapped since is in the copies only.
+        // Memory that was unmapped after the copy was made exists only in the copies.
         for copy in copies {
             let end = copy.start &+ UInt64(copy.bytes.count)
             if copy.start <= address, address < end, bytes.count < count {
@@ -267,14 +267,14 @@ package final class CopiedMemory: MemoryReader {
 
 /// Threads of stopped processes that have to be resumed or reaped later.
 package struct LeftThreads {
-    /// `mayReap`: whether nobody else waits for the thread's end.
+    /// `mayReap`: whether no other part of zguard waits for the thread to end.
     private var late: [(thread: Int32, mayReap: Bool)] = []
     private var ended: [Int32] = []
 
     package init() {}
 
     /// - Parameters:
-    ///   - stopped: a stop that has ended.
+    ///   - stopped: a snapshot whose threads have been resumed.
     ///   - child: ID of the child process that another part of zguard waits for.
     package mutating func add(_ stopped: StoppedThreads, except child: Int32?) {
         late += stopped.late.map { ($0, $0 != child) }

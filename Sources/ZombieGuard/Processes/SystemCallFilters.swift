@@ -18,8 +18,8 @@ package struct SystemCallFilters {
         guard zg_system_try_calls(Self.calls.map(\.number), Int32(Self.calls.count), &passing) == 0 else { return nil }
         self.count = count
         self.passing = passing
-        // A container's filters apply to its PID 1 as well, and refuse calls with an error. The runtime in the guarded
-        // program handles such errors itself.
+        // Ignore the filters of a container, which apply to its PID 1 as well: they refuse calls with an error, and the
+        // runtime in the guarded program handles such errors itself.
         if passing == UInt64.max >> UInt64(64 - Self.calls.count), !Self.forbidsTracing, Self.count(of: "1") == count {
             return nil
         }
@@ -43,7 +43,7 @@ package struct SystemCallFilters {
         passing == UInt64.max >> UInt64(64 - Self.calls.count) ? "\(count)" : "\(count):0x\(String(passing, radix: 16))"
     }
 
-    /// System calls of the runtime that would kill the program here, in no particular order.
+    /// System calls of the runtime and of zguard for which a filter would kill the caller, in no particular order.
     package var forbidden: [String] {
         Self.calls.indices.filter { passing >> UInt64($0) & 1 == 0 }.map { Self.calls[$0].name }
             + (Self.forbidsTracing ? ["ptrace", "pidfd_getfd"] : [])

@@ -1,13 +1,13 @@
-// The directory of `zguard run --coverage`: one file, in which the runs of a build add up.
+// The directory of `zguard run --coverage`: one file, which accumulates the pairs of all runs of a build.
 
 import Glibc
 
-/// A directory with the pairs of a build.
+/// A directory with the allocation and free pairs of a build.
 public struct CoverageDirectory: Sendable {
     /// Path of the directory.
     public let path: String
     private static let file = "pairs", temporary = ".pairs.tmp"
-    /// Longest wait for a run that is being added.
+    /// Longest wait while another process adds a run.
     private static let secondsToWait = 60.0
 
     /// Names a directory, which need not exist.
@@ -28,7 +28,7 @@ public struct CoverageDirectory: Sendable {
 
     /// Reads the pairs of all runs so far.
     ///
-    /// - Returns: the pairs; without runs before the first run.
+    /// - Returns: the pairs; empty before the first run.
     /// - Throws: the error of the failed system call, EINVAL if the file has another format.
     public func read() throws(SystemError) -> PairCoverage {
         let directory: StoreDirectory

@@ -67,7 +67,7 @@ public struct ReportStore: Sendable {
     /// symbolic links and everything else that is not a regular file.
     ///
     /// - Parameters:
-    ///   - since: leaves out files last written before; nil: none.
+    ///   - since: leaves out files last written before this time; nil leaves out none.
     ///   - order: order by time of the last write.
     /// - Returns: the reports.
     /// - Throws: ``StoreError`` if the directory cannot be read.
@@ -88,7 +88,7 @@ public struct ReportStore: Sendable {
             } else if !isCompressed, !name.hasSuffix(ReportName.plainExtension) {
                 continue
             }
-            // A report briefly exists in both forms.
+            // A report exists in both forms while it is being compressed: list only the plain file.
             let own = ReportName.parse(name)?.name
             if isCompressed, let own, all.contains(own.plain) { continue }
             guard let status = directory.regularFile(name) else { continue }
@@ -129,7 +129,7 @@ public struct ReportStore: Sendable {
     public struct Pruned: Hashable, Sendable {
         /// Number of reports removed.
         public var removed = 0
-        /// Their size on disk, in bytes.
+        /// Size of the removed reports on disk, in bytes.
         public var bytes: UInt64 = 0
         /// Number of leftover files of dead writers removed.
         public var remains = 0

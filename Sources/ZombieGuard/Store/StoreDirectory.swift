@@ -38,7 +38,7 @@ package struct StoreDirectory: Sendable {
     ///
     /// - Parameters:
     ///   - name: name of the directory, which must not be a link.
-    ///   - create: whether to create it, for those who may use this directory.
+    ///   - create: whether to create a missing directory, with the mode and, as root, the owner of this directory.
     package func directory(_ name: String, create: Bool = false) throws(SystemError) -> StoreDirectory? {
         let isNew = create && mkdirat(descriptor.number, name, 0o700) == 0
         if create, !isNew, errno != EEXIST { throw .last }
@@ -112,14 +112,15 @@ package struct StoreDirectory: Sendable {
         try Descriptor(opening: name, in: descriptor, flags: flags | O_NOFOLLOW | O_NONBLOCK, mode: 0o600)
     }
 
-    /// Gives a new file to those who may read and write the directory: root may have made it for another user's store.
+    /// Gives a new file the permissions of the directory and, as root, its owner: root may have created the file in
+    /// another user's store.
     package func share(_ file: Descriptor) {
         guard let own = descriptor.status else { return }
         if geteuid() == 0 { _ = fchown(file.number, own.st_uid, own.st_gid) }
         _ = fchmod(file.number, own.st_mode & 0o666)
     }
 
-    /// Makes sure that new names are on the disk.
+    /// Syncs the directory, so that new names survive a power failure.
     package func save() throws(SystemError) { if fsync(descriptor.number) != 0 { throw .last } }
 
     /// Creates a file, open for reading and appending, and locks it. The lock marks the file as being written.
@@ -162,7 +163,8 @@ package struct StoreDirectory: Sendable {
         return remove(name)
     }
 
-    /// Locks the directory against other prunes; nil if another process holds the lock for longer than `seconds`.
+    /// Locks the directory, which one process at a time may prune or change; nil if another process holds the lock for
+    /// longer than `seconds`.
     package func lock(seconds: Double) throws(SystemError) -> Descriptor? {
         // flock(2) locks belong to the open file description, and all threads share that of `descriptor`. So open
         // another description.
@@ -170,7 +172,7 @@ package struct StoreDirectory: Sendable {
         var attempts = Int(seconds * 100)
         while flock(own.number, LOCK_EX | LOCK_NB) != 0 {
             if errno == EINTR { continue }
-            // The file system has no locks.
+            // The file system has no locks: continue without one.
             if errno != EWOULDBLOCK { return own }
             if attempts <= 0 { return nil }
             attempts -= 1

@@ -28,7 +28,7 @@ struct FindingNames {
     }
 
     let kind: String
-    /// The finding's signature, and those that it had earlier.
+    /// The current signature of the finding, and its former ones.
     let signatures: [String]
     /// The class of the freed object.
     let object: String?

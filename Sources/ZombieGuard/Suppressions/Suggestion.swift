@@ -1,8 +1,8 @@
 // Generates a rule that suppresses one finding, for users to store and edit.
 
 extension Suppressions {
-    /// Generates a rule, preceded by a comment with the headline, that matches this finding and those with the same
-    /// kind and frames; of a crash, those with the same signature. Safe to print.
+    /// Generates a rule, preceded by a comment with the headline. The rule matches this finding and those with the same
+    /// kind and frames; for a crash, the signature must match as well. Safe to print.
     ///
     /// - Parameter finding: a symbolicated finding.
     /// - Returns: several lines of a suppression file, including the final line feed.
@@ -10,8 +10,8 @@ extension Suppressions {
         var text = "# \(finding.sentence)\n"
         let isKnown = Finding.Kind.all.contains(finding.kind)
         text += (isKnown ? finding.kind.rawValue : "*") + "\n"
-        // The parser rejects an unknown kind of a later version. The rule needs no kind, because the signature includes
-        // the kind. Frames do not tell why a program was ended.
+        // For a kind of a later version, match the signature, which includes the kind: the parser rejects the name of
+        // the kind. For a crash, match the signature as well, because frames do not tell why the program was ended.
         if !isKnown || finding.kind == .crash {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }

@@ -101,6 +101,6 @@ public struct Suppressions: Sendable {
     /// Rules that suppressed nothing, for a closing list.
     public var unused: [Rule] { rules.filter { $0.count == 0 } }
 
-    /// Number of suppressed findings, including equal ones.
+    /// Number of suppressed findings, including repeated occurrences.
     public var occurrences: Int { rules.reduce(0) { $0.addingSaturated($1.count) } }
 }

@@ -1,10 +1,9 @@
-// Finds files by build-id in directories where their names do not tell it.
+// Finds files by build-id in directories whose file names do not contain the build-id.
 
 import Glibc
 import Synchronization
 
-/// The build-ids of the files in directories that the user has named. A directory is read once, and again if it
-/// changed.
+/// The build-ids of the files in directories that the user has named. A directory is read again only if it has changed.
 enum BuildIDs {
     private struct Directory {
         /// Modification time of the directory, in nanoseconds.
@@ -14,10 +13,10 @@ enum BuildIDs {
     }
 
     private static let known = Mutex<[String: Directory]>([:])
-    /// Number of files of a directory whose build-ids are read.
+    /// Maximum number of files per directory whose build-ids are read.
     private static let mostFiles = 4096
 
-    /// The files with a build-id in a directory, in the order of their names; without its subdirectories.
+    /// The files in a directory, without its subdirectories, that have this build-id, sorted by name.
     static func files(in directory: String, _ buildID: String) -> [String] {
         var status = stat()
         guard stat(directory, &status) == 0 else { return [] }

@@ -11,7 +11,7 @@ struct DwarfEntry {
     // Limit on references followed from an entry to the entry that has the name.
     private static let mostReferences = 16
 
-    /// The linkage name of the function, or else its source name behind the namespaces and classes that it is in.
+    /// The linkage name of the function, or else its source name qualified with its namespaces and classes.
     ///
     /// g++ gives no linkage name to functions that other files cannot call: static functions, those in anonymous
     /// namespaces, and members of local classes, such as a lambda's `operator()`.
@@ -25,7 +25,8 @@ struct DwarfEntry {
         for scope in entry.unit.functions.scopes(of: entry.offset) where depth > 0 {
             let outer = DwarfEntry(unit: entry.unit, offset: scope.entry)
             if scope.tag == DW_TAG_subprogram {
-                // The enclosing function has its own scopes in its name. C's nested functions have plain names.
+                // Stop at the enclosing function, whose name includes its own scopes. Nested functions of C have plain
+                // names.
                 guard isInClass else { break }
                 scopes.append(outer.symbol(within: depth - 1).map(readableName) ?? "?")
                 break

@@ -21,7 +21,7 @@ final class DwarfFunctions {
 
     private static let entriesCountedAtOnce = 64
 
-    /// A namespace, a class or a function, which other entries are in.
+    /// A namespace, class or function, which may contain other entries.
     struct Scope {
         var entry: UInt64
         var end: UInt64

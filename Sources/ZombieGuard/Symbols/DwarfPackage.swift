@@ -25,7 +25,8 @@ struct DwarfPackage {
         let columns = UInt64(cursor.number(UInt32.self))
         let units = UInt64(cursor.number(UInt32.self))
         let slots = UInt64(cursor.number(UInt32.self))
-        // In version 5 the field has two bytes, followed by two zero bytes of padding, so that it reads as 4 bytes too.
+        // In version 5, two zero bytes of padding follow the two bytes of this field, so 4 bytes can be read in both
+        // versions.
         guard version == 2 || version == 5, !cursor.failed, (1...mostColumns).contains(columns),
             slots <= UInt64(index.count) / 12
         else {

@@ -1,12 +1,12 @@
 // Names the places that still point to a freed block: variables, functions, and allocation stacks.
 
 extension Symbolicator {
-    /// Names the holders of a symbolicated finding, merges those that have the same name, and leaves out the function
-    /// that has used the block and what it called: their copies of the pointer are the access itself.
+    /// Names the holders of a symbolicated finding, and merges holders with the same name. Leaves out the stack frames
+    /// of the function that used the block and of its callees: their copies of the pointer belong to the access itself.
     func nameHolders(of finding: inout Finding) {
         let access = finding.stacks.access
         let origin = access.origin.flatMap { access.firstIndex(of: $0) } ?? 0
-        // Inlined calls are in the frame of the function into which they were inlined.
+        // Inlined calls are not counted, because they share the frame of the function into which they were inlined.
         let depth = finding.isNoticedLate ? -1 : access[..<origin].filter { !$0.inlined }.count
         var named: [Finding.Holder] = []
         for holder in finding.holders ?? [] where holder.depth ?? .max > depth {

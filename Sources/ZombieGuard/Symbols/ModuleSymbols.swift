@@ -124,7 +124,8 @@ final class ModuleSymbols {
         return calls
     }
 
-    /// The nearest code of a source line in the function around an address without a line (`DebugInfo`).
+    /// The address of the code of a source line that is nearest to an address without a line, in the same function
+    /// (``DebugInfo``).
     func address(ofLine line: Int, in file: String, near offset: Address) -> Address? {
         debugInfo?.address(ofLine: line, in: file, near: offset.rawValue).map { Address($0) }
     }

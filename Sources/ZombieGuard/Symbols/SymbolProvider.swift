@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// What a file with symbols has besides them.
+/// The kind of a file with symbols: with or without code.
 package enum SymbolFileKind: String, CaseIterable, Sendable {
     /// The code and data of an executable or library, with symbols or debug information.
     case executable
@@ -12,12 +12,12 @@ package enum SymbolFileKind: String, CaseIterable, Sendable {
 
 /// Counts the decompressed sections of a provider's files. For one thread.
 package final class DecompressionBudget {
-    /// Bytes in memory.
+    /// Decompressed bytes in memory.
     private(set) var used: UInt64 = 0
-    /// Whether a section was left out since this was last reset.
+    /// Whether a section was left out since this flag was last reset.
     var wasExceeded = false
 
-    /// Limit of the bytes in memory.
+    /// Limit of ``used``.
     package var most = UInt64.max
 
     package init() {}
@@ -38,7 +38,7 @@ package protocol SymbolProvider: AnyObject {
     func open(_ kind: SymbolFileKind, buildID: String) -> Descriptor?
 }
 
-/// A file that is to be kept as a source of symbols, after a look at its headers.
+/// Properties of a file that is to be stored as a source of symbols, read from its headers.
 package struct SymbolFile: Hashable, Sendable {
     package enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
         case missing(SystemError)
@@ -61,7 +61,7 @@ package struct SymbolFile: Hashable, Sendable {
     /// The build-id in lower-case hexadecimal digits.
     package let buildID: String
     package let kind: SymbolFileKind
-    /// Whether it has DWARF, and not only a symbol table.
+    /// Whether the file has DWARF; otherwise it has only a symbol table.
     package let hasDebugInformation: Bool
     /// Total size in bytes of the compressed sections after decompression, according to their headers.
     package let unpackedBytes: UInt64
@@ -71,7 +71,7 @@ package struct SymbolFile: Hashable, Sendable {
     /// - Parameters:
     ///   - file: a file open for reading.
     ///   - path: its path.
-    /// - Throws: ``Problem`` if it cannot name any code.
+    /// - Throws: ``Problem`` if the file cannot serve as a source of symbols.
     package init(_ file: Descriptor, path: String) throws(Problem) {
         let elf: ELFFile
         do throws(ELFFile.Failure) { elf = try ELFFile(file: file, path: path) } catch {
@@ -99,10 +99,10 @@ package struct SymbolFile: Hashable, Sendable {
 /// Opens files of builds from several providers, for one module.
 struct ProvidedFiles {
     let providers: [any SymbolProvider]
-    /// Path of the module, which the files take over: files beside it belong to it.
+    /// Path of the module. Opened files get this path, because companion files are searched for beside the module.
     let path: String
 
-    /// A file of a build that has its build-id, the first that `isWanted` accepts.
+    /// The first file of a build that has the build-id and that `isWanted` accepts.
     func file(_ kind: SymbolFileKind, _ buildID: String?, where isWanted: (ELFFile) -> Bool = { _ in true }) -> ELFFile?
     {
         guard let buildID, SymbolFiles.isBuildID(buildID) else { return nil }

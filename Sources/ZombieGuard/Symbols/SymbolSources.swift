@@ -98,7 +98,7 @@ struct SymbolFiles {
         paths += sources.debugDirectories.compactMap { directory in
             buildID.flatMap(Self.path).map { "\(directory)/\($0)" }
         }
-        // Last, because such a file may be a debug file, which lacks the contents of the module.
+        // These files come last: one of them may be a debug file, which lacks the contents of the module.
         return paths + filesWithAnyName(buildID)
     }
 

@@ -43,7 +43,7 @@ public final class Symbolicator {
         let named = symbolicated(finding)
         let exceeded = providers.filter(\.budget.wasExceeded)
         if exceeded.isEmpty { return named }
-        // Files of earlier findings fill the memory.
+        // Files of earlier findings use up the budget: close them and retry.
         for provider in exceeded { provider.budget.wasExceeded = false }
         forgetModules()
         return symbolicated(finding)
@@ -114,8 +114,8 @@ public final class Symbolicator {
         if finding.signature == nil {
             finding.addSignature()
         } else if finding.stacks != stacks {
-            // Names that were unknown when the finding was signed are known now. A report without them keeps its place:
-            // the signatures of before stay.
+            // Some names were unknown when the finding was signed, and are known now. The former signatures stay, so
+            // that reports without the names still belong to the same bug.
             finding.renewSignature()
         }
         return finding
@@ -128,7 +128,7 @@ public final class Symbolicator {
         guard let first = stack.first, let function = first.function else { return nil }
         if first.isReasonOfTrap { return function }
         guard ["SIGILL", "SIGTRAP"].contains(signal) else { return nil }
-        // The function that fails serves several assertions; its caller tells which.
+        // Several assertions share this failing function; its caller tells which assertion failed.
         let deciding = function == "_dispatch_assert_queue_fail" ? stack.dropFirst().first?.function ?? "" : function
         let name = deciding.firstRange(of: ".cold").map { String(deciding[..<$0.lowerBound]) } ?? deciding
         return dispatchMessages[name].map { "BUG IN CLIENT OF LIBDISPATCH: " + $0 }
@@ -164,8 +164,8 @@ public final class Symbolicator {
         step.classSymbol = nil
     }
 
-    // Names the code of a closure. What a closure value refers to is usually a compiler-generated forwarder (symbol
-    // …TA), which has no line: take the place of the closure itself, if it has a symbol.
+    // Names the code of a closure. A closure value usually points to a compiler-generated forwarder (symbol …TA), which
+    // has no line: use the place of the closure itself, if it has a symbol.
     private func closure(_ frame: Finding.Frame) -> Finding.Frame {
         var named = symbolicate([frame]).last ?? frame
         guard let offset = frame.offset, let symbols = symbols(of: frame) else { return named }
@@ -180,11 +180,12 @@ public final class Symbolicator {
             own.offset = target
             if let place = symbolicate([own]).last, place.function != nil { take(place) }
         }
-        // Optimized code may have no line at its first instruction, and the closure may be inlined into the forwarder.
+        // Search the next instructions as well: optimized code may have no line at its first instruction, and the
+        // closure may be inlined into the forwarder.
         let start = own.offset ?? offset
         for distance in stride(from: 0 as UInt64, to: Self.closurePrologue, by: 4) where !named.hasLine {
             own.offset = Address(start.rawValue &+ distance)
-            // Behind a short forwarder begins another function.
+            // Stop at the next function: a forwarder may be shorter than the searched range.
             if distance > 0, !symbols.symbols(at: own.offset!).isEmpty { break }
             if let place = symbolicate([own]).last(where: { $0.hasLine && $0.function?.hasPrefix("closure #") ?? false }
             ) {
@@ -197,8 +198,8 @@ public final class Symbolicator {
     /// Bytes at the start of a closure's code that are searched for a line.
     private static let closurePrologue: UInt64 = 128
 
-    /// Names the innermost frame that has debug information by the place in the program's last words, such as
-    /// "Shop/Cart.swift:12", if its code has no line.
+    /// If the code of the innermost frame with debug information has no line, names the frame by the place in the
+    /// program's last message, such as "Shop/Cart.swift:12".
     private func symbolicate(_ stack: [Finding.Frame], saidAt place: String) -> [Finding.Frame] {
         guard let colon = place.lastIndex(of: ":"), let line = Int(digits: place[place.index(after: colon)...])
         else { return stack }
@@ -334,7 +335,7 @@ public final class Symbolicator {
 
 extension Finding.Frame {
     fileprivate var isRaw: Bool { function == nil && file == nil }
-    /// Whether only a symbol table has named the frame, such as the one of the exported functions, which stripped
-    /// libraries keep. Debug information that comes later adds lines and inlined calls.
+    /// Whether the name of the frame is from a symbol table only, such as the table of exported functions, which
+    /// stripped libraries keep. Debug information that is found later adds lines and inlined calls.
     package var isOfTable: Bool { function != nil && file == nil && !inlined && buildID != nil }
 }

@@ -23,7 +23,7 @@ extension Symbolicator {
         return block
     }
 
-    /// Whether code has no name because the symbols of its build are missing. They may come later.
+    /// Whether code has no name because the symbols of its build are missing. The symbols may be found later.
     private func isNameable(_ frame: Finding.Frame?) -> Bool {
         guard let frame, let offset = frame.offset, frame.buildID != nil else { return false }
         return symbols(of: frame)?.symbol(around: offset) == nil
@@ -44,7 +44,7 @@ extension Symbolicator {
             if let frame = use.memberFrame {
                 guard let offset = frame.offset, let symbols = symbols(of: frame) else { return }
                 names = symbols.symbols(at: offset).map(SymbolName.init)
-                // The address is inside a function, so this is a jump, not a call.
+                // No function begins at this address, so the use is a jump within a function, not a call.
                 if names.isEmpty, symbols.symbol(around: offset) != nil { continue }
             } else if let symbol = use.memberSymbol {
                 names = [SymbolName(symbol: symbol)]
@@ -53,7 +53,8 @@ extension Symbolicator {
                 finding.block?.member = member
                 finding.detail["next"] = use.access.rawValue
             } else if let name = own(names, of: [className] + block.bases) {
-                // The witness by which a dictionary hashes a key has the program's hash(into:) inlined, or calls it.
+                // A dictionary hashes a key through the witness _rawHashValue(seed:), which calls or inlines
+                // hash(into:) of the program.
                 finding.block?.member = name.member == "_rawHashValue(seed:)" ? "hash(into:)" : name.member
                 finding.detail["next"] = (name.role.access ?? use.access).rawValue
             } else if names.isEmpty {
@@ -66,7 +67,7 @@ extension Symbolicator {
         }
     }
 
-    /// The one of several folded functions that is a member of one of these classes; nil if ambiguous.
+    /// The name, among those of several folded functions, that is a member of one of these classes; nil if ambiguous.
     private func own(_ names: [SymbolName], of classes: [String]) -> SymbolName? {
         for className in classes {
             let own = names.filter { name in
@@ -135,7 +136,7 @@ extension Symbolicator {
 }
 
 extension SymbolName.Role {
-    /// The access that a call of such a function implies, if that is more specific than a call.
+    /// The access that a call of a function with this role implies; nil if it implies only the call.
     fileprivate var access: Finding.Access? {
         switch self {
         case .getter: .read

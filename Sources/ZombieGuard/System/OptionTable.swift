@@ -28,7 +28,7 @@ public enum OptionTable {
 
         /// The name, as in `name=value`.
         public var name: String
-        /// The type of its value.
+        /// The type of the option's value.
         public var kind: Kind
         /// The default value: for a choice, an index in ``choices``; for words, a bit for each of ``choices``.
         public var initial: Int64
@@ -38,7 +38,7 @@ public enum OptionTable {
         public var most: Int64
         /// The words of a choice or of `words`; empty for other kinds.
         public var choices: [String]
-        /// The title of its group, such as "Isolated blocks".
+        /// The title of the option's group, such as "Isolated blocks".
         public var group: String
         /// False for an option for tests and special machines, which lists of options leave out.
         public var isShown: Bool

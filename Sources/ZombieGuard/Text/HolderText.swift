@@ -1,4 +1,4 @@
-// Describes in words who still points to a freed block.
+// Describes in words which places still point to a freed block.
 
 extension Finding.Holder {
     /// "Feed.listener of a live Shop.Feed (allocated in openFeed(), feed.swift:12)". Safe to print.
@@ -7,8 +7,8 @@ extension Finding.Holder {
         return words + times
     }
 
-    /// The same without modules and allocations, for a path: "Feed.listener", "element of [Feed]", "closure context",
-    /// "the global 'current' (libshop.so)". Safe to print.
+    /// Like ``text``, but without modules and allocations, for a step of a path: "Feed.listener", "element of [Feed]",
+    /// "closure context", "the global 'current' (libshop.so)". Safe to print.
     package var shortText: String {
         let type = className.map { SwiftTypeText.shortClass($0) }
         switch place {
@@ -53,7 +53,8 @@ extension Finding.Holder {
         }
     }
 
-    /// What a picture says above the name: "global (libshop.so)", "Shop.Feed". Not safe to print.
+    /// The upper line of a box in the picture of a path (``HolderPicture``): "global (libshop.so)", "Shop.Feed". Not
+    /// safe to print.
     package var boxKind: String {
         switch place {
         case Place.global: "global" + (frame?.moduleName.map { " (\($0))" } ?? "")
@@ -68,7 +69,8 @@ extension Finding.Holder {
         }
     }
 
-    /// What holds the pointer there: "current", ".listener", "offset 16". Not safe to print.
+    /// The lower line of the box, which names the variable or field that holds the pointer: "current", ".listener",
+    /// "offset 16". Not safe to print.
     package var boxName: String {
         switch place {
         case Place.global, Place.threadLocal: symbol ?? "without a name"
@@ -84,7 +86,7 @@ extension Finding.Holder {
 
     // "openFeed(), feed.swift:12"
     package var origin: String? {
-        // The line of an initializer says less than that of its caller.
+        // Skip initializers: the line of their caller is more informative.
         let callers = alloc.filter { !($0.function?.contains(".__allocating_init(") ?? false) }
         guard let origin = callers.origin ?? alloc.origin else { return nil }
         guard let function = origin.function, let file = origin.file else { return origin.shortPlace }
@@ -103,7 +105,7 @@ extension Finding {
     private static let mostHoldersNamed = 4
 
     /// "still held by Feed.listener of a live Shop.Feed, by the global 'current' (libshop.so), and by a local of main";
-    /// nil if nobody has looked. Safe to print.
+    /// nil if no search for holders was made. Safe to print.
     package var holdersSentence: String? {
         guard let holders else { return nil }
         let limit = detail["search"].map { "; \(visible($0))" } ?? ""

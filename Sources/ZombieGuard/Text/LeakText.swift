@@ -26,7 +26,8 @@ extension Finding.Leak.Step {
 }
 
 extension SwiftTypeText {
-    // Generic types that code writes with brackets, with what stands before, between and behind the arguments.
+    // Generic types that source code writes with brackets: prefix of the full name, and the text before, between and
+    // behind the arguments.
     private static let sugar = [
         ("Swift._ContiguousArrayStorage<", "[", ", ", "]"), ("Swift._DictionaryStorage<", "[", ": ", "]"),
         ("Swift._SetStorage<", "Set<", ", ", ">"), ("Swift.Array<", "[", ", ", "]"),
@@ -34,7 +35,8 @@ extension SwiftTypeText {
     ]
     private static let deepestSugar = 8
 
-    /// A class without modules; storage of arrays, dictionaries and sets as the type is written in code. Safe to print.
+    /// The name of a class without modules; storage of arrays, dictionaries and sets is named by its type in source
+    /// code. Safe to print.
     package static func shortClass(_ name: String) -> String { visible(sugared(Substring(name), 0)) }
 
     private static func sugared(_ name: Substring, _ depth: Int) -> String {
@@ -74,7 +76,7 @@ extension Finding {
         guard let cycle = leak?.cycle, let first = cycle.first else { return nil }
         var parts: [String] = []
         for (index, step) in cycle.enumerated() {
-            // The context of a closure that the path names already.
+            // Leave out the context of a closure that the previous step has named.
             let isNamed = step.className == Leak.Step.contextName && index > 0 && cycle[index - 1].code != nil
             if !isNamed { parts.append(step.text) }
             if let closure = step.closure { parts.append(closure) }
@@ -114,7 +116,7 @@ extension Finding {
 }
 
 extension Finding.Leak {
-    /// The objects of a cycle behind the first, with the stacks of their allocations.
+    /// The objects of a cycle after the first one, with their allocation stacks.
     package var otherObjects: [(title: String, stack: [Finding.Frame])] {
         cycle.dropFirst().map { step in
             ("\(step.type), allocated here", step.alloc)

@@ -31,7 +31,8 @@ extension TextRenderer {
 }
 
 extension [Finding.RefCountChange] {
-    /// Removes each retain that the same line of the same function releases next, together with that release.
+    /// Removes each retain together with the next release, if both are from the same line of the same function and
+    /// thread.
     package var withoutBalancedPairs: [Finding.RefCountChange] {
         var left: [Finding.RefCountChange] = []
         for change in reversed() {

@@ -3,7 +3,7 @@
 extension Finding.Stall {
     /// The cause: "computing", "waiting in futex for a lock that thread 2 (worker) holds".
     ///
-    /// - Parameter joins: whether the thread waits for the end of that thread instead of a lock.
+    /// - Parameter joins: whether the thread waits for the end of the holder, instead of for a lock.
     func cause(joins: Bool) -> String {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
@@ -11,8 +11,8 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(holder.label)" : " for a lock that \(holder.label) holds")
     }
 
-    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if that is less than a tenth
-    /// of the time.
+    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if the thread lacked a
+    /// processor for less than a tenth of the stall.
     fileprivate func delayText(quota: String?) -> String {
         guard let without = withoutProcessorMs, without > 0, without >= durationMs / 10 else { return "" }
         let cause =
@@ -24,7 +24,8 @@ extension Finding.Stall {
         return ", of them \(without) ms without a processor (\(cause)),"
     }
 
-    /// What the thread at this place waits for: 0 is the finding's thread, 1 the holder. nil in older reports.
+    /// What a thread waits for: the finding's thread at index 0, the holder at index 1. nil in reports of older
+    /// versions.
     fileprivate func awaitedKind(_ index: Int) -> String? { index < awaited.count ? awaited[index].kind : nil }
 
     /// "queue com.shop.stock", safe to print.
@@ -83,7 +84,7 @@ extension Finding.ThreadStack {
         (id.map { "thread \($0)" } ?? "the thread with tid \(threadID)") + (name.map { " (\(visible($0)))" } ?? "")
     }
 
-    /// Whether the thread waits for another one's end.
+    /// Whether the thread waits for the end of another thread.
     package var joins: Bool { stack.joins }
 }
 
@@ -97,8 +98,8 @@ extension [Finding.Frame] {
 }
 
 extension Finding {
-    /// Whether the thread waits in pthread_join or a variant. The futex word of a join holds the other thread's id, as
-    /// that of some locks holds the owner's.
+    /// Whether the thread waits in pthread_join or a variant. Only the stack tells: the futex word of a join holds the
+    /// id of the other thread, and that of some locks holds the id of the owner.
     var joinsThread: Bool { stacks.access.joins }
 
     /// "thread 1 (main) waits in lock_both() (a.c:12) for a lock that thread 2 (worker) holds, which waits for a lock

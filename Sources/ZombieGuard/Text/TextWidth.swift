@@ -15,7 +15,7 @@ extension Unicode.Scalar {
         case .nonspacingMark, .enclosingMark: return 0
         default: break
         }
-        // Medial and final jamo of a Korean syllable.
+        // Medial and final jamo of a Korean syllable combine with the initial one.
         if (0x1160...0x11ff).contains(value) { return 0 }
         return Self.wide.contains { $0.contains(value) } || properties.isEmojiPresentation ? 2 : 1
     }

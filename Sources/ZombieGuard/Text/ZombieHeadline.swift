@@ -43,8 +43,8 @@ extension Finding {
         }
     }
 
-    /// The access that the program was about to make with an object that it retained, or whose class it read; nil
-    /// unless the code behind that shows it.
+    /// The access that the program was about to make to an object after it had retained the object or read its class;
+    /// nil unless the following code shows the access.
     package var nextUse: Access? {
         guard access == .retain || access == .cast, block?.className != nil, block?.member != nil,
             detail["operation"] == nil
@@ -87,14 +87,15 @@ extension Finding.Block {
 
     private static let payloadPrefix = "indirect enum "
 
-    /// Whether the accessed word is the one that all Swift objects begin with: the class, for an instance of one.
+    /// Whether the accessed word is the class pointer, with which every instance of a Swift class begins.
     var isClassWord: Bool {
         let names = ["closure context", "box", "boxed error"]
         guard let className, knownLanguage == .swift, !names.contains(className) else { return false }
         return offset == 0 && !className.hasPrefix(Self.payloadPrefix)
     }
 
-    /// Whether the member is a property of a collection's storage: its name does not appear in source code.
+    /// Whether the member is a property of a collection's storage class. Such a property does not appear in source
+    /// code.
     var isStorageWord: Bool {
         guard let className, member != nil, !isMethod else { return false }
         return Self.storages.contains { className.hasPrefix($0.prefix) }
@@ -109,7 +110,7 @@ extension Finding.Block {
         return storage.isText ? "the text of \(object) was" : "elements of \(object) were"
     }
 
-    // Storage classes of the Swift standard library's collections, and what they are in source code.
+    // Storage classes of the Swift standard library's collections, and their notation in source code.
     private static let storages: [(prefix: String, opening: String, closing: String, isText: Bool)] = [
         ("Swift._ContiguousArrayStorage<", "[", "]", false), ("Swift._DictionaryStorage<", "[", "]", false),
         ("Swift._SetStorage<", "Set<", ">", false), ("Swift.__StringStorage", "String", "", true),

@@ -1,10 +1,11 @@
-// Measures one busy time of a thread: how long its events had to wait, and for how much of that it had no processor.
+// Measures one busy time of a thread: how long its events had to wait, and how long the thread waited for a processor.
 
-/// Times of a thread since it became busy, in milliseconds.
+/// Times of a thread since it became busy, in milliseconds. Felt time is time in which events of the thread had to
+/// wait.
 package struct BusyTime {
-    /// Time in which no event was due, or the thread was stopped, or the whole system may have been suspended.
+    /// Time that is not felt: no event was due, the thread was stopped, or the whole system may have been suspended.
     package private(set) var unfelt: UInt64 = 0
-    /// Time from the first look on, and the part of ``unfelt`` in it.
+    /// Time since the first look, and the part of ``unfelt`` in it.
     private var seen: UInt64 = 0, unfeltSeen: UInt64 = 0
     /// Nanoseconds of CPU time that was used since the first look.
     private var computed: UInt64 = 0
@@ -18,7 +19,8 @@ package struct BusyTime {
     private var hasLookedForQuotas = false
     /// Milliseconds of throttled periods at the last look.
     private var throttled: UInt64 = 0
-    /// Milliseconds for which a quota may have held the thread up, limited so far by the time in which it did not run.
+    /// Milliseconds for which a quota may have held the thread up: throttled periods, limited at each look to the time
+    /// in which the thread did not run.
     private var throttling: UInt64 = 0
 
     /// Why a thread waited for a processor.
@@ -31,8 +33,8 @@ package struct BusyTime {
 
     package init(now: UInt64) { lastLook = now }
 
-    /// Counts the time since the last look. During `unseen`, zguard did not run. The whole system may have been
-    /// suspended, so the thread's idle time in this period is not felt.
+    /// Counts the time since the last look. For `unseen` milliseconds, zguard did not run: the whole system may have
+    /// been suspended, so the thread's idle time in this period is not felt.
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         let passed = now &- lastLook
         defer { (last, lastLook) = (times, now) }
@@ -41,7 +43,7 @@ package struct BusyTime {
             unfelt += min(passed, unseen)
             return
         }
-        // Both only grow, but what the kernel says of a thread that is ending is not relied upon.
+        // Both counters should only grow, but the kernel's values for a thread that is ending are not reliable: clamp.
         let delayed = times.delayed.subtractingClamped(last.delayed)
         let ran = times.ran.subtractingClamped(last.ran)
         let idle = times.isStopped ? passed : passed.subtractingClamped((ran &+ delayed) / 1_000_000)
@@ -50,7 +52,7 @@ package struct BusyTime {
         computed &+= ran
         unfelt += taken
         unfeltSeen += taken
-        // A kernel that counts no times says 0.
+        // `ran` is 0 on a kernel that does not count times.
         if times.isRunnable, delayed == 0, ran < 1_000_000, times.ran > 0 {
             pending += passed - taken
             pendingUnfelt += taken
@@ -61,20 +63,22 @@ package struct BusyTime {
         countThrottles(times)
     }
 
-    /// Leaves out the time until now: the thread had no work.
+    /// Excludes the time since the last look from the felt time, because the thread had no work.
     package mutating func leaveOut(until now: UInt64) {
         let passed = now.subtractingClamped(lastLook)
         unfelt += passed
         (last, lastLook) = (nil, now)
     }
 
-    /// Leaves out a time before the first look.
+    /// Excludes a time before the first look from the felt time.
     package mutating func leaveOut(_ milliseconds: UInt64) { unfelt += milliseconds }
 
-    /// Most busy times are short: look for quotas at the second look only.
+    /// Counts the throttled periods since the last look. Searches for quotas at the second look only, because most busy
+    /// times are short.
     private mutating func countThrottles(_ times: ThreadTimes) {
-        // The whole group's throttled periods count, so the thread may have run in them. Forget those in which it did:
-        // they would be blamed for later waits. The kernel counts a wait when it ends, so waits are no limit yet.
+        // Throttled periods are those of the whole cgroup, so the thread may have run in some of them. Discard these
+        // periods: otherwise they would be blamed for later waits. The waits cannot serve as the limit yet, because the
+        // kernel counts a wait when it ends.
         throttling = min(throttling, seen.subtractingClamped(computed / 1_000_000))
         if !hasLookedForQuotas {
             hasLookedForQuotas = true
@@ -110,19 +114,20 @@ package struct BusyTime {
     /// Whether a quota alone held the thread up for half of the limit, or longer.
     private func isThrottled(limit: UInt64) -> Bool { heldUp * 2 >= limit }
 
-    /// Whether a quota was used up for most of the time without a processor.
+    /// Whether a quota was used up for at least half of the time without a processor.
     package var isThrottled: Bool { delay?.quota != nil }
 
-    /// The part of the felt time that makes it a stall. On a busy machine every thread waits for a processor, whatever
-    /// it does, and that is no stall. So the felt time counts if the thread had work of its own for half of the limit,
-    /// or its quota held it up for as long; otherwise only the thread's own time counts.
+    /// The part of the felt time that counts towards a stall. On a busy machine, every thread waits for a processor,
+    /// whatever it does, and that is no stall. So all of the felt time counts if the thread had work of its own for
+    /// half of the limit, or if its quota held it up for half of the limit; otherwise only the thread's own time
+    /// counts.
     package func weight(of felt: UInt64, limit: UInt64) -> UInt64 {
-        // Before the first look, waits for a processor are unknown: what was seen must suffice.
+        // Waits for a processor before the first look are unknown: use only the time since then.
         let seenOwn = seen.subtractingClamped(unfeltSeen + withoutProcessor)
         return seenOwn * 2 >= limit || isThrottled(limit: limit) ? felt : own(of: felt)
     }
 
-    /// Why the thread waited for a processor; nil if it did not, or no cgroup can be read.
+    /// Why the thread waited for a processor; nil if it did not wait, or if its cgroups cannot be read.
     package var delay: Delay? {
         guard withoutProcessor > 0, let quotas else { return nil }
         return heldUp * 2 >= withoutProcessor

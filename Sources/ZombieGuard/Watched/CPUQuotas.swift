@@ -1,11 +1,13 @@
 // Reads from the cgroups of a thread how often their CPU quotas were used up.
 
-/// The cgroups of a thread that have a CPU quota, its own and those above it, from `init` on.
+/// The cgroups with a CPU quota that contain a thread: its own cgroup and those above it. Throttled periods are counted
+/// from `init` on.
 package struct CPUQuotas {
     private var groups: [Group]
-    /// Milliseconds of the periods in which a quota was used up: an upper bound of the time that it held the thread up.
+    /// Milliseconds of the periods in which the ``strictest`` quota was used up: an upper bound of the time for which
+    /// it held the thread up.
     package private(set) var throttled: UInt64 = 0
-    /// The quota that was used up most often: "20 ms in every 100 ms, of cgroup /shop".
+    /// The quota that was used up for the longest time: "20 ms in every 100 ms, of cgroup /shop".
     package private(set) var strictest: String?
 
     /// A cgroup with a quota.
@@ -34,7 +36,7 @@ package struct CPUQuotas {
             return (quota, period)
         }
 
-        // In cgroup v1, no quota is -1.
+        // In cgroup v1, a quota of -1 means that there is none.
         private static func olderLimit(in folder: String) -> (quota: UInt64, period: UInt64)? {
             func number(_ name: String) -> UInt64? {
                 CPUQuotas.lines(of: "\(folder)/cpu.cfs_\(name)_us").first.flatMap { UInt64(digits: $0) }
@@ -43,7 +45,8 @@ package struct CPUQuotas {
             return (quota, period)
         }
 
-        /// The kernel's `throttled_usec` is no measure: from Linux 6.18 on it misses most of the time.
+        /// Number of throttled periods. The kernel's `throttled_usec` is not used, because from Linux 6.18 on it misses
+        /// most of the throttled time.
         static func throttles(in folder: String) -> UInt64? {
             let line = CPUQuotas.lines(of: folder + "/cpu.stat").first { $0.hasPrefix("nr_throttled ") }
             return line.flatMap { UInt64(digits: $0.dropFirst("nr_throttled ".utf8.count)) }
@@ -53,7 +56,7 @@ package struct CPUQuotas {
     /// Where a hierarchy of cgroups is mounted.
     private struct Place {
         var folder: String
-        /// The cgroup that is mounted there.
+        /// The cgroup at the root of the mount.
         var root: String
         var isUnified: Bool
     }
@@ -69,7 +72,7 @@ package struct CPUQuotas {
         for part in name.split(separator: "/").prefix(Self.mostLevels) {
             names.append(names[names.count - 1] + "/" + part)
         }
-        // A root above all has no such file.
+        // The root cgroup of the whole hierarchy has no quota file.
         groups = names.compactMap { Group(place, $0) }
     }
 

@@ -6,9 +6,9 @@ import CZombie
 /// What was watched, in one process or in all processes of a run.
 ///
 /// An isolated or memory-tagged block is watched: every access beyond its end or after its free is detected at the
-/// instruction. A use after free needs a way in which the block is made and a way in which it is freed, so the unit is
-/// the pair of allocation stack and free stack. A pair is watched if a block that was freed by it was guarded before
-/// the program went on. In all other blocks, only bugs in freed blocks are found, while they are in quarantine, so a
+/// instruction. A use after free depends on how the block is allocated and how it is freed, so the unit is the pair of
+/// allocation stack and free stack. A pair is watched if at least one block of the pair was guarded before the program
+/// went on. In all other blocks, only bugs in freed blocks are found, and only while the block is in quarantine. So a
 /// run that watched little and found nothing proves little.
 public struct Coverage: Hashable, Sendable {
     /// Why blocks were not isolated: the coverage reason.
@@ -43,7 +43,7 @@ public struct Coverage: Hashable, Sendable {
     public var frees: UInt64 = 0
     /// Frees after which the block was guarded before the program went on.
     public var freesGuardedAtOnce: UInt64 = 0
-    /// Frees after which an isolated block waited for its guard while others were freed.
+    /// Frees after which an isolated block waited for its guard while other blocks were freed.
     public var freesGuardedLater: UInt64 = 0
     /// Largest amount of freed isolated blocks that waited for their guards in a process, in bytes.
     public var waitingBytesMost: UInt64 = 0
@@ -57,8 +57,8 @@ public struct Coverage: Hashable, Sendable {
     public var focusedIsolated: UInt64 = 0
     /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
     public var unguardedPrograms: UInt64 = 0
-    /// Programs of a run that were left unguarded on purpose: build tools under `swift test`, and what `--only` does
-    /// not name.
+    /// Programs of a run that were left unguarded on purpose: build tools under `swift test`, and programs that
+    /// `--only` does not name.
     public var exemptPrograms: UInt64 = 0
     // All programs of the run were exempt.
     package var guardsNoProgram = false
@@ -81,21 +81,22 @@ public struct Coverage: Hashable, Sendable {
         return reason?.name == "sample_rate" ? min(seen, blocksPermille) : seen
     }
 
-    /// Share of pairs that were watched, in thousandths, rounded down, but at least 1 if any pair was watched. Pairs of
-    /// blocks that bypassed the runtime are unknown: as large a share of the pairs counts as not watched as of the
-    /// blocks.
+    /// Share of pairs that were watched, in thousandths, rounded down, but at least 1 if any pair was watched. The
+    /// pairs of blocks that bypassed the runtime are unknown: the share is multiplied by the share of blocks that did
+    /// not bypass it.
     public var pairsPermille: Int { amongAll(Self.permille(watchedPairs, of: pairs, isOff: hasNone || frees > 0)) }
 
     /// Share of frees after which the block was guarded before the program went on, in thousandths, rounded down, but
-    /// at least 1 if there was any. Frees of blocks that bypassed the runtime count as pairs do.
+    /// at least 1 if there was any such free. Blocks that bypassed the runtime reduce it as in ``pairsPermille``.
     public var freesAtOncePermille: Int {
         amongAll(Self.permille(freesGuardedAtOnce, of: frees, isOff: hasNone || blocks > 0))
     }
 
-    /// Share of frees after which the block was guarded later than that, counted alike.
+    /// Share of frees after which the block was guarded later, computed like ``freesAtOncePermille``.
     public var freesLaterPermille: Int { amongAll(Self.permille(freesGuardedLater, of: frees, isOff: true)) }
 
-    // Turns a share of what is known of the runtime's blocks into one of all blocks.
+    // Converts a share of the runtime's blocks, pairs or frees to a share of all, including blocks that bypassed the
+    // runtime.
     private func amongAll(_ permille: Int) -> Int {
         bypassedBlocks > 0 && permille > 0 ? max(1, permille * guardedPermille / 1000) : permille
     }
@@ -115,10 +116,11 @@ public struct Coverage: Hashable, Sendable {
         return part > 0 ? max(1, share) : 0
     }
 
-    /// Whether this percentage of the pairs was watched. Programs that cannot load the runtime do not count.
+    /// Whether at least this percentage of the pairs was watched. Programs that cannot load the runtime do not count.
     ///
     /// - Parameter percent: from 0 to 100.
-    /// - Returns: false also if processes of the run reported no coverage, or no program was guarded.
+    /// - Returns: false also if processes of the run reported no coverage, or no program was guarded, unless `percent`
+    ///   is 0.
     public func reaches(percent: Double) -> Bool {
         ((unknownProcesses == 0 && !guardsNoProgram) || percent == 0)
             && Double(pairsPermille) >= (percent * 10).rounded()
@@ -131,7 +133,7 @@ public struct Coverage: Hashable, Sendable {
         if frees > 0 {
             text = "\(pairsText), \(freesText)"
         } else if blocks > 0 {
-            // Nothing is known of the frees of blocks that bypassed the runtime.
+            // The frees of blocks that bypassed the runtime are unknown.
             let guarded = bypassedBlocks > 0 ? "guarded " : ""
             text = "no \(guarded)block was freed; \(Self.percentText(blocksPermille)) of the blocks \(how)"
         } else if hasNone {

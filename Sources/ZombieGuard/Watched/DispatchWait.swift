@@ -24,8 +24,8 @@ struct DispatchWait {
 
     /// - Parameters:
     ///   - thread: the waiting thread.
-    ///   - event: address of the word that it waits on.
-    /// - Returns: nil if the word is no such wait's.
+    ///   - event: address of the futex word that it waits on.
+    /// - Returns: nil if the word is not in a context of such a wait.
     init?(of thread: Int32, on event: UInt64, in memory: WaitMemory) {
         let context = event &- UInt64(Context.event)
         let bytes = memory.bytes(at: context, upTo: Context.bytes)
@@ -39,8 +39,8 @@ struct DispatchWait {
         queue = bytes.word(at: Context.queue)
     }
 
-    /// Who serves the queue, or the queue that it targets if the waiting thread has the queue already; nil if nobody
-    /// does, so that the next thread of the pool may.
+    /// The thread that serves the queue. If that is the waiting thread, the thread that serves the queue's target. Nil
+    /// if no thread serves the queue: a thread of the pool may start to.
     ///
     /// - Parameter isThread: returns the number if a thread of the process has it.
     func awaited(isThread: (UInt32?) -> Int32?) -> AwaitedThread? {

@@ -60,7 +60,7 @@ package struct SamplingBackoff {
 package struct StallEvent {
     /// Thread ID, for stalls that may occur on different threads.
     package var thread: Int32?
-    /// End, and time that the thread's events had to wait, in milliseconds.
+    /// End of the stall, and the time that the thread's events had to wait, in milliseconds.
     package var at, felt: UInt64
     package var isComputing: Bool
     package var samples: [StallSample]
@@ -98,7 +98,7 @@ extension [StallEvent] {
 }
 
 extension [StallSample] {
-    /// The last sample, if it and the one before show the same deadlock. One alone may be a moment between two locks.
+    /// The last sample, if it and the one before show the same deadlock. A single sample may fall between two locks.
     package var closed: StallSample? {
         let last = suffix(2)
         guard last.count == 2, let chain = last.last?.chain, last.first?.chain == chain else { return nil }
@@ -142,7 +142,7 @@ extension Finding {
         stall?.withoutProcessorMs = longest.withoutProcessor.map { Int(clamping: $0) }
         stall?.withoutProcessorFor = longest.delay?.cause
         detail["cpu_quota"] = longest.delay?.quota
-        // The thread itself is not on the circle.
+        // The stalled thread waits for the cycle, but is not part of it: name the thread at which the cycle closes.
         if let closed, let closing = closed.chain?.closing, closing > 0 {
             let others = [closed.holder].compactMap { $0 } + closed.waits
             detail["circle"] = others[closing - 1].label

@@ -24,7 +24,7 @@ package struct ThreadTimes {
         (self.process, self.thread) = (process, thread)
         isStopped = state == UInt8(ascii: "T")
         isRunnable = state == UInt8(ascii: "R")
-        // Kernels without the file say nothing; where a thread ends between the two files, it has ended.
+        // Some kernels lack schedstat: the times stay 0. If the folder is gone, too, the thread has ended.
         let times = try? readFile(folder + "schedstat")
         if times == nil, access(folder, F_OK) != 0 { return nil }
         let words = (times ?? []).split(separator: UInt8(ascii: " "))

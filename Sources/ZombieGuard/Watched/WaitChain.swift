@@ -25,13 +25,13 @@ extension [UInt8] {
     }
 }
 
-/// What a thread waits for without a limit, where that says which thread has to go on first. Stricter than
-/// ``SystemCall/holder(for:of:read:)``, which takes what looks like an owner.
+/// The thread that must run before a waiting thread can go on, and what the wait is for. Only waits without a time
+/// limit count. Stricter than ``SystemCall/holder(for:of:read:)``, which accepts any word that looks like an owner.
 package struct AwaitedThread: Equatable {
     package enum Kind: String {
         /// A mutex of glibc, or one whose owner the kernel knows.
         case mutex
-        /// A lock for readers and writers that a thread has for writing. Which threads read is not known.
+        /// A read-write lock that is held for writing. The holders of a read lock are unknown.
         case rwlock
         /// A queue of libdispatch, in `sync`.
         case queue
@@ -40,14 +40,14 @@ package struct AwaitedThread: Equatable {
     }
 
     package var kind: Kind
-    /// The thread that has to go on: the lock's owner, the one that serves the queue, or the one that has to end. May
-    /// be the waiting thread itself.
+    /// The thread that must run first: the owner of the lock, the thread that serves the queue, or the thread that must
+    /// end. May be the waiting thread itself.
     package var thread: Int32
     /// Address of the lock or queue; for ``Kind/end`` that of the word that the kernel clears.
     package var address: UInt64
     /// Label of the queue.
     package var name: String?
-    /// Address behind the instruction of the wait, if only the code there tells that the memory is glibc's.
+    /// Return address of the wait, if only the code there can prove that the word belongs to a lock of glibc.
     package var codeOfGlibc: UInt64?
 }
 
@@ -100,15 +100,14 @@ extension SystemCall {
         if word & Futex.waiters != 0 {
             return kind.map { $0 & robust != 0 } == true ? of(.mutex, word & Futex.owner, place) : nil
         }
-        // pthread_join waits for the thread's id to become 0, on a word that the kernel changes, so not as within one
-        // process. Other words that happen to equal an id, such as a barrier's, are waited on within the process.
+        // pthread_join waits for the thread's id to become 0, on a shared futex, because the kernel clears the word.
+        // Words that equal an id by chance, such as a barrier's, are waited on as private futexes.
         guard arguments[1] & Futex.isPrivate == 0, word != UInt32(bitPattern: thread) else { return nil }
         return of(.end, word, place)
     }
 }
 
-/// A lock for readers and writers of glibc that a thread has for writing. Source: glibc's struct_rwlock.h and
-/// pthread_rwlock_common.c.
+/// A read-write lock of glibc that is held for writing. Source: glibc's struct_rwlock.h and pthread_rwlock_common.c.
 private struct GlibcRWLock {
     let address: UInt64
     let writer: UInt32
@@ -121,7 +120,7 @@ private struct GlibcRWLock {
     private static let mostFlags: UInt32 = 2, shared: Set<UInt32> = [0, 1, 128]
 
     init?(waitedForAt place: UInt64, in memory: WaitMemory) {
-        // Readers, writers, the words for readers and for writers, two of padding, the writer, shared, …, flags.
+        // Words: readers, writers, futexes of readers and of writers, two of padding, writer, shared, …, flags.
         for offset: UInt64 in [8, 12] {
             guard let words = memory.numbers(at: place &- offset, count: 13),
                 words[0] & Self.isWritten == Self.isWritten, words[4] == 0, words[5] == 0,
@@ -139,7 +138,7 @@ package struct WaitChain: Equatable {
     /// The threads, and what each waits for. The last thread waits for one of them if ``isClosed``.
     package private(set) var threads: [Int32]
     package private(set) var awaited: [AwaitedThread] = []
-    /// Index of the thread for which the last one waits; nil if it waits for none of them. Then the threads may go on.
+    /// Index of the thread that the last thread waits for; nil if that is outside the chain: the threads may go on.
     package private(set) var closing: Int?
     /// Whether none of the threads can go on.
     package var isClosed: Bool { closing != nil }
