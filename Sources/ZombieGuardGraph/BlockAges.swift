@@ -12,10 +12,10 @@ final class BlockAges {
     private var firstLooks = FlatArray<UInt32>()
     private var look: UInt32 = 0
 
-    /// Takes a look.
+    /// Records the blocks that exist now.
     ///
     /// - Parameter blocks: the blocks that exist now.
-    /// - Returns: the moment of the look.
+    /// - Returns: the moment of this look, for ``isNew(start:stack:since:)``.
     func look(at blocks: BlockTable) -> Int {
         look += 1
         let looks = FlatArray<UInt32>(capacity: blocks.count)

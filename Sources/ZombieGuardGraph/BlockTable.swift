@@ -29,7 +29,7 @@ package final class BlockTable {
     private let shapes = FlatArray<UInt32>()
     private var largeSizes: [UInt32: UInt64] = [:]
 
-    /// An area as ``block(at:)`` reads it, without reference counts.
+    /// An area as ``block(at:)`` reads it: with plain pointers, which need no reference counting.
     private struct Place {
         var base: UInt64
         var end: UInt64

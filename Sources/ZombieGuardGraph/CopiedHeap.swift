@@ -3,8 +3,8 @@
 import CZombie
 import ZombieGuard
 
-/// Reads a copy of a process. A fork shares windows (MADV_DONTFORK) and shared memory with nobody or with the running
-/// process, so that these are read while the process is stopped.
+/// Reads a copy of a process. The copy lacks windows (MADV_DONTFORK), and the running process keeps changing shared
+/// memory. Both are therefore read while the process is stopped.
 final class CopiedHeap: MemoryReader {
     /// A word of memory that the copy lacks, and its address.
     struct Word: BitwiseCopyable {
@@ -20,10 +20,10 @@ final class CopiedHeap: MemoryReader {
     private let starts = FlatArray<UInt64>()
     private let offsets = FlatArray<Int>()
     private var bytes: [UInt8] = []
-    /// Words of other memory that may refer to blocks.
+    /// Words of other memory that the copy lacks, which may refer to blocks.
     let words = FlatArray<Word>()
 
-    /// More of this memory would stop the process for as long as reading all of it does.
+    /// Limits of the memory that is read while the process is stopped: reading more would take as long as reading all.
     static let mostBytes: UInt64 = 256 << 20, mostBlocks = 200_000
 
     init(_ process: ProcessCopy, _ windows: HeapLayout.Windows) throws {
@@ -70,7 +70,7 @@ final class CopiedHeap: MemoryReader {
 
     // MARK: Keeping what the copy lacks
 
-    /// Keeps the contents of a block in a window. Blocks follow by address. False: there are too many.
+    /// Keeps the contents of a block in a window. Call in the order of addresses. Returns false if there are too many.
     func keep(blockAt start: UInt64, _ contents: UnsafeRawBufferPointer) -> Bool {
         guard starts.count < Self.mostBlocks, UInt64(bytes.count + contents.count) <= Self.mostBytes else {
             return false

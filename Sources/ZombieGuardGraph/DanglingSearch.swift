@@ -1,4 +1,4 @@
-// Finds live memory that points to freed blocks, before anybody follows the pointers.
+// Finds live memory that points to freed blocks, before the program follows the pointers.
 
 import CUnwind
 import CZombie
@@ -12,7 +12,7 @@ package struct DanglingSearch {
         /// One of them.
         package var holder: Finding.Holder
         package var count: Int
-        /// The freed block to which one of them points.
+        /// The freed block to which one of the references points.
         package var target: Finding.Block
         /// Stacks of the allocation and the free of that block.
         package var stacks: Finding.Stacks
@@ -23,7 +23,7 @@ package struct DanglingSearch {
     /// Number of other words that equal the address of a freed block: in blocks without a known class, on stacks, in
     /// memory that the program has mapped. Many are leftovers that nobody follows.
     package private(set) var words = 0
-    /// Number of freed blocks that still have their addresses.
+    /// Number of freed blocks whose addresses cannot be reused yet.
     package private(set) var freedBlocks = 0
     /// Time for which the process was stopped, in nanoseconds; 0 for a core file.
     package private(set) var stoppedNanoseconds: UInt64 = 0
@@ -48,7 +48,7 @@ package struct DanglingSearch {
     ///   - isStrict: leave out elements that may have been removed from a dictionary, set or array, whose words the
     ///     storage keeps.
     ///   - waiting: the thread that waits for the end of the search.
-    ///   - choose: returns those of the freed blocks to which references are looked for.
+    ///   - choose: selects the freed blocks to which references are searched.
     static func of(
         _ process: GuardedProcess, isStrict: Bool, waiting: HeapSnapshot.Waiting?,
         choose: (HeapReader, BlockTable) -> BlockTable
@@ -139,7 +139,7 @@ package struct DanglingSearch {
             [Place.field, Place.element, Place.capture, Place.global, Place.threadLocal].contains(holder.place),
             holder.isTyped || !(holder.frame?.isLibraryCode ?? true)
         else {
-            // A place in no live block is in a freed one, or between blocks.
+            // No holder: the word is in a freed block, or between blocks, and does not count.
             words += holder == nil ? 0 : 1
             return
         }

@@ -24,18 +24,18 @@ package struct HeapAges {
         package var amount = HeapSummary.Amount()
     }
 
-    /// The oldest first; the last is this one. Blocks of the first may be older than it.
+    /// The looks, oldest first; the last is the current one. Blocks of the first look may be older than the look.
     package private(set) var looks: [Look]
     private let snapshot: HeapSnapshot
     /// Index into `looks` for each block.
     private let ages: FlatArray<UInt8>
 
-    /// Files hold this many ages at most. Then the two oldest become one.
+    /// Maximum number of ages in a file. Above it, the two oldest are merged.
     private static let mostLooks = 8
 
     /// - Parameters:
-    ///   - earlier: a saved heap; nil, or one of another process: all blocks are new.
-    ///   - time: of this look.
+    ///   - earlier: a saved heap. All blocks are new if it is nil, or of another process.
+    ///   - time: time of this look.
     package init(_ snapshot: HeapSnapshot, since earlier: SavedHeap?, time: String) {
         self.snapshot = snapshot
         let statistics = snapshot.source.statistics

@@ -37,7 +37,7 @@ package final class HeapSnapshot {
         package var table: UInt32
     }
 
-    /// What of the references is read.
+    /// How much of the heap is read.
     package enum Extent {
         /// Blocks and their classes only. The process runs meanwhile.
         case blocks
@@ -56,7 +56,7 @@ package final class HeapSnapshot {
     private let spare = UnsafeMutableRawBufferPointer.allocate(byteCount: HeapSnapshot.chunkBytes, alignment: 16)
     private var isRoot: FlatArray<UInt8>?
 
-    /// What was taken of a process while it was stopped.
+    /// Data taken from a process while it was stopped, to be searched after it resumed.
     private struct Pending {
         var copy: CopiedHeap
         var registers: [[UInt64]]
@@ -69,7 +69,7 @@ package final class HeapSnapshot {
     private var copied: CopiedHeap?
 
     private static let chunkBytes = 1 << 20
-    /// Read up to this many bytes between two blocks in one call, as a check of the heap does.
+    /// Largest gap between two blocks that are read in one call; same as in a check of the heap.
     private static let longestReadThrough: UInt64 = 4096
     /// User addresses of x86-64 and arm64 have at most 48 bits. Above them are tags: memory tags, Swift's spare bits,
     /// NaN boxes, counters of lock-free lists.
@@ -157,8 +157,8 @@ package final class HeapSnapshot {
         return thread.id != waiting && code.contains { $0.start <= place && place < $0.end }
     }
 
-    // Stops the threads, and if `isGood` copies the process, or where that is impossible reads the graph; otherwise
-    // returns nil.
+    // Stops the threads. If `isGood`, copies the process, or reads its graph if a copy is impossible. Otherwise returns
+    // nil.
     private static func stopped(
         _ process: GuardedProcess, _ memory: ProcessMemory, _ waiting: Waiting?, _ advice: CopyAdvice,
         isGood: ([StoppedThreads.Thread]) -> Bool
@@ -242,7 +242,7 @@ package final class HeapSnapshot {
         return nil
     }
 
-    // Reads the copy, which ends then. False: it has ended before.
+    // Reads the graph from the copy, then ends the copy. Returns false if the copy was killed meanwhile.
     private func readCopy() -> Bool {
         guard let pending else { return true }
         copied = pending.copy
@@ -259,7 +259,7 @@ package final class HeapSnapshot {
         isHeap(word & Self.addressBits) || word >> 62 == 3 && isHeap(word << 3 & Self.addressBits)
     }
 
-    // Keeps the live blocks in windows, which a fork leaves out. False: there are too many.
+    // Keeps the live blocks in windows, which a fork leaves out. Returns false if there are too many.
     private func keepWindows(in copy: CopiedHeap) -> Bool {
         let windows = layout.windows
         guard windows.pageCount > 0, windows.records != 0 else { return true }
@@ -335,8 +335,8 @@ package final class HeapSnapshot {
         heapRanges = source.heapAreas
     }
 
-    // `others`: words of other registers. `ranges`: memory that is searched for roots, by default all that there is.
-    // `kept`: words of other memory.
+    // `others`: words of vector registers. `ranges`: memory that is searched for roots, by default all. `kept`: words
+    // of memory that the copy lacks.
     private func readGraph(
         registers: [[UInt64]], others: [UInt64] = [], ranges: [Range<UInt64>]? = nil,
         kept: FlatArray<CopiedHeap.Word>? = nil
@@ -576,7 +576,7 @@ package final class HeapSnapshot {
     private func scan(
         _ block: UInt32, _ bytes: UnsafeRawPointer, _ count: Int, from place: UInt64, _ extent: Extent
     ) {
-        // Copies of windows and isolated blocks may lie at any address of the buffer.
+        // Load unaligned: contents of windows and isolated blocks may begin at any address of the buffer.
         let words = count / 8
         @inline(__always) func word(_ index: Int) -> UInt64 {
             bytes.loadUnaligned(fromByteOffset: index &* 8, as: UInt64.self)
@@ -620,7 +620,7 @@ package final class HeapSnapshot {
         return block == BlockTable.none ? address < 1 << 47 && isInOtherMemory(address) : blocks.size(of: block) >= 4096
     }
 
-    // Where libc's heap serves the blocks of 16 KiB.
+    // Whether an address is in other writable memory: libc's heap may serve the metadata blocks of 16 KiB.
     private func isInOtherMemory(_ address: UInt64) -> Bool {
         let mappings = source.mappings
         var low = 0

@@ -52,7 +52,8 @@ package struct HeapSummary {
         package var survivors = Amount()
     }
 
-    /// Blocks whose size is at most `most` and greater than half of it.
+    /// Blocks whose size is at most `most` and greater than half of it. The row of 16 bytes has all smaller blocks as
+    /// well.
     package struct SizeRow {
         package var most: UInt64
         package var amount: Amount
@@ -68,15 +69,15 @@ package struct HeapSummary {
     /// Adds up all blocks.
     ///
     /// - Parameters:
-    ///   - ages: which blocks are how old; nil if there was no earlier look.
-    ///   - stackSource: to sum up by stack and size, too: the source of the snapshot, opened again, because the
-    ///     snapshot has spent most of its budget for reads.
+    ///   - ages: ages of the blocks; nil if there was no earlier look.
+    ///   - stackSource: a second reader of the snapshot's source, because the snapshot has spent most of its read
+    ///     budget; nil: do not sum up by stack and size.
     package init(
         _ snapshot: HeapSnapshot, _ table: ClassTable, ages: HeapAges? = nil, stackSource: HeapReader? = nil
     ) {
         let blocks = snapshot.blocks
         let plain = snapshot.firstWords.words.count
-        // The last rows are those of the allocation functions.
+        // The last rows are for blocks without a known class, by allocation function.
         let byClass = FlatArray<Pair>(repeating: Pair(), count: plain + 8)
         let numbers = FirstWords(atMost: Int(UInt32.max))
         let byStack = FlatArray<Pair>()
@@ -97,7 +98,7 @@ package struct HeapSummary {
         }
         classes = Self.classRows(byClass, table, plain)
         guard let stackSource else { return }
-        // If the budget for reads does not last, the largest stacks are known.
+        // Read the largest stacks first: the read budget may not suffice for all.
         var frames = FrameReader(stackSource)
         let order = (0..<byStack.count).sorted { byStack[$1].all.bytes < byStack[$0].all.bytes }
         stacks = order.map { number in
@@ -120,7 +121,7 @@ package struct HeapSummary {
         }
     }
 
-    // Several first words may be pointers to one class.
+    // Merges rows of the same class: it may have several class pointers.
     private static func classRows(_ byClass: FlatArray<Pair>, _ table: ClassTable, _ plain: Int) -> [ClassRow] {
         var merged: [ClassTable.Label: ClassRow] = [:]
         for row in 0..<plain where byClass[row].all.blocks > 0 {

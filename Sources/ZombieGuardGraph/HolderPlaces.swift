@@ -1,4 +1,5 @@
-// Says what holds a word: a property of an object, a block, a variable, or a function's part of a stack.
+// Describes the place that holds a word: a property of an object, a block, a variable, or the stack frame of a
+// function.
 
 import CUnwind
 import CZombie
@@ -6,7 +7,7 @@ import ZombieGuard
 
 /// Describes addresses of words in a process or a core file.
 final class HolderPlaces {
-    /// A thread with the registers at which its stack begins.
+    /// A thread, and the registers from which its stack is unwound.
     struct Thread {
         var id: Int32
         /// The runtime's number; 0 if unknown.
@@ -14,12 +15,12 @@ final class HolderPlaces {
         var name: String?
         var registers: [UInt64]
         var known: UInt64
-        /// Whether it has used the block.
+        /// Whether the thread waits for the result. After a finding, this is the thread that used the block.
         var isOwn = false
         /// Whether the program counter is the return address of a call.
         var isInCall = false
 
-        /// The end of the part of the stack that is searched, if not the stack pointer.
+        /// Lower end of the part of the stack that is searched; 0: the stack pointer.
         var bound: UInt64 = 0
 
         var stackPointer: UInt64 { max(registers[Int(ZG_THREAD_SP)], bound) }
@@ -82,7 +83,7 @@ final class HolderPlaces {
         sizes[known] = size
         if size == 0 {
             holder.place = Place.capture
-            // Boxes have the metadata of contexts.
+            // Includes boxes, which have the metadata of closure contexts.
         } else if offset >= size {
             holder.place = Place.element
         } else if let member = names.property(of: known, at: offset) {
@@ -126,7 +127,8 @@ final class HolderPlaces {
         modules.variable(at: place).map { Finding.Holder(place: Finding.Holder.Place.global, frame: $0) }
     }
 
-    /// The holder in a mapping that holds stacks; nil if the place is below all of them.
+    /// The stack frame or thread-local variable at a place in a mapping with stacks; nil if the place is below all
+    /// stacks.
     func stack(at place: UInt64, in mapping: Mapping) -> Finding.Holder? {
         let owner = threads.filter {
             $0.stackPointer >= mapping.start && $0.stackPointer <= place &+ RootRanges.redZone
@@ -140,7 +142,8 @@ final class HolderPlaces {
         let inner = frames.firstIndex { $0.stackPointer > place }
         if inner == nil, let variable = threadLocal(at: place, in: mapping) { return variable }
         var holder = Finding.Holder(place: Finding.Holder.Place.stack)
-        // The frame that begins last at or below the place. A leaf function uses the red zone below its frame.
+        // The frame with the highest stack pointer at or below the place. In the red zone, the innermost frame: a leaf
+        // function uses the red zone below its frame.
         let index = max(0, (inner ?? frames.count) - 1)
         holder.frame = frames[index].frame
         if owner.isOwn { holder.depth = index } else { holder.thread = thread(owner) }
@@ -149,8 +152,8 @@ final class HolderPlaces {
 
     private func thread(_ thread: Thread) -> Finding.Thread { Finding.Thread(id: thread.number, name: thread.name) }
 
-    /// An upper bound of the size of a thread's block of thread-local variables, without those of libraries that were
-    /// opened later. glibc reserves less than 4 KiB for the latter.
+    /// An upper bound of the size of a thread's static TLS block. It includes glibc's reserve for libraries that are
+    /// opened later, which is less than 4 KiB.
     private lazy var mostThreadLocalBytes: UInt64 = {
         var total: UInt64 = 4096
         for mapping in source.mappings where mapping.fileOffset == 0 && mapping.path.hasPrefix("/") {
@@ -163,8 +166,8 @@ final class HolderPlaces {
     }()
 
     /// A thread-local variable, or a value of `pthread_setspecific`. On x86-64 the variables end at the thread control
-    /// block, which begins with its own address, and has it again at offset 16 (tcbhead_t, part of the ABI). In glibc
-    /// the block goes on with the values of the first 32 keys, which have no names.
+    /// block, which has its own address at offsets 0 and 16 (tcbhead_t, part of the ABI). In glibc the control block
+    /// also contains the values of the first 32 keys, which have no names.
     func threadLocal(at place: UInt64, in mapping: Mapping) -> Finding.Holder? {
         #if arch(x86_64)
         let end = min(mapping.end, place &+ mostThreadLocalBytes)
@@ -174,7 +177,7 @@ final class HolderPlaces {
         for index in words.indices.dropLast(2) {
             let address = start &+ UInt64(index) * 8
             guard words[index] == address, words[index + 2] == address else { continue }
-            // The main thread's are in memory of the loader, those of other threads above their stacks.
+            // The main thread's variables are in memory of the loader, those of another thread above its stack.
             let owner =
                 threads.first { $0.stackPointer >= mapping.start && $0.stackPointer < mapping.end }
                 ?? threads.first { Int($0.id) == source.statistics.processID }

@@ -15,7 +15,7 @@ package final class HolderRequests {
     private var left = LeftThreads()
     private let child: () -> Int32?
 
-    /// A finding's number of its search, and its process: any process of the run may choose any number.
+    /// Identifies a search by its process and its number: any process of the run may choose any number.
     private struct Key: Hashable {
         var process: Int
         var number: UInt64
@@ -24,7 +24,7 @@ package final class HolderRequests {
     private struct Result {
         /// nil if the process could not be searched.
         var holders: [Finding.Holder]?
-        /// What the search lacks; nil if it is complete.
+        /// Why the holders are incomplete; nil if they are complete.
         var note: String?
     }
 
@@ -35,8 +35,8 @@ package final class HolderRequests {
 
     /// The largest `scan_ms`.
     private static let longestMilliseconds: UInt64 = 60_000
-    /// A finding is written before its process asks, so that it may be read before the request. Another thread of the
-    /// process may ask first.
+    /// Time for which a finding waits for the request of its process. The process writes the finding first, and another
+    /// thread of the process may ask before it.
     private static let reserveMilliseconds: UInt64 = 3000
     private static let mostResults = 256
     private static let mostWaiting = 64
@@ -65,15 +65,16 @@ package final class HolderRequests {
     private func search(_ process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory) -> Result {
         let now = monotonicNanoseconds()
         let limit = min(UInt64(asking.wait_ms), Self.longestMilliseconds)
-        // The process has waited for zguard already. It cannot read the clock under some seccomp filters.
+        // Count from when the process began to wait. That time is unknown if a seccomp filter forbids the process to
+        // read the clock.
         let since = asking.since_ns <= now && now - asking.since_ns < limit * 1_000_000 ? asking.since_ns : now
-        // Leave a sixteenth for names and the way back.
+        // Leave a sixteenth of the time for names and for the reply.
         let deadline = since + limit * 1_000_000 / 16 * 15
         let cut = "the search ended after \(limit) ms (scan_ms)"
         guard asking.pid == process else {
             return Result(note: "not searched: the process is in another PID namespace")
         }
-        // libunwind calls mincore, which such filters forbid, too.
+        // Filters that forbid ptrace also forbid mincore, which libunwind calls.
         if SystemCallFilters.forbidsTracing {
             return Result(note: "not searched: a seccomp filter forbids ptrace")
         }
@@ -88,7 +89,8 @@ package final class HolderRequests {
             var search = HolderSearch(
                 source, target: asking.block_start..<asking.block_start &+ asking.block_size, threads: threads,
                 stacks: CopiedMemory(copies: stacks, memory: source.memory), excluded: excluded, deadline: deadline)
-            // With a read budget of its own. Without a path, the holders are there all the same.
+            // Search the path with a new reader, which has its own read budget. Without a path, report the holders
+            // only.
             if let again = try? HeapReader(process: guarded) {
                 search.addPath(
                     again, threads: threads, stacks: CopiedMemory(copies: stacks, memory: again.memory),
@@ -100,11 +102,11 @@ package final class HolderRequests {
         }
     }
 
-    /// Threads that are running when they are looked at, of which more take too long to tell whether they compute.
+    /// Maximum number of running threads for which it is determined whether they compute: more would take too long.
     private static let mostRunning = 16
 
-    /// The threads with their registers, and copies of their stacks. Other threads are stopped for the copies only, and
-    /// not in system calls that a stop would end early: the program may go on after the finding.
+    /// The threads with their registers, and copies of their stacks. The other threads are stopped only while they are
+    /// copied, and never in a system call that a stop would end early: the program may continue after the finding.
     private func threads(
         of process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory, microseconds: Int
     ) -> (threads: [HolderPlaces.Thread], stacks: [(start: UInt64, bytes: [UInt8])]) {
@@ -115,7 +117,7 @@ package final class HolderRequests {
         var computing = ComputingThreads()
         let running = others.filter { if case .running = StopPlace(of: $0, in: process) { true } else { false } }
         let computingNow = Set(running.prefix(Self.mostRunning).filter { computing.computes($0, of: process) })
-        // If no thread may be stopped, their stacks are not told apart from other memory.
+        // If no thread can be stopped, the stacks of other threads are searched like any other memory.
         guard
             let stopped = try? StoppedThreads(
                 only: others, computing: computingNow, of: process, memory: memory, microseconds: microseconds)
@@ -128,7 +130,7 @@ package final class HolderRequests {
         return ([own] + threads, stopped.stacks)
     }
 
-    // The thread that waits in the runtime. Its stack begins where it has used the block.
+    // The thread that waits in the runtime. Its stack is unwound from the use of the block.
     private static func own(_ asking: zg_dying_process, _ process: Int) -> HolderPlaces.Thread {
         let id = Int32(truncatingIfNeeded: asking.tid)
         var thread = HolderPlaces.Thread(

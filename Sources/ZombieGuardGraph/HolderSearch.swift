@@ -1,4 +1,4 @@
-// Finds who still points to a freed block, while the process waits after the finding.
+// Finds the live memory that still points to a freed block, while the process waits after the finding.
 
 import CUnwind
 import CZombie
@@ -10,7 +10,7 @@ struct HolderSearch {
     /// Whether the time was up before all memory was searched.
     private(set) var isCut = false
 
-    /// Number of places that are described; beyond them more are likely of the same kinds.
+    /// Maximum number of places that are described. Further places are likely of the same kinds.
     private static let mostPlaces = 512
     private static let mostHolders = 32
 
@@ -48,7 +48,7 @@ struct HolderSearch {
         let stackScan = WordScan(stacks, block, deadline: deadline, most: Self.mostPlaces)
         places = HolderPlaces(source, threads: threads, stacks: stacks)
         let memory = SearchedMemory(source, stackPointers: threads.map(\.stackPointer), excluded: excluded)
-        // What is small and tells most comes first.
+        // Search the smallest and most informative memory first.
         for range in memory.images {
             scan.scan(range)
             for hit in scan.takeHits() { add(places.global(at: hit.place)) }
@@ -74,14 +74,15 @@ struct HolderSearch {
         nanoseconds = monotonicNanoseconds() - start
     }
 
-    /// The path to the first holder may take as long as the search for the holders, but in small heaps this long.
+    /// Minimum time limit of the search for a path. In large heaps, the limit is the time that the search for holders
+    /// took.
     private static let leastPathNanoseconds: UInt64 = 50_000_000
 
-    /// Finds how a root leads to the first holder that is no local variable of the thread that has used the block: of
-    /// these, some are left out later.
+    /// Finds the path from a root to the first holder. Skips local variables of the thread that used the block: reports
+    /// leave out some of them.
     ///
     /// - Parameters:
-    ///   - source: the same process, opened again: the search has spent most of its budget for reads.
+    ///   - source: a new reader of the same process, because the search has spent most of its read budget.
     ///   - stacks, excluded, deadline: as for the search.
     mutating func addPath(
         _ source: HeapReader, threads: [HolderPlaces.Thread], stacks: any MemoryReader, excluded: Range<UInt64>,
@@ -115,7 +116,7 @@ struct HolderSearch {
 }
 
 extension Finding.Holder {
-    /// Typed references first, then what has a name.
+    /// Sort key: typed references first, then places with a name.
     var rank: Int {
         if isTyped, place != Place.memory { return 0 }
         switch place {

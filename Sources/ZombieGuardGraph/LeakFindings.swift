@@ -8,7 +8,7 @@ extension LeakSearch {
     ///
     /// - Parameters:
     ///   - time: time of the search, ISO 8601.
-    ///   - most: number of findings after which no more are made.
+    ///   - most: maximum number of findings.
     ///   - mostStacks: number of steps of a cycle that get allocation stacks. Later steps have none.
     ///   - source: the heap that is read for stacks; nil: that of the snapshot.
     package func findings(
@@ -70,11 +70,12 @@ extension LeakSearch {
         if number == nil, classes.isTask(previous.block) { result.className = Finding.Leak.Step.frameName }
         if let known, known.isSwift {
             let size = classes.names.instanceSize(of: known)
-            // A closure is a pair of words: its code, and its context, which is the next object.
+            // A closure is two words: the address of its code, and a reference to its context, which is the next
+            // object.
             result.code = frames.code(step.before)
             if size == 0 {
                 result.place = "capture"
-                // Boxes have the metadata of contexts, but no code stands in front of a reference to a box.
+                // Boxes have the metadata of closure contexts, but no code address precedes a reference to a box.
                 if frames.code(previous.before) == nil, result.className == Finding.Leak.Step.contextName {
                     result.className = Finding.Leak.Step.boxName
                 }

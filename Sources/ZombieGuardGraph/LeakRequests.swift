@@ -9,7 +9,7 @@ import ZombieGuard
 /// Answers the requests of ending processes on the run's shared page (zg_collector.h).
 package final class LeakRequests {
     private let page: RunPage
-    /// Processes that could not be searched, and parts of others; one line each.
+    /// Processes, and parts of processes, that could not be searched; one line each.
     package private(set) var notes: [String] = []
     private var isUnasked = true
     private var left = LeftThreads()
@@ -17,7 +17,7 @@ package final class LeakRequests {
 
     private static let mostNotes = 20
 
-    /// From now on, processes ask before they end.
+    /// Makes the processes of the run ask for a search before they end.
     ///
     /// - Parameters:
     ///   - page: the run's shared page.
@@ -61,7 +61,7 @@ package final class LeakRequests {
         }
     }
 
-    /// Call at the end of the run: notes if no process has asked.
+    /// Adds a note if no process has asked. Call at the end of the run.
     package func finish() {
         if isUnasked { note("no process was searched for leaks: all ended by a signal, by _exit, or unguarded") }
     }

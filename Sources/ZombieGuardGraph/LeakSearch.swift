@@ -1,4 +1,4 @@
-// Finds the blocks of a snapshot that nothing leads to, and the cycles of Swift objects among them.
+// Finds the blocks of a snapshot that cannot be reached, and the cycles of Swift objects among them.
 
 import CZombie
 import Glibc
@@ -6,8 +6,8 @@ import ZombieGuard
 
 /// Blocks that cannot be reached from any root.
 package struct LeakSearch {
-    /// Blocks of one allocation stack and one class that no other lost block refers to, with all that is lost with
-    /// them.
+    /// Lost blocks of one allocation stack and one class that no other lost block refers to, and the blocks that can be
+    /// reached from them.
     package struct Leak {
         package var block: UInt32
         package var classNumber: Int?
@@ -30,7 +30,8 @@ package struct LeakSearch {
         }
 
         package var steps: [Step]
-        /// Blocks of the component, and what only the component leads to.
+        /// Blocks of the strongly connected component, and the blocks that can be reached from it and were not counted
+        /// before.
         package var blocks: Int
         package var bytes: UInt64
         /// All blocks that are counted.
@@ -54,9 +55,10 @@ package struct LeakSearch {
 
     /// Searches a process or core file. `read` takes a snapshot with references.
     ///
-    /// A block that a thread is about to get or store looks lost for a moment. If there are other threads, only blocks
-    /// are lost that are lost in a second snapshot, too. `choose` returns those of the lost blocks that are reported,
-    /// and is called for both snapshots. With it there is a second snapshot in any case, unless it has chosen none.
+    /// A block looks lost briefly while a thread is about to receive or to store its pointer. So if there are other
+    /// threads, a block counts as lost only if it is lost in a second snapshot as well. `choose` returns the lost
+    /// blocks to report, and is called for both snapshots. With `choose`, a second snapshot is always taken, unless
+    /// `choose` returned no block of the first.
     package static func of(choosing choose: Choice? = nil, _ read: () throws -> HeapSnapshot) throws -> LeakSearch {
         let places: Set<UInt64>
         let stopped: UInt64
@@ -172,7 +174,8 @@ package struct LeakSearch {
 
     private static let longestObject: UInt64 = 1 << 20
 
-    /// The references of a Swift object that keep others alive; nil if the block is none, or cannot be read.
+    /// The references with which a Swift object keeps others alive; nil if the block is no Swift object or is
+    /// unreadable.
     private func typedReferences(of block: UInt32) -> [Reference]? {
         guard let number = classes.number(of: block), let known = classes.class(of: block), known.isSwift else {
             return nil
@@ -190,7 +193,7 @@ package struct LeakSearch {
             let offset = UInt64(index) * 8
             switch layout.kind(at: offset, of: start, words) {
             case .strong: break
-            // Tasks have pointers into themselves. Only a property can own its object.
+            // A reference of an object to itself counts only in a property: tasks contain pointers into themselves.
             case .unknown, .erased: if target == block, offset >= layout.fixedSize { continue }
             case .pointer: if target == block { continue }
             case .weak, .unowned, .unmanaged, .number: continue
@@ -224,15 +227,15 @@ package struct LeakSearch {
         for number in selfReferring where sizes.base[Int(component.base[Int(number)])] == 1 {
             members[component.base[Int(number)]] = [number]
         }
-        // Cycles first: what hangs off a cycle, such as another cycle, is counted with it. Components that lead to
-        // others have higher numbers.
+        // Count cycles first, in falling order of component numbers: a component has a higher number than those that
+        // can be reached from it, which are counted with it.
         var rings: [UInt32] = []
         for (own, numbers) in members.sorted(by: { $0.key > $1.key }) {
             if marks.base[Int(numbers[0])] == Mark.ofCycle { continue }
             if add(cycleThrough: numbers, strong, component, marks) || isLedTo.base[Int(own)] != 0 { continue }
             rings.append(numbers[0])
         }
-        // Rings of C blocks: the first block of each stands for it.
+        // Report a cycle of C blocks as a leak of its first block.
         for number in rings.sorted() where marks.base[Int(number)] == 0 { add(leakOf: number, strong, marks, &groups) }
         for number in 0..<UInt32(lost.count) where marks.base[Int(number)] == 0 {
             let own = Int(component.base[Int(number)])
@@ -283,7 +286,8 @@ package struct LeakSearch {
         func shortest(through some: [UInt32]) -> [UInt32]? {
             some.isEmpty ? nil : strong.shortestCycle(through: some, isInside: { component[Int($0)] == own })
         }
-        // A library may keep cycles of its own beside the program's, until the program's object is freed.
+        // Prefer a cycle through the program's objects: the component may also have a library's cycle, which lasts only
+        // until the program's object is freed.
         let programs = numbers.filter { classes.isOfProgram(lost[Int($0)]) }
         guard let cycle = shortest(through: programs) ?? shortest(through: numbers.filter(isObject)),
             cycle.contains(where: isObject)
@@ -320,8 +324,8 @@ package struct LeakSearch {
         classes.number(of: block).flatMap { classes.label($0).name }.map(Self.testRuns.contains) ?? false
     }
 
-    // Whether a library, not the program, has lost the blocks. A timer may have kept objects of the program, too: the
-    // program can avoid that.
+    // Whether a library, not the program, has lost the blocks. False if objects of the program are lost with them, such
+    // as those that a timer retains: the program can avoid that.
     private func isLibrarysOwn(_ numbers: [UInt32], _ counted: [UInt32]) -> Bool {
         numbers.allSatisfy { number in
             classes.number(of: lost[Int(number)]).flatMap { classes.label($0).name }.map(Self.neverFreed.contains)

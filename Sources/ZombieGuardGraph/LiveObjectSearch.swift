@@ -1,4 +1,4 @@
-// Finds the live objects of a class, who holds them, and what leads to them from a variable.
+// Finds the live objects of a class, their holders, and paths to them from variables.
 
 import CUnwind
 import CZombie
@@ -15,7 +15,8 @@ struct LiveObjectSearch {
     var notes: [String] { snapshot.source.notes + (source.hasMore ? [] : [source.noteOfExhaustion]) }
 
     private let snapshot: HeapSnapshot
-    /// Reads what describes the objects. The reads of the snapshot's reader are limited, and the graph takes most.
+    /// Second reader, for descriptions of the objects: the graph takes most of the read budget of the snapshot's
+    /// reader.
     private let source: HeapReader
     private let classes: ClassTable
     private let places: HolderPlaces
@@ -25,13 +26,13 @@ struct LiveObjectSearch {
     private let stackReader: FrameReader
     private let searched: SearchedMemory
     private var targets: [UInt32] = []
-    /// Blocks to which variables of images refer, and the variables' addresses. ``HeapSnapshot/rootPlaces`` has one
-    /// place of each root, which may be another.
+    /// Blocks to which variables of images refer, and the variables' addresses. ``HeapSnapshot/rootPlaces`` has only
+    /// one place for each block, which need not be in an image.
     private var globals: [UInt32: UInt64] = [:]
-    /// Places of the first roots that refer to blocks.
+    /// For each block to which roots refer, the place of the first root.
     private let rootPlaces: [UInt32: UInt64]
 
-    /// Holders of more objects are not looked for.
+    /// Maximum number of objects whose holders are searched.
     private static let mostDescribed = 1000
     private static let mostHolders = 16
     private static let longestPath = 64
@@ -39,8 +40,8 @@ struct LiveObjectSearch {
     private static let pieceBytes: UInt64 = 1 << 20
 
     /// - Parameters:
-    ///   - metadata: finds the objects of this class and its subclasses; nil: of none.
-    ///   - places: addresses of other objects that are found, too.
+    ///   - metadata: class whose objects, including those of subclasses, are searched; nil: none.
+    ///   - places: addresses of further objects to describe.
     ///   - waiting: the thread that waits for the answer.
     /// - Throws: ``GraphError`` if the process cannot be stopped; ``ProcessError`` if it cannot be read.
     static func of(
@@ -138,7 +139,7 @@ struct LiveObjectSearch {
             var holders = objects[index].holders.enumerated().sorted {
                 ($0.element.rank, $0.offset) < ($1.element.rank, $1.offset)
             }.map(\.element)
-            // Words of other memory, such as libc's heap, are often stale, and say little.
+            // Drop holders in other memory, such as libc's heap, if there are better ones: such words are often stale.
             let isNamed = { (holder: Finding.Holder) in
                 holder.place != Finding.Holder.Place.memory || holder.block != nil
             }
@@ -177,7 +178,7 @@ struct LiveObjectSearch {
         }
     }
 
-    /// The strong reference in a block; nil if it is another one.
+    /// The holder of a strong reference in a block; nil if the reference is not strong.
     private func holder(in block: UInt32, at offset: UInt64) -> Finding.Holder? {
         let start = snapshot.blocks.starts[Int(block)]
         if let number = classes.number(of: block), classes.isSwift(block) {
@@ -202,8 +203,7 @@ struct LiveObjectSearch {
     }
 
     // Calls `body` with the place and the target of each reference in a range, until it returns false. Reads in pieces,
-    // because one read of a process is limited to less than a large block. Of a large range, only pages with memory are
-    // read.
+    // because a large block exceeds the limit of one read. Of a large range, reads only pages with memory.
     private func forEachTarget(in range: Range<UInt64>, _ body: (UInt64, UInt32) -> Bool) {
         var next = range.lowerBound
         while next < range.upperBound {

@@ -23,7 +23,7 @@ struct RemoteWords: ObjectWords {
     }
 }
 
-/// What the words of the objects of one class are.
+/// Tells what each word of the objects of one class refers to.
 package struct ObjectLayout {
     /// End of the stored properties or captured values, in bytes.
     package let fixedSize: UInt64
@@ -32,7 +32,8 @@ package struct ObjectLayout {
     private let reader: LayoutReader?
     private let bindings: CaptureBindings?
 
-    /// Captured values whose types depend on generic arguments, which each object has for itself.
+    /// Captured values whose types depend on generic arguments. Each closure context has its own arguments, in its
+    /// bindings.
     struct CaptureBindings {
         /// Metadata of the closure context.
         var metadata: UInt64
@@ -81,7 +82,7 @@ package struct ObjectLayout {
         case .unknown: return .unknown
         case .elements(let first, let layout): return kind(at: offset, in: layout, from: first, words)
         case .hashed(let keys, let values):
-            // _scale is a byte: the storage has two to its power of places.
+            // The lowest byte is _scale: the storage has 2^_scale buckets.
             guard let scale = words.word(HashedStorage.scale), scale & 0xff < 48,
                 words.word(HashedStorage.values) != nil
             else { return .unknown }
@@ -148,8 +149,8 @@ extension LayoutReader {
 
     // MARK: Captured values
 
-    // Descriptor of captures: numbers of captured values, metadata sources and bindings; then the mangled types, and
-    // the sources as pairs of a generic parameter and where its metadata is. The bindings come first in the object.
+    // Capture descriptor: numbers of captured values, metadata sources and bindings; then the mangled types; then the
+    // sources, each a generic parameter and the place of its metadata. The object begins with the bindings.
     private func contexts(of metadata: UInt64) -> ObjectLayout {
         guard let captures = captures(of: metadata) else { return .unknown }
         let bindings = Array(repeating: ValueLayout.number(8), count: captures.bindings)
@@ -199,7 +200,7 @@ extension LayoutReader {
         let sources = types &+ 4 &* UInt64(counts[0])
         var parameters: [Int: Int] = [:]
         for source in (0..<UInt64(counts[1])).map({ sources &+ 8 &* $0 }) {
-            // "B" and an index: a binding. Others are found in what is captured, and stay unknown.
+            // "B" and an index denote a binding. Other sources are in captured values; their parameters stay unknown.
             guard case .parameter(let index) = type(at: relative(source)), index < counts[2] else { continue }
             let place = text(relative(source &+ 4))
             if place.first == "B", let binding = Int(place.dropFirst()), binding >= 0, binding < counts[2] {
@@ -212,7 +213,7 @@ extension LayoutReader {
             bindings: Int(counts[2]), parameters: parameters)
     }
 
-    // Values behind each other. Without a size, the last one reaches to the end of the object.
+    // Lays out values one after the other. A value of unknown size extends to the end of the object.
     private func object(_ values: [ValueLayout], from offset: UInt64) -> ObjectLayout {
         guard (Self.header..<65536).contains(offset) else { return .unknown }
         var whole = ValueLayout(size: offset, alignment: 8)
@@ -235,7 +236,7 @@ extension LayoutReader {
         var properties: [Property] = []
         var place = metadata
         for _ in 0..<Self.mostSuperclasses where place != 0 {
-            // A class without known properties: nothing is known of the objects.
+            // If the properties of a class or superclass are unknown, so is the layout of the objects.
             guard let own = self.properties(of: place) else { return .unknown }
             properties += own
             place = word(place &+ 8)
@@ -256,8 +257,9 @@ extension LayoutReader {
         return ObjectLayout(fixedSize: size, places: places, tail: tail(of: metadata, size), reader: self)
     }
 
-    // The descriptor of a class: 16 fields, 24 and 28 bounds of the metadata, 32 its immediate members, 36 number of
-    // properties, 40 place of their offsets. Returns nil if it cannot be read.
+    // Byte offsets in a class descriptor: 16 field descriptor, 24 and 28 bounds of the metadata, 32 number of immediate
+    // members, 36 number of properties, 40 place of the properties' offsets. Returns nil if the descriptor is
+    // unreadable.
     private func properties(of metadata: UInt64) -> [Property]? {
         let descriptor = word(metadata &+ 40)
         let parts = memory.records(UInt32.self, at: descriptor, count: 11)
@@ -276,7 +278,8 @@ extension LayoutReader {
         }
     }
 
-    // Flags of a class descriptor from bit 16 on: 13 resilient superclass, 12 members in front of the address point.
+    // Flags of a class descriptor, counted from bit 16: 13 resilient superclass, 12 immediate members in front of the
+    // address point.
     private func immediateMembers(of metadata: UInt64, _ descriptor: UInt64, _ parts: [UInt32]) -> UInt64 {
         if parts[0] >> 29 & 1 != 0 { return metadata &+ word(relative(descriptor &+ 24)) }
         if parts[0] >> 28 & 1 != 0 { return metadata &- 8 &* UInt64(parts[6]) }
@@ -302,7 +305,7 @@ extension LayoutReader {
         }
     }
 
-    // The name of a class of the standard library; nil for another.
+    // The name of a class of the standard library; nil for other classes.
     private func name(of descriptor: UInt64) -> String? {
         module(of: descriptor) == "Swift" ? text(relative(descriptor &+ 8)) : nil
     }

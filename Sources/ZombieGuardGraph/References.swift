@@ -34,8 +34,8 @@ package struct References {
 
     // MARK: Reachability
 
-    /// Marks in `marks` all nodes that can be reached from `starts` with `mark`. Nodes that have a mark already are not
-    /// visited. `isOpaque`: nodes whose references do not count.
+    /// Sets `mark` in `marks` for all nodes that can be reached from `starts`. Does not visit nodes that already have a
+    /// mark, and does not follow references of nodes for which `isOpaque` is true.
     package func reach(
         from starts: some Sequence<UInt32>, mark: UInt8, in marks: FlatArray<UInt8>,
         isOpaque: (UInt32) -> Bool = { _ in false },
@@ -69,7 +69,7 @@ package struct References {
         let low = FlatArray<UInt32>(repeating: 0, count: count)
         let open = FlatArray<UInt32>() // nodes without a component yet
         let path = FlatArray<UInt32>() // nodes whose references are being followed
-        let next = FlatArray<UInt32>() // and the place of each one's next reference
+        let next = FlatArray<UInt32>() // for each node of `path`, the index of its next reference in `targets`
         var found: UInt32 = 0
         var components: UInt32 = 0
         for root in 0..<count where index.base[root] == unseen {
@@ -117,8 +117,8 @@ package struct References {
 
     // MARK: Cycles
 
-    /// The shortest cycle through a node, which it begins with; nil if there is none. Only nodes for which `isInside`
-    /// is true are on it. A node that refers to itself is a cycle of one.
+    /// The shortest cycle that begins with a node and otherwise has only nodes for which `isInside` is true; nil if
+    /// there is none. A node that refers to itself is a cycle of one.
     package func shortestCycle(
         through start: UInt32, atMost most: Int = .max, isInside: (UInt32) -> Bool
     ) -> [UInt32]? {
@@ -145,8 +145,8 @@ package struct References {
         return nil
     }
 
-    /// The shortest cycle through any of some nodes. Of many nodes a part is tried, so that the cycle may not be the
-    /// shortest. A path that leaves a strongly connected component never returns to it.
+    /// The shortest cycle through any of the nodes. Of 256 nodes or more only a part is tried, so the cycle may not be
+    /// the shortest. A path that leaves a strongly connected component never returns to it.
     package func shortestCycle(through nodes: [UInt32], isInside: (UInt32) -> Bool = { _ in true }) -> [UInt32]? {
         let tried = 128
         var best: [UInt32]?

@@ -3,9 +3,9 @@
 import CZombie
 import ZombieGuard
 
-/// The address ranges from which blocks are reached: data of images that is or was writable, stacks, thread-local
-/// storage, and all other readable memory that no file backs. Without the guarded heap and the runtime's own tables,
-/// which name every block.
+/// The address ranges that are searched for roots: data of images that is or was writable, stacks, thread-local
+/// storage, and all other readable memory that no file backs. Excludes the guarded heap and the runtime's own tables,
+/// which refer to every block.
 struct RootRanges {
     struct Part {
         var range: Range<UInt64>
@@ -21,9 +21,9 @@ struct RootRanges {
     static let redZone: UInt64 = 128
 
     /// - Parameters:
-    ///   - own: ranges of the runtime. Of its stacks the part in use is searched all the same, because the program's
-    ///     signal handlers run there.
-    ///   - heap: the areas of blocks among them.
+    ///   - own: ranges of the runtime, which are excluded, except parts of stacks that are in use: the program's signal
+    ///     handlers run on the runtime's stacks.
+    ///   - heap: the areas of blocks, which are also in `own`.
     ///   - stackPointers: of all threads. A stack in a block is searched with the block.
     init(mappings: [Mapping], own: [Range<UInt64>], heap: [Range<UInt64>], stackPointers: [UInt64]) {
         let stackPointers = stackPointers.filter { pointer in !heap.contains { $0.contains(pointer) } }
@@ -45,7 +45,7 @@ struct RootRanges {
 
     private static func mayHoldRoots(_ mapping: Mapping) -> Bool {
         guard mapping.start < mapping.end, mapping.permissions.hasPrefix("r") else { return false }
-        // A core file knows no permissions of some files; the core file has no contents of them either.
+        // A core file has no permissions for mappings of some files, and no contents of them either.
         let isWritable = mapping.permissions.dropFirst().hasPrefix("w")
         if mapping.path.isEmpty { return true }
         if mapping.path.hasPrefix("[") {
@@ -57,7 +57,7 @@ struct RootRanges {
     }
 
     /// Whether the mapping is the part of an image's data that is read-only after relocation (PT_GNU_RELRO): the
-    /// writable part of the same segment follows. In a static executable libc keeps blocks there.
+    /// writable part of the same segment follows. In a static executable, libc keeps pointers to blocks there.
     private static func isRelocated(_ mapping: Mapping, before next: Mapping?) -> Bool {
         guard let next, mapping.permissions.hasPrefix("r--"), next.permissions.hasPrefix("rw-"),
             mapping.path.hasPrefix("/"), mapping.path == next.path, mapping.start < mapping.end
@@ -65,7 +65,7 @@ struct RootRanges {
         return mapping.end == next.start && mapping.fileOffset &+ (mapping.end - mapping.start) == next.fileOffset
     }
 
-    /// The parts of a range outside of others, which are sorted and may overlap.
+    /// The parts of a range outside of the excluded ranges, which are sorted and may overlap.
     static func subtract(_ excluded: [Range<UInt64>], from range: Range<UInt64>) -> [Range<UInt64>] {
         var rest: [Range<UInt64>] = []
         var start = range.lowerBound
@@ -79,7 +79,7 @@ struct RootRanges {
     }
 }
 
-/// The memory of a process that may hold pointers, by what it is.
+/// The memory of a process that may hold pointers, by kind.
 struct SearchedMemory {
     /// Writable data of images.
     private(set) var images: [Range<UInt64>] = []
@@ -127,7 +127,8 @@ extension HeapReader {
         }
     }
 
-    /// The runtime's heap, tables and image. Its part of a test bundle cannot be told from the bundle.
+    /// The runtime's heap, tables and image. Excludes the image of a runtime that is part of a test bundle: it cannot
+    /// be told from the rest of the bundle.
     var ownRanges: [Range<UInt64>] {
         let layout = statistics.heapLayout
         var ranges = memory.records(zg_layout_range.self, at: layout.ownRanges, count: Int(layout.ownRangeCount))

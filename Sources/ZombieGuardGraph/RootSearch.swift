@@ -1,12 +1,12 @@
-// Finds how a root leads to a block, while the process waits after a finding.
+// Finds a path from a root to a block, while the process waits after a finding.
 
 import CZombie
 import ZombieGuard
 
-/// A breadth-first search backwards from a block: who points to it, who points to those blocks, and so on. Each level
-/// reads images and stacks, and if no root is there, the heap.
+/// A breadth-first search backwards from a block: the blocks that point to it, the blocks that point to those, and so
+/// on. Each level searches images and stacks for a root, and if there is none, the heap for blocks.
 struct RootSearch {
-    /// A block on the way, and the place in it that leads to the block before.
+    /// A block on a path, and the place in it that refers to the block of node `next`.
     private struct Node {
         var block: Range<UInt64>
         var holder: Finding.Holder?
@@ -38,7 +38,7 @@ struct RootSearch {
     }
 
     private static let mostLevels = 8
-    /// Blocks of one level that are followed.
+    /// Maximum number of blocks in one level.
     private static let mostOfLevel = 64
     private static let mostWords = 512
 
@@ -73,7 +73,7 @@ struct RootSearch {
             if nodes.count == first { break }
             level = first..<nodes.count
         }
-        // Thread-local variables, and memory that the program has mapped.
+        // Last, search the remaining memory for roots: thread-local variables, and memory that the program has mapped.
         let all = Frontier(nodes, nodes.indices)
         for (range, mapping) in memory.others {
             if let hit = hits(of: all, in: [range], source.memory)?.first, let node = all.node(at: hit.address) {

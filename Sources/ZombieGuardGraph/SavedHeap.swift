@@ -29,7 +29,7 @@ package struct SavedHeap: Decodable {
         var bytes: UInt64
     }
 
-    /// Blocks that are as old as a look.
+    /// Blocks that a look was the first to see.
     package struct Age: Decodable {
         package var time: String
         /// In base64: see ``HeapAges``.
@@ -56,7 +56,7 @@ package struct SavedHeap: Decodable {
     /// Reads a saved summary.
     ///
     /// - Parameter bytes: contents of the file.
-    /// - Returns: nil if they are no summary of this version.
+    /// - Returns: nil if the contents are not a summary of this version.
     package init?(_ bytes: [UInt8]) {
         guard let read = try? JSONDecoder().decode(SavedHeap.self, from: Data(bytes)), read.schema == Self.schema else {
             return nil

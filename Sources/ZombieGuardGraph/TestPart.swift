@@ -21,7 +21,7 @@ final class TestPart {
     /// limited.
     private var lookup: HeapLookup
     private var lookups = 0
-    /// The readers in use, and the first reader whose reads were spent.
+    /// The readers in use. `spentNote` is the first note of readers that were replaced because their reads were spent.
     private let stackSource: HeapReader
     private var source: HeapReader
     private var spentNote: String?
@@ -30,7 +30,7 @@ final class TestPart {
     /// The runtime's number of the thread of a synchronous part; 0: the part is asynchronous, or the number is unknown.
     private let thread: UInt16
 
-    /// Thread number of all threads behind the first 65,534.
+    /// Thread number of all threads after the first 65,534.
     private static let laterThread = UInt16.max
     /// A block takes up to four reads of at least 1 KiB of the budget of 64 MiB or more (``ProcessMemory``).
     private static let lookupsPerReader = 8192
@@ -57,7 +57,7 @@ final class TestPart {
         self.thread = thread == Self.laterThread ? 0 : thread
     }
 
-    /// Why some verdicts may be wrong; nil if all that they depend on was read.
+    /// Why some verdicts may be wrong; nil if everything that they depend on was read.
     var note: String? { spentNote ?? source.notes.first ?? stackSource.notes.first }
 
     private func record(of start: UInt64) -> BlockRecord? {
@@ -71,7 +71,7 @@ final class TestPart {
         return record
     }
 
-    /// Who has allocated a live block.
+    /// Tells whether this test has allocated a live block.
     func allocator(of block: UInt32, in blocks: BlockTable) -> Verdict {
         let start = blocks.starts[Int(block)]
         let stack = blocks.stacks[Int(block)]
@@ -81,7 +81,7 @@ final class TestPart {
         return verdict(of: stack)
     }
 
-    /// Who has freed a block that was allocated on `stack`. `ages`: those of freed blocks.
+    /// Tells whether this test has freed a block that was allocated on `stack`. `ages` must be those of freed blocks.
     func releaser(of start: UInt64, allocatedOn stack: UInt32) -> Verdict {
         guard ages.isNew(start: start, stack: stack, since: question.moment) else { return .foreign }
         if question.isAlone { return .own }
@@ -105,10 +105,12 @@ final class TestPart {
         return verdict
     }
 
-    /// Returns the lost blocks that the part has made, or if there are none, the undecided ones, and their verdict.
+    /// Returns the lost blocks that the part has allocated, or, if there are none, the undecided ones, and their
+    /// verdict.
     ///
-    /// Blocks that refer to each other belong together: a test has made all of them if it has made one, or if one of
-    /// them is a task that refers to the part's marker. `isKnown`: whether a block of a verdict was reported before.
+    /// Blocks that refer to each other form a group: a test has allocated the whole group if it has allocated one of
+    /// its blocks, or if one of them is a task that refers to the part's marker. `isKnown` tells whether a block with
+    /// this verdict was reported before.
     func choose(
         from lost: [UInt32], of snapshot: HeapSnapshot, _ graph: References, isKnown: (UInt32, Verdict) -> Bool
     ) -> (blocks: [UInt32], verdict: Verdict) {

@@ -17,7 +17,8 @@ package final class TestRequests {
     private var warned: [UInt64: UInt32] = [:]
 
     private static let mostFindings = 50
-    /// Steps of a cycle that have allocation stacks. Stacks are most of a finding, and a line has a limited length.
+    /// Maximum number of steps of a cycle with allocation stacks. Stacks are most of a finding, and a line has a
+    /// limited length.
     private static let mostStacks = 64
     /// Pause between two looks, in which another thread may store a reference that it holds in a register.
     private static let pauseMicroseconds: UInt32 = 2000
@@ -55,7 +56,7 @@ package final class TestRequests {
         let source = try HeapReader(process: process)
         let (freedBlocks, liveBlocks) = (HeapSnapshot.freedBlocks(of: source), HeapSnapshot.liveBlocks(of: source))
         try Incomplete.check(source.notes)
-        // Look at both, so that one number is the moment of both.
+        // Look at freed and live blocks, so that one number is the moment of both looks.
         _ = freed.look(at: freedBlocks)
         var answer = HeapAnswer()
         answer.moment = live.look(at: liveBlocks)
@@ -67,7 +68,7 @@ package final class TestRequests {
             id: Int32(truncatingIfNeeded: question.thread), stackPointer: question.stackPointer.rawValue)
     }
 
-    // Threads that stopped after their look had ended stand still until they are released.
+    // Resumes threads that stopped only after their look had ended.
     private static func releaseLateThreads() { while zg_thread_release_next() != 0 {} }
 
     private static func pause() {
@@ -102,7 +103,8 @@ package final class TestRequests {
         let naming = try HeapReader(process: process)
         let findings = search.findings(
             time: Timestamp.now.description, most: Self.mostFindings, mostStacks: Self.mostStacks, source: naming)
-        // A thread that was not stopped can hide no leak: its registers may lead to blocks that look lost.
+        // Notes on threads that were not stopped matter only if there are findings: registers of such threads may hold
+        // pointers to blocks that look lost, but cannot hide a leak.
         if !findings.isEmpty { notes += search.snapshot.notes + naming.notes }
         try Incomplete.check(notes + search.snapshot.source.notes + (part.note.map { [$0] } ?? []))
         let places = search.places(ofFirst: Self.mostFindings)
@@ -130,7 +132,7 @@ package final class TestRequests {
         let released = try releasedBlocks(question)
         if released.count == 0 { return answer }
         func look() throws -> DanglingSearch {
-            // Some of the blocks may have left the quarantine since.
+            // Skip blocks that have left the quarantine since.
             let search = try DanglingSearch.of(process, isStrict: true, waiting: waiting(question)) { _, blocks in
                 blocks.filter { start, stack in
                     let block = released.block(at: start)
@@ -154,18 +156,17 @@ package final class TestRequests {
         let places = Set(first.references.map(\.place))
         answer.references = second.references.filter { places.contains($0.place) }.prefix(Self.mostFindings)
             .map { symbolicator.named($0) }
-            // The runtime's variables are in the image of the test bundle.
+            // Drop the runtime's own variables, which are in the image of the test bundle.
             .filter { !($0.holder.symbol?.hasPrefix("zg_") ?? false) }
             .map {
                 HeapAnswer.Reference(holder: $0.holder, count: $0.count, target: $0.target, stacks: $0.stacks)
             }
-        // What was found is true, whatever else was not looked at.
+        // References that were found are valid even if a part of the memory was not searched.
         if answer.references.isEmpty { try Incomplete.check(first.notes + second.notes) }
         return answer
     }
 
-    // The freed blocks that the part has freed. Names are resolved while the process runs: freed blocks keep their
-    // addresses.
+    // The blocks that the part has freed. Names are resolved while the process runs: freed blocks keep their addresses.
     private func releasedBlocks(_ question: HeapQuestion) throws -> BlockTable {
         let source = try HeapReader(process: process)
         let part = try TestPart(question, process, freed, symbolicator)

@@ -68,8 +68,8 @@ struct TypeParser {
     private let bytes: [UInt8]
     private var position = 0
     private var items: [Item] = []
-    /// What a substitution (A) may refer to: the types and protocols of the symbolic references, up to the first other
-    /// operator that adds one.
+    /// Types and protocols to which substitutions (A) refer by index. Only those of symbolic references are recorded,
+    /// until another operator adds a substitution.
     private var substitutions: [Item] = []
     private var knowsSubstitutions = true
 
@@ -92,7 +92,7 @@ struct TypeParser {
         return bytes[position - 1]
     }
 
-    // Returns nil for what is not understood.
+    // Returns nil for a type that is not understood.
     private mutating func parse() -> TypeNode? {
         var start = 0
         while let byte = next() {
@@ -106,7 +106,7 @@ struct TypeParser {
         return nil
     }
 
-    // Whether the type ends in the operator for a box: its fields and generic signature are in front of it.
+    // Whether the type ends in the operator for a box, which follows the box's fields and generic signature.
     private func isBox(from start: Int) -> Bool {
         var place = start
         var last: [UInt8] = []
@@ -157,7 +157,8 @@ struct TypeParser {
         guard let flags = memory.record(UInt32.self, at: target) else { return false }
         switch flags & 0x1f {
         case ContextKind.protocolType:
-            // Flags of protocols: bit 0 not class-bound, bits 2 to 7 special (1: Error).
+            // Flags of a protocol descriptor, counted from bit 16: 0 not class-bound, 2 to 7 special protocol (1:
+            // Error).
             items.append(
                 .protocolType(
                     isClassBound: flags >> 16 & 1 == 0, isError: flags >> 18 & 0x3f == 1, hasTable: true))
@@ -169,7 +170,7 @@ struct TypeParser {
         return true
     }
 
-    // Each letter is an index, lower case if another one follows. A number in front repeats it.
+    // Each letter is an index, lower case if another one follows. A number in front of a letter is a repeat count.
     private mutating func substitution() -> Bool {
         while let (letter, count) = nextRepeated() {
             let isLast = (0x41...0x5a).contains(letter)
@@ -182,7 +183,8 @@ struct TypeParser {
         return false
     }
 
-    // A function type as closures capture it, such as "Ieg_": its types are in front. Understands the whole type only.
+    // A function type as closures capture it, such as "Ieg_", which follows its parameter and result types. Returns
+    // false unless it is the last operator.
     private mutating func lowered() -> Bool {
         var attributes = bytes[position...].prefix { $0 != UInt8(ascii: "_") && $0 != 0 }
         position = attributes.endIndex + 1
@@ -190,7 +192,8 @@ struct TypeParser {
             return false
         }
         for optional in ["e", "A"] where attributes.first == optional.utf8.first { attributes.removeFirst() }
-        // Thick functions guarantee (g), consume (x) or do not own (y) their context. No C function, block or method.
+        // Thick functions guarantee (g), consume (x) or do not own (y) their context. Reject C functions, blocks and
+        // methods.
         guard let convention = attributes.popFirst(), "gxy".utf8.contains(convention),
             !(attributes.first.map { "BCzMJKW".utf8.contains($0) } ?? false)
         else { return false }
@@ -205,12 +208,12 @@ struct TypeParser {
         case .nominal(let descriptor, _)
         where memory.record(UInt32.self, at: descriptor).map { $0 & 0x1f } == ContextKind.classType:
             items.append(.type(.number(bytes: 8)))
-        default: items.append(.type(.unknown)) // without a size, if there is only one such type
+        default: items.append(.type(.unknown)) // has no size if the metatype has only one value
         }
         return true
     }
 
-    // A letter behind the number of times that it counts, if that is not 1.
+    // Reads a letter, and the repeat count in front of it, if any.
     private mutating func nextRepeated() -> (letter: UInt8, count: Int)? {
         var count = 0
         while let byte = next() {
@@ -320,7 +323,7 @@ struct TypeParser {
         return true
     }
 
-    // The first parameter is x, the second q_, the third q0_. Those of inner contexts (qd) are not numbered here.
+    // The first parameter is x, the second q_, the third q0_. Returns false for parameters of inner contexts (qd).
     private mutating func parameter() -> Bool {
         guard position < bytes.count, bytes[position] != UInt8(ascii: "d") else { return false }
         if bytes[position] == UInt8(ascii: "_") {
@@ -406,7 +409,7 @@ struct TypeParser {
     private mutating func function(_ type: TypeNode) -> Bool {
         knowsSubstitutions = false
         while case .attribute? = items.last { items.removeLast() }
-        // The parameters, and in front of them the result.
+        // Pop the parameters, then the result.
         for _ in 0..<2 {
             switch items.popLast() {
             case .type, .empty: continue

@@ -10,7 +10,7 @@ struct ValueLayout {
         var kind: ReferenceKind
     }
 
-    /// In bytes; nil if unknown. The last place then reaches to the end of the address space.
+    /// Size in bytes; nil if unknown: then the last place extends to the end of the address space.
     var size: UInt64?
     var alignment: UInt64 = 1
     /// Number of bit patterns that are no value, with which an enum around the value encodes its other cases.
@@ -77,7 +77,7 @@ struct ValueLayout {
 
     static let largest: UInt64 = 1 << 20
 
-    /// The value with all its references of one kind.
+    /// The layout with all strong references replaced by references of another kind.
     func with(_ kind: ReferenceKind) -> ValueLayout {
         var layout = self
         layout.places = places.map { $0.kind == .strong ? Place(range: $0.range, kind: kind) : $0 }
@@ -86,11 +86,11 @@ struct ValueLayout {
 }
 
 extension [ValueLayout.Place] {
-    /// What the byte at an offset belongs to; nil if it is a number or padding.
+    /// The place that contains the byte at an offset; nil if the byte belongs to a number or padding.
     func place(at offset: UInt64) -> ValueLayout.Place? {
         var found: ValueLayout.Place?
         for place in self where place.range.contains(offset) {
-            // Payloads of an enum share their bytes. One that owns its object is enough.
+            // Payloads of an enum share their bytes. If one of them holds an owning reference, return its place.
             if place.kind == .strong || place.kind == .unknown { return place }
             if found?.kind != .erased { found = place }
         }
@@ -115,7 +115,7 @@ final class LayoutReader {
     private var values: [UInt64: ValueLayout] = [:]
     /// Layouts of closure contexts by their metadata and bindings.
     var contexts: [[UInt64]: ObjectLayout] = [:]
-    /// Types that may still be visited for the current class: metadata may be damaged.
+    /// Number of types that may still be visited for the current class. Limited, because metadata may be damaged.
     private var remaining = 0
 
     private static let mostTypes = 10_000, deepest = 16
@@ -129,7 +129,7 @@ final class LayoutReader {
 
     init(_ memory: any MemoryReader) { self.memory = memory }
 
-    /// Allows as many steps as a class may take. Then all types are unknown.
+    /// Resets the number of types that may be visited. Types beyond the limit are unknown.
     func beginClass() { remaining = Self.mostTypes }
 
     /// The layout of a type.
@@ -191,11 +191,12 @@ final class LayoutReader {
         return read
     }
 
-    /// The generic arguments at an address; nil if the type has others than types.
+    /// The generic arguments at an address; nil if some of them are not types.
     func arguments(of descriptor: UInt64, at address: UInt64) -> [TypeNode]? {
         let flags = half(descriptor)
         guard flags & 0x80 != 0 else { return [] }
-        // Behind the fixed part: two words of 32 bits, then numbers of parameters, requirements, key arguments, flags.
+        // The fixed part of the descriptor is followed by two words of 32 bits, the numbers of parameters, requirements
+        // and key arguments, and flags.
         let fixed: UInt64 = flags & 0x1f == ContextKind.classType ? 44 : 28
         let header = memory.records(UInt16.self, at: descriptor &+ fixed &+ 8, count: 4)
         guard header.count == 4, header[0] <= Self.mostArguments, header[2] >= header[0], header[3] & 1 == 0 else {
@@ -269,7 +270,7 @@ final class LayoutReader {
         return kind == .erased ? .unknown : kind
     }
 
-    /// In the flags of value witnesses: the value is in a box of its own.
+    /// Bit in the flags of value witnesses: an existential stores the value in a box.
     private static let isNotInline: UInt32 = 0x2_0000
 
     private func storage(_ kind: ReferenceKind, _ inner: TypeNode, _ depth: Int) -> ValueLayout {
@@ -331,7 +332,8 @@ final class LayoutReader {
         case ContextKind.classType: return .reference(.strong)
         case ContextKind.structType:
             let fields = fields(of: descriptor)
-            // Without fields: a C struct, whose fields may lack, or one with a layout like another type's.
+            // A struct without fields may be a C struct, whose descriptor may lack fields, or have a layout like
+            // another type's.
             guard !fields.isEmpty, isSwift(descriptor), !fields.contains(where: { $0.type == 0 }) else {
                 return .unknown
             }
@@ -341,14 +343,14 @@ final class LayoutReader {
         }
     }
 
-    // Whether a type is not one of C, whose descriptor may lack fields.
+    // False for types of C, whose descriptors may lack fields.
     private func isSwift(_ descriptor: UInt64) -> Bool { module(of: descriptor) != "__C" }
 
-    /// The module in which a type stands directly; nil if the type is inside another one.
+    /// The module that directly contains a type; nil if the type is nested in another type.
     func module(of descriptor: UInt64) -> String? {
         let place = descriptor &+ 4
         let distance = Int32(bitPattern: half(place))
-        // If the low bit is set, the parent is behind a pointer.
+        // If the low bit is set, the relative pointer leads to a pointer to the parent.
         var parent = place &+ UInt64(bitPattern: Int64(distance & ~1))
         if distance & 1 != 0 { parent = word(parent) }
         return distance != 0 && half(parent) & 0x1f == ContextKind.module ? text(relative(parent &+ 8)) : nil
@@ -371,7 +373,7 @@ final class LayoutReader {
             let payload: ValueLayout =
                 one.isIndirect ? .reference(.strong) : layout(substituted(type, arguments), depth + 1)
             let depends = !one.isIndirect && type.isGeneric
-            // A payload that is always empty is none.
+            // A case whose payload is always empty counts as a case without a payload.
             if payload.size == 0, !depends { continue }
             isDependent = isDependent || depends
             payloads.append(payload)
@@ -381,7 +383,8 @@ final class LayoutReader {
         case 0:
             if others == 1 { return ValueLayout(size: 0, spareBits: []) }
             if others > 256 { return .number(2, extraInhabitants: 65536 - others) }
-            // With empty payloads, the enum formally has the extra inhabitants of one of them.
+            // If a case has an empty payload, the enum formally takes the extra inhabitants of the payload, which has
+            // none.
             let isPlain = cases.allSatisfy { $0.type == 0 }
             var layout = ValueLayout.number(1, extraInhabitants: isPlain ? 256 - others : 0)
             layout.spareBits = [UInt8(truncatingIfNeeded: 0xff << Self.bits(others))]
@@ -391,7 +394,7 @@ final class LayoutReader {
         }
     }
 
-    // The number of bits that tell so many cases apart.
+    // The number of bits that distinguish `count` cases.
     private static func bits(_ count: UInt64) -> Int {
         count <= 1 ? 0 : UInt64.bitWidth - (count - 1).leadingZeroBitCount
     }
@@ -404,7 +407,7 @@ final class LayoutReader {
         if payload.extraInhabitants >= otherCases {
             layout.extraInhabitants -= otherCases
         } else {
-            // A tag byte. Patterns of the payload tell the other cases apart.
+            // Add a tag byte. Cases with the same tag are distinguished by bit patterns of the payload.
             let remaining = otherCases - payload.extraInhabitants
             let perTag: UInt64 = size >= 4 ? .max : 1 << (8 * size)
             let tags = 1 + remaining / perTag + (remaining % perTag > 0 ? 1 : 0)
@@ -434,13 +437,13 @@ final class LayoutReader {
             layout.places.append(ValueLayout.Place(range: largest..<UInt64.max, kind: .unknown))
             return layout
         }
-        // Bits behind a shorter payload are spare, too.
+        // All bits after a shorter payload are spare as well.
         var common = (0..<Int(largest)).map { byte in
             isDependent ? 0 : spare.reduce(UInt8.max) { $0 & (byte < $1.count ? $1[byte] : 0xff) }
         }
         let count = common.reduce(0) { $0 + $1.nonzeroBitCount }
         let used = 8 * largest - UInt64(count)
-        // The other cases share tags: the bits of payloads tell them apart.
+        // The cases without payload share tags, and are distinguished by the bits that payloads use.
         let perTag: UInt64 = used >= 32 ? .max : 1 << used
         let tags = UInt64(payloads.count) + otherCases / perTag + (otherCases % perTag > 0 ? 1 : 0)
         let extra = max(0, bits(tags) - count)

@@ -28,8 +28,8 @@ struct TableTarget: PointerTarget {
     }
 }
 
-/// Reads memory in pieces of 1 MiB, and collects the aligned words that point to a target. A word points there if its
-/// lower 48 bits do: above them are tags (``HeapSnapshot``).
+/// Reads memory in pieces of 1 MiB, and collects the aligned words that point to a target. Only the lower 48 bits of a
+/// word count: the bits above are tags (``HeapSnapshot``).
 final class WordScan<Target: PointerTarget> {
     struct Hit {
         /// Address of the word.
@@ -46,7 +46,7 @@ final class WordScan<Target: PointerTarget> {
     private let most: Int
     /// Whether the scan ended before all memory was read.
     private(set) var isCut = false
-    /// Number of words that point to a target, beyond the ones that are in `hits`, too.
+    /// Number of all words so far that point to a target, whether or not they are in `hits`.
     private(set) var found = 0
     private(set) var hits: [Hit] = []
 
@@ -65,7 +65,7 @@ final class WordScan<Target: PointerTarget> {
 
     deinit { buffer.deallocate() }
 
-    /// Takes the hits so far. Their number no longer counts for the limit.
+    /// Returns and removes the hits so far. They no longer count for the limit.
     func takeHits() -> [Hit] {
         defer { hits = [] }
         return hits

@@ -3,7 +3,8 @@
 import ZombieGuard
 
 extension WaitChain {
-    /// Whether all waits whose memory looks like glibc's are in glibc: other code may use the same words otherwise.
+    /// Whether all waits whose memory looks like glibc's are in glibc: other code may use words with such contents
+    /// otherwise.
     ///
     /// - Parameters:
     ///   - mappings: mappings of the process.
@@ -16,7 +17,8 @@ extension WaitChain {
         return awaited.compactMap(\.codeOfGlibc).allSatisfy { place in
             let frame = modules.frame(at: place)
             let file = (frame.module ?? "").split(separator: "/").last ?? ""
-            // "libc.so.6", "libc-2.31.so"; before glibc 2.34 "libpthread.so.0". Other code calls `syscall`.
+            // "libc.so.6", "libc-2.31.so"; before glibc 2.34 "libpthread.so.0". Other code waits in glibc's function
+            // `syscall`.
             return ["libc.", "libc-", "libpthread"].contains { file.hasPrefix($0) } && function(frame) != "syscall"
         }
     }

@@ -3,7 +3,7 @@
 import Glibc
 import ZombieGuard
 
-/// What the interpreters of one process say about its threads, while they are stopped.
+/// The interpreted calls of the threads of one process, read while the threads are stopped.
 struct InterpretedCalls {
     private let process: Int
     private let mappings: [Mapping]
@@ -67,8 +67,8 @@ private struct PerfMap {
 
     private static let mostBytes = 64 << 20, longestName = 400
 
-    /// Reads what was appended to the file of a process, or all of another file, as the process sees it. It must belong
-    /// to the process's user: others can write to /tmp.
+    /// Reads what was appended to the file of a process, or the whole file if it is a new one. The path is relative to
+    /// the process's root directory. The file must belong to the process's user: other users can write to /tmp.
     ///
     /// - Returns: whether there is such a file.
     mutating func update(of process: Int) -> Bool {
@@ -106,7 +106,8 @@ private struct PerfMap {
             codes.append(Code(start: start, end: end, text: fields[2].startIndex..<fields[2].endIndex))
         }
         parsed = whole
-        // Of code at the same place the last line counts: the sort is stable. Sorted codes in front cost a merge.
+        // The sort is stable, so that the last line counts for code at the same address. It costs only a merge, because
+        // earlier elements are sorted.
         codes.sort { $0.start < $1.start }
     }
 

@@ -200,7 +200,7 @@ package final class StallWatch {
                 ? tracks[index]!.loop.isOne(heartbeat.pointee, in: tracks[index]!.process, busyFor: age)
                 : hasWaited(tracks[index]!, index)
         }
-        // A deadlock is one whatever the thread was to do.
+        // Report a deadlock even if the thread runs no event loop.
         if tracks[index]!.isLoop == false, busy < limit || !isClosed(call, tracks[index]!, index) { return }
         zg_system_store(&heartbeat.pointee.watched, UInt32(truncatingIfNeeded: since))
         if tracks[index]!.samples.next == .max, busy >= 4 * limit { tracks[index]!.samples.next = now }
@@ -227,7 +227,8 @@ package final class StallWatch {
         return chain
     }
 
-    /// As the other findings of the process name it. Its statistics page has a limited length.
+    /// The program's name as in other findings of the process, from its statistics page. The page limits the length of
+    /// a name: a longer name is read from /proc.
     private static func program(of process: Int) -> String? {
         let name = (try? GuardedProcess(processID: process).statistics())?.program ?? ""
         return name.isEmpty || name.utf8.count >= longestProgram ? readLink("/proc/\(process)/exe") : name
@@ -382,7 +383,7 @@ package final class StallWatch {
     /// The threads that a thread waits for: those of a deadlock, or the holder of its lock.
     private struct Waited {
         var threads: [Int32]
-        /// If none of the threads can go on.
+        /// The waits of a deadlock; nil if there is none.
         var chain: WaitChain?
     }
 
@@ -482,7 +483,7 @@ package final class StallWatch {
         }
         let others = waited.threads.compactMap { id -> Finding.ThreadStack? in
             let one = stopped.threads.first { $0.id == id }
-            // A thread of a deadlock is one also where it could not be stopped.
+            // Keep a thread of a deadlock even if it could not be stopped.
             if one == nil, waited.chain == nil { return nil }
             return Finding.ThreadStack(
                 id: number(of: id, in: process), threadID: Int(id),
@@ -498,7 +499,7 @@ package final class StallWatch {
         return sample
     }
 
-    // The runtime's number of a thread; nil if it has no heartbeat.
+    // The runtime's number of a thread: 1 for the main thread; nil for another thread without a heartbeat.
     private func number(of thread: Int32, in process: Int) -> Int? {
         if Int(thread) == process { return 1 }
         for index in 0..<Int(ZG_HEARTBEATS) where heartbeat(index).pointee.tid == UInt32(bitPattern: thread) {
@@ -636,7 +637,7 @@ extension StallWatch {
         mutating func restMore() { rest.more() }
 
         /// No sample caught the thread running, although samples were due: neither the thread nor zguard was running.
-        /// A quota says itself that it was used up.
+        /// False if a CPU quota was used up: that explains the stall without samples.
         var wasNeverSeen: Bool {
             samples.kept.isEmpty && samples.next != .max && obstacle == nil && !time.isThrottled
         }

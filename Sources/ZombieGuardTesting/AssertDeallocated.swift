@@ -72,8 +72,8 @@ private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) 
     survivor.release()
 }
 
-// Who holds an object, and the path from a variable. Without zguard: what the runtime in this process finds in the
-// heap.
+// The holders of an object, and the path from a variable. Without zguard, only the holders that the runtime in this
+// process finds in the heap.
 private func holdersText(of object: UnsafeRawPointer, _ sideTable: Address?) -> String {
     if Guarding.missing != nil { return "; its holders are unknown, because this process is not guarded" }
     var question = HeapQuestion(.objects)

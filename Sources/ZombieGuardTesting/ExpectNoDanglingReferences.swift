@@ -4,17 +4,17 @@ import Testing
 import ZombieGuardCore
 
 /// Runs `body` and fails the current test for each place that points to a block that `body` has freed: stored
-/// properties, elements of arrays, captured values, globals and thread-local variables. Such a reference is not a bug
-/// before it is followed, but only luck keeps it from being followed. Works in tests of Swift Testing and of XCTest.
+/// properties, elements of arrays, captured values, globals and thread-local variables. A dangling reference is not a
+/// bug until it is followed, but only luck prevents that. Works in tests of Swift Testing and of XCTest.
 ///
 /// ```swift
 /// expectNoDanglingReferences { shop.close() }
 /// ```
 ///
-/// A block is freed by `body` if the test's function is in the stack of the free, in the synchronous variant also if
-/// the calling thread has freed it, and with `swift test --no-parallel` and in XCTest in any case. Other blocks are
-/// left out, and so are words on stacks, in objects of unknown classes, and elements of dictionaries and sets: many are
-/// leftovers that nobody follows.
+/// A block counts as freed by `body` if the test's function is in the stack of the free. In the synchronous variant,
+/// every block that the calling thread frees counts as well; with `swift test --no-parallel` and in XCTest, every block
+/// that is freed meanwhile. Words on stacks, in objects of unknown classes, and elements of dictionaries and sets are
+/// not searched: many are stale and never used.
 ///
 /// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
 /// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read

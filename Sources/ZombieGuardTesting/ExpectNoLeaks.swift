@@ -3,25 +3,26 @@
 import Testing
 import ZombieGuardCore
 
-/// Runs `body` and fails the current test for everything that `body` has made and lost: blocks and objects that nothing
-/// leads to any more (`leak`), and objects that only keep each other alive (`retain-cycle`). Works in tests of Swift
-/// Testing and of XCTest.
+/// Runs `body` and fails the current test for everything that `body` has allocated and leaked: blocks and objects that
+/// can no longer be reached (`leak`), and objects that only keep each other alive (`retain-cycle`). Works in tests of
+/// Swift Testing and of XCTest.
 ///
 /// ```swift
 /// await expectNoLeaks { await shop.openAndClose() }
 /// ```
 ///
 /// The failure names the shortest cycle, such as `Session.handler → closure #1 in Session.start() → Session`, and where
-/// each of its objects was allocated. What `body` returns is still held. A loss is reported once it was seen twice.
+/// each of its objects was allocated. The value that `body` returns does not count as leaked. A leak is reported only
+/// if two searches find it.
 ///
 /// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
 /// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
 /// a part of the heap.
 ///
-/// Objects of tests that run at the same time are not this test's: an object is, if the test's function is in the stack
-/// of its allocation or of one of the objects that it refers to or is referred by, or if a task that `body` has started
-/// holds it. Of what cannot be told apart there is a warning. With `swift test --no-parallel`, and in XCTest,
-/// everything is this test's that was allocated meanwhile.
+/// Tests may run at the same time. An object belongs to this test if the test's function is in its allocation stack, or
+/// in that of an object that it refers to or that refers to it, or if a task that `body` has started holds it. If it is
+/// unknown which test an object belongs to, the test gets a warning. With `swift test --no-parallel`, and in XCTest,
+/// all objects that were allocated meanwhile belong to this test.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.
@@ -48,8 +49,9 @@ public func expectNoLeaks<Value>(
     return try await HeapScope.$current.withValue(scope) { try await body() }
 }
 
-/// Runs `body` and fails the current test for everything that `body` has made and lost. The synchronous variant: all
-/// that the calling thread allocates meanwhile is the test's, whatever runs at the same time.
+/// Runs `body` and fails the current test for everything that `body` has allocated and leaked. The synchronous variant:
+/// everything that the calling thread allocates meanwhile belongs to the test, even if other tests run at the same
+/// time.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -73,7 +75,7 @@ public func expectNoLeaks<Value>(
     return try HeapScope.$current.withValue(scope) { try body() }
 }
 
-/// Fails a test for everything that it has made and lost. See ``Testing/Trait/noLeaks``.
+/// Fails a test for everything that it has allocated and leaked. See ``Testing/Trait/noLeaks``.
 public struct NoLeaksTrait: TestTrait, SuiteTrait {
     /// Tests in nested suites are watched as well.
     public var isRecursive: Bool { true }
@@ -105,9 +107,9 @@ public struct NoLeaksTrait: TestTrait, SuiteTrait {
 }
 
 extension Trait where Self == NoLeaksTrait {
-    /// Records an issue for everything that the test has made and lost: leaks and retain cycles, as
-    /// ``expectNoLeaks(isolation:fileID:filePath:line:column:_:)`` does around the test. The instance of the suite, and
-    /// what it holds, has been released by then.
+    /// Records an issue for everything that the test has allocated and leaked: leaks and retain cycles, as
+    /// ``expectNoLeaks(isolation:fileID:filePath:line:column:_:)`` does around the test. The suite's instance, and the
+    /// objects that it holds, are released before the search.
     ///
     /// ```swift
     /// @Suite(.noLeaks) struct SessionTests { … }

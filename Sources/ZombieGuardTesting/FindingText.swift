@@ -69,8 +69,8 @@ extension Finding.Holder {
 }
 
 extension Finding.Frame {
-    // Directory of this library's source files. The expectations call the tests' closures, so their frames are in many
-    // stacks.
+    // Directory of this library's source files. The library calls the tests' closures, so many stacks contain its
+    // frames.
     private static let ownDirectory = String(#filePath.prefix(through: #filePath.lastIndex(of: "/")!))
 
     // Files of expanded macros, and the package manager's generated test runner.

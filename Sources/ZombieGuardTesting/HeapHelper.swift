@@ -1,5 +1,5 @@
-// Asks zguard about the heap of this process. zguard runs beside the test bundle, so that the bundle need not link what
-// reads a heap, and no thread of the bundle has to stop the others.
+// Asks zguard about the heap of this process. zguard is a process of its own, so that the test bundle need not link the
+// code that reads a heap, and no thread of the bundle has to stop the others.
 
 import CSystem
 import CZombieTesting
@@ -7,7 +7,7 @@ import Glibc
 import Synchronization
 import ZombieGuardCore
 
-/// The zguard that answers this process's questions, one at a time. It is started by the first one.
+/// The zguard that answers this process's questions, one at a time. The first question starts it.
 enum HeapHelper {
     struct Failure: Error, CustomStringConvertible {
         var description: String
@@ -17,7 +17,8 @@ enum HeapHelper {
         var socket: Descriptor
         var lines: LineReader
         var program: String
-        /// A forked child has a copy of the socket, but the answers are about its parent.
+        /// The process that started zguard. A forked child has a copy of the socket, but the answers are about its
+        /// parent.
         var owner: pid_t
     }
 
@@ -40,7 +41,8 @@ enum HeapHelper {
                     var connection = try connection(&state)
                     defer { if case .connected = state { state = .connected(connection) } }
                     do throws(Failure) { return .success(try exchange(question, &connection)) } catch {
-                        // Another zguard would not know which blocks are old.
+                        // Do not start another zguard: it would not know which blocks are older than the part of the
+                        // test.
                         state = .failed(error.description)
                         throw error
                     }
@@ -90,7 +92,7 @@ enum HeapHelper {
         Failure(description: "\(visible(program)) is another version than this library")
     }
 
-    // Without SIGPIPE, which would end the tests if zguard has ended.
+    // Suppresses SIGPIPE, which would end the tests if zguard has ended.
     private static func send(_ text: String, to socket: Descriptor) -> Bool {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -136,7 +138,7 @@ enum HeapHelper {
         var words = arguments.map { strdup($0) } + [nil]
         var variables = ChildRun.environment(without: ["LD_PRELOAD"]).map { strdup($0) } + [nil]
         defer { for text in words + variables { free(text) } }
-        // zguard cannot read this process before it is allowed to. It forks, and names the ID of the one that stays.
+        // Allow any process to trace this one, until zguard has forked and the remaining process has sent its ID.
         zg_testing_allow_tracer(-1)
         var tracer: pid_t = 0
         defer { zg_testing_allow_tracer(tracer) }
@@ -146,7 +148,7 @@ enum HeapHelper {
         }
         try waitForFork(of: child, program)
         var connection = Connection(socket: own, lines: LineReader(source: own), program: program, owner: getpid())
-        // Without the other end, the end of zguard is noticed.
+        // Close the other end, so that the end of zguard is noticed.
         close(ends[1])
         ends[1] = -1
         guard let hello = HeapAnswer(line: try nextLine(&connection)), hello.version == zombieGuardVersion else {
@@ -157,13 +159,14 @@ enum HeapHelper {
         return connection
     }
 
-    // zguard ends as soon as it has forked. Another program may run on.
+    // Waits until the started process has ended: zguard forks and exits at once. Kills a program that is not zguard and
+    // keeps running.
     private static func waitForFork(of child: pid_t, _ program: String) throws(Failure) {
         let end = ContinuousClock.now + .seconds(longestAnswerSeconds)
         var code: CInt = 0
         while zg_testing_poll(child, &code) == 0 {
             if ContinuousClock.now > end {
-                // The program has its own process group.
+                // The program has its own process group: kill its children as well.
                 kill(-child, SIGKILL)
                 var status: CInt = 0
                 while waitpid(child, &status, 0) < 0, errno == EINTR {}
@@ -199,7 +202,7 @@ enum HeapHelper {
 
 /// The calling thread, as another process sees it.
 enum WaitingThread {
-    /// Calls `body` with the address at which the part of the stack begins that the callers use.
+    /// Calls `body` with the lower end of the part of the stack that the callers use.
     static func withStackPointer<Result>(_ body: (Address) -> Result) -> Result {
         var result: Result?
         withoutActuallyEscaping(body) { body in

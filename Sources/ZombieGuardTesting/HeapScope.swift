@@ -1,4 +1,4 @@
-// A part of a test of which the blocks are told from those of other tests.
+// A part of a test whose blocks are distinguished from those of other tests.
 
 import CZombieTesting
 import Glibc
@@ -6,8 +6,9 @@ import Synchronization
 import Testing
 import ZombieGuardCore
 
-/// A part of a test, from its creation on. Its address is the marker of ``HeapQuestion``: it is allocated by the thread
-/// that runs a synchronous part, and all tasks that the part starts refer to it, because it is a task-local value.
+/// A part of a test, which begins when this object is created. The object's address is the marker of ``HeapQuestion``:
+/// the thread that runs a synchronous part allocates the object, and all tasks that the part starts refer to it,
+/// because it is a task-local value.
 final class HeapScope: Sendable {
     @TaskLocal static var current: HeapScope?
 
@@ -19,7 +20,7 @@ final class HeapScope: Sendable {
     // Functions of all tests that had a scope so far.
     private static let knownFunctions = Mutex<Set<String>>([])
 
-    /// Remembers the name of a test's function, which tells the blocks of this test from those of others.
+    /// Remembers the name of a test's function, which distinguishes the blocks of this test from those of others.
     static func know(_ functionName: String?) {
         if let functionName { GuardRuntime.aside { _ = knownFunctions.withLock { $0.insert(functionName) } } }
     }
@@ -35,7 +36,8 @@ final class HeapScope: Sendable {
         Self.know(functionName)
     }
 
-    /// A scope, or nil if there can be none: then the test fails, at `location`.
+    /// Opens a scope. If that fails, fails the test at `location` and returns nil. Returns nil in a child of
+    /// `expectZombie`.
     static func open(
         isSynchronous: Bool, test: Test? = Test.current, _ purpose: String, _ location: SourceLocation
     ) -> HeapScope? {
@@ -65,7 +67,8 @@ final class HeapScope: Sendable {
 
     // MARK: End
 
-    /// Overwrites what the part has left on the stack and in the frames of its task: a word there would hide a leak.
+    /// Overwrites what the part has left on the stack and in the frames of its task: a stale pointer there would hide a
+    /// leak.
     @inline(never)
     static func clear() {
         if withUnsafeCurrentTask(body: { $0 != nil }) { zg_testing_clear_task() }

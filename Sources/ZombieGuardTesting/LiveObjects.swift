@@ -4,19 +4,19 @@ import Testing
 import ZombieGuardCore
 
 extension ZombieGuard {
-    /// The objects of a class and its subclasses that have not been deallocated, in no particular order, each with who
-    /// holds it, the shortest path from a variable, and where it was allocated.
+    /// The objects of a class and its subclasses that have not been deallocated, in no particular order, each with its
+    /// holders, the shortest path from a variable, and its allocation stack.
     ///
     /// ```swift
     /// #expect(ZombieGuard.liveObjects(of: Cart.self).isEmpty)
     /// ```
     ///
-    /// Objects of all tests of the process are among them. Objects that the compiler has put on a stack or into static
-    /// memory are not. Of more than 1,000 objects the others have no holders and no stacks.
+    /// Includes objects of all tests of the process. Excludes objects that the compiler has put on a stack or into
+    /// static memory. Only the first 1,000 objects have holders and stacks.
     ///
     /// zguard looks at the heap, and stops the process meanwhile (less than 50 ms in a small test bundle, 110 ms with
     /// 100,000 blocks). If there is no zguard, the process is not guarded, or zguard could not read a part of the heap,
-    /// the current test fails, and there are no objects.
+    /// the current test fails, and the result is empty.
     ///
     /// - Parameters:
     ///   - type: the class.

@@ -44,7 +44,8 @@ struct AlertsCommand {
             address, rules: rules, tenant: arguments.value("--tenant"), takesOld: arguments.has("--old"))
     }
 
-    /// Reads the rules, which say what is run with the rights of this process.
+    /// Reads the rules. Rejects a file that any user can change: rules contain commands that run with the rights of
+    /// this process.
     private static func read(_ path: String) throws -> [UInt8] {
         let file = try Descriptor(opening: path)
         if let mode = file.status?.st_mode, mode & S_IFMT == S_IFREG, mode & S_IWOTH != 0 {
@@ -64,14 +65,14 @@ struct AlertsCommand {
         guard let interval else { return pass(isDry ? .none : .all).isEmpty ? ExitStatus.success : ExitStatus.failure }
         var before: Set<Failure> = []
         while true {
-            // What fails for long is said once.
+            // Print a failure that persists over several passes only once.
             before = pass(.due, except: before)
             var time = timespec(tv_sec: Int(interval), tv_nsec: Int((interval - interval.rounded(.down)) * 1e9))
             nanosleep(&time, nil)
         }
     }
 
-    /// Looks once, and prints what was done; returns the failures. Those of `known` are not printed.
+    /// Makes one pass, prints what was sent, and returns the failures. Does not print failures that are in `known`.
     private func pass(_ sending: AlertWatcher.Sending, except known: Set<Failure> = []) -> Set<Failure> {
         var failures: Set<Failure> = []
         do {

@@ -28,7 +28,7 @@ struct ClassGrowth {
     private var next: UInt64 = 0
     private var nanoseconds: UInt64 = 0
 
-    /// Looks at the processes, unless the last look was too short ago for what it cost.
+    /// Looks at the processes, unless the time since the last look is less than ``timesBetween`` times its duration.
     ///
     /// - Parameters:
     ///   - all: statistics of the processes.

@@ -1,10 +1,10 @@
-// Shows the pairs of a build: as text, JSON and HTML.
+// Shows the allocation and free pairs of a build as text, JSON and HTML.
 
 import ZombieGuard
 
 /// The report of `zguard coverage`.
 struct CoverageReport {
-    /// A source file, or a module without source files, by the allocation of its pairs.
+    /// The pairs that are allocated in a source file, or in a module whose source files are unknown.
     struct Row {
         var name: String
         var seen = 0
@@ -16,7 +16,7 @@ struct CoverageReport {
         var free: String
         /// Number of pairs with these two calls, which differ in their callers.
         var pairs = 0
-        /// Runs that saw them, added up.
+        /// Sum of the numbers of runs that saw each of these pairs.
         var runs = 0
     }
 

@@ -1,4 +1,4 @@
-// zguard dangling: live memory that points to freed blocks, before anybody follows the pointers.
+// zguard dangling: finds live memory that points to freed blocks, before the pointers are used.
 
 import Glibc
 import ZombieGuard

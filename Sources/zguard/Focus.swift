@@ -10,9 +10,10 @@ struct Focus {
     enum Place: String {
         /// In front of the guard page, aligned as malloc promises.
         case end = "E"
-        /// In front of the guard page, aligned only as its size is: a write right behind the block faults.
+        /// In front of the guard page, aligned only as far as the block's size allows: a write right behind the block
+        /// faults.
         case exactEnd = "x"
-        /// Behind the guard page in front of it: a write in front of the block faults.
+        /// Right behind a guard page: a write in front of the block faults.
         case start = "S"
     }
 
@@ -51,7 +52,7 @@ struct Focus {
             surplus += 1
             return true
         }
-        // A place that this finding does not need stays, if an earlier finding needs it.
+        // Keep the place that an earlier finding needs, unless this finding needs another one.
         let place = Self.place(for: finding)
         if places[identity] == nil || place != .end { places[identity] = place }
         return true
@@ -83,7 +84,7 @@ struct Focus {
         return path
     }
 
-    /// Says what of the focused stacks was not watched in a run; nil if nothing lacks.
+    /// A message about blocks of focused stacks that were not watched in a run; nil if all were watched.
     func lack(_ coverage: Coverage) -> String? {
         if places.isEmpty { return nil }
         if coverage.focusedBlocks == 0 {

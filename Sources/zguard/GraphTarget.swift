@@ -8,7 +8,8 @@ enum GraphTarget {
     case process(GuardedProcess)
     case core(CoreFile)
 
-    /// - Parameter word: the operand. A core file whose name is a number must be given as ./123.
+    /// - Parameter arguments: the first operand names the target. A core file whose name is a number must be given as
+    ///   ./123.
     init(_ arguments: Arguments) throws {
         let word = arguments.operands[0]
         if word.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) {

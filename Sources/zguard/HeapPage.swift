@@ -20,7 +20,7 @@ struct HeapPage {
         names = FrameNames(report.symbolicator)
     }
 
-    /// Stacks in the flame graph. The others have one box together.
+    /// Maximum number of stacks in the flame graph. All further stacks share one box.
     private static let mostStacks = 20_000
 
     private var hasGrowth: Bool { report.earlier != nil }
@@ -68,7 +68,7 @@ struct HeapPage {
             (hasGrowth ? [UInt64(max(0, row.grownBytes))] : []) + [row.amount.bytes, UInt64(row.amount.blocks)]
         }
         var tree = FlameTree(measures: measures.count)
-        // Those that have grown most are among the first of the chosen ones.
+        // Sort by growth, so that the stacks that have grown most are not among the "other stacks".
         let ordered = hasGrowth ? rows.sorted { $0.grownBytes > $1.grownBytes } : rows
         for (number, row) in ordered.enumerated() {
             let calls = number < Self.mostStacks ? calls(row) : [FlameTree.Call("other stacks", isLibraryCode: true)]
@@ -85,8 +85,8 @@ struct HeapPage {
             "\(what). The outermost call is at the top.", FlameGraph(tree, measures).figure(caption: caption))
     }
 
-    // The calls of a stack, the outermost first. Unless all are asked for, the allocation function and what called
-    // `main` are left out.
+    // The calls of a stack, the outermost first. Unless `isFull`, leaves out the allocation function and the callers of
+    // `main`.
     private func calls(_ row: HeapReport.Row) -> [FlameTree.Call] {
         let frames = names.named(row.stack?.frames ?? [])
         if frames.isEmpty { return [FlameTree.Call(HeapReport.unknownStack, isLibraryCode: true)] }
@@ -190,7 +190,8 @@ struct HeapPage {
         number(groupedText(UInt64(amount.blocks))) + number(byteText(amount.bytes))
     }
 
-    // The roles stay where a narrow window shows the rows as a grid.
+    // ARIA roles, because in a narrow window the style shows the rows as grids, and a browser then drops the implicit
+    // roles.
     private func tableHTML(_ heads: [String], _ last: String, _ rows: [String]) -> String {
         let cells = heads.map { "<th role=\"columnheader\" scope=\"col\" class=\"n\">\($0)" }.joined()
         return

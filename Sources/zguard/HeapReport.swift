@@ -159,7 +159,8 @@ struct HeapReport {
 
     /// One JSON object on one line.
     ///
-    /// - Parameter isComplete: all rows, as a later look needs them; of the stacks only the first ones have frames.
+    /// - Parameter isComplete: whether to write all rows, which a later look needs. Only the first `limit` stacks have
+    ///   frames.
     func json(isComplete: Bool = false) -> String {
         let most = isComplete ? Int.max : limit
         let classes = isComplete ? summary.classes.map { Row($0) } : chosen(allClasses)

@@ -1,4 +1,4 @@
-// zguard leaks: blocks that nothing leads to, and Swift objects that only keep each other alive.
+// zguard leaks: finds blocks that cannot be reached, and Swift objects that only keep each other alive.
 
 import Glibc
 import ZombieGuard

@@ -19,7 +19,8 @@ enum OnlyPrograms {
         return "only=" + patterns.joined(separator: ",")
     }
 
-    // The path as the kernel knows it: absolute, and without links in the folder. The program itself may not exist yet.
+    // Resolves a path as the kernel does: to an absolute path without symbolic links. Resolves only the folder if the
+    // program does not exist yet.
     private static func path(_ value: String) -> String {
         if let whole = resolved(value) { return whole }
         let end = value.lastIndex(of: "/")!

@@ -36,7 +36,7 @@ struct Pinpoint {
             do {
                 _ = try command.run()
             } catch {
-                // After the first run there are findings to report.
+                // If a later run fails, report the findings of the earlier runs.
                 guard search.runs > 0, let failure = error as? Failure else { throw error }
                 Output.print(failure)
                 break
@@ -50,7 +50,7 @@ struct Pinpoint {
         return try conclude(search, series)
     }
 
-    // Says that the program is run again. A report file already gets the findings so far: zguard may be killed.
+    // Announces the next run. After the first run, writes the findings to a report file, because zguard may be killed.
     private func announce(_ search: Search, _ sink: inout FindingSink?) {
         if search.runs == 1, sink?.isFile ?? false, let outcome = search.best {
             sink?.write(outcome.document(title: arguments.operands[0]), of: outcome.processID)
@@ -77,7 +77,7 @@ struct Pinpoint {
 private struct Search {
     private(set) var focus: Focus
     private(set) var runs = 0
-    /// The run that gave the most: the one with the instruction, or else the first one with late findings.
+    /// The run to report: the one with the instruction, or else the first one with late findings.
     private(set) var best: RunOutcome?
     /// Stacks that were focused in the best run.
     private(set) var reportedFocus: Focus
@@ -85,8 +85,8 @@ private struct Search {
     private var late: [Finding] = []
     private var others: [Finding] = []
     private var pinpointed: (finding: Finding, run: Int)?
-    /// Number of later runs with late findings. Their stacks may be others: the write may hit a block that has taken
-    /// the place of the one meant.
+    /// Number of later runs with late findings. Their allocation stacks may differ: the write may hit another block
+    /// that has reused the memory.
     private var lateAgain = 0
 
     init(focus: Focus) {
@@ -117,7 +117,7 @@ private struct Search {
         }
     }
 
-    /// The best run, with what only other runs have found. A late finding whose instruction is known now is left out.
+    /// The best run, with the findings that only other runs have. Leaves out late findings that were pinpointed.
     var report: RunOutcome? {
         guard var report = best else { return nil }
         for finding in others {
@@ -158,7 +158,7 @@ extension Finding {
         kind == .writeAfterFree || kind == .heapOverflow && detail["found_by"] != nil
     }
 
-    /// Whether this is the access of which the other finding says only that it happened.
+    /// Whether this finding has the instruction of the access that the other finding detected late.
     fileprivate func isAccess(of late: Finding) -> Bool {
         [.useAfterFree, .heapOverflow].contains(kind) && !lacksInstruction && !stacks.access.isEmpty
             && isOfSameStack(as: late)

@@ -87,8 +87,7 @@ struct RawFindings {
     }
 
     // Detects that the file was truncated, which a process can do even after it dropped its privileges. Reading
-    // continues
-    // at the beginning of the file.
+    // continues at the beginning of the file.
     private mutating func noticeCut() {
         guard let size = file.status?.st_size, size < lseek(file.number, 0, SEEK_CUR) else { return }
         wasCut = true

@@ -89,7 +89,8 @@ struct ReportCommand {
     private func selected(_ intake: FindingIntake) -> FindingIntake {
         var intake = intake
         let groups = intake.groups
-        // Databases have searched what they hold; names that are looked up now would give another answer.
+        // Databases have searched the stored texts. Do not search again: names that were looked up since would change
+        // the result.
         let isSearched = paths.allSatisfy { (try? FleetAddress($0))?.isDatabase ?? false }
         intake.keep { [filter] finding in
             if !isSearched, !filter.acceptsTexts(of: finding) { return false }
@@ -207,7 +208,7 @@ struct ReportCommand {
             defer { contents.triage = [:] }
             var groups = try reader.groups(filter, limit: Self.mostGroups + 1)
             if groups.isEmpty, filter.signature != nil {
-                // The signature may be one that findings have only once their symbols are known.
+                // Search without the signature: findings may get this signature only when their symbols are known.
                 var wider = filter
                 wider.signature = nil
                 groups = try reader.groups(wider, limit: Self.mostGroups + 1)
@@ -236,7 +237,7 @@ struct ReportCommand {
         do throws(StoreError) {
             let store = ReportStore(directory: path)
             for file in try store.files(since: filter.since) {
-                // Another process has pruned this file meanwhile.
+                // The reader is nil if another process has pruned the file meanwhile.
                 guard let reader = try store.reader(of: file) else { continue }
                 do throws(SystemError) { _ = try read(reader, file.path, into: &contents, file.remains) } catch {
                     contents.isComplete = false // the other reports are worth reading
@@ -249,12 +250,13 @@ struct ReportCommand {
     }
 
     private func states(_ reader: FleetReader) throws(FleetError) -> [String: Triage] {
-        // Without the states, the wrong findings would be shown.
+        // A filter by state needs the decisions: without them, it would show the wrong findings.
         if !filter.states.isEmpty { try reader.requireTriage() }
         return try reader.triage(filter.tenant)
     }
 
-    // The states of the groups in a directory. Their number and times are needed, which takes a reading of its own.
+    // The states of the groups in a directory. They depend on the numbers and times of findings, so the directory is
+    // read twice.
     private func triage(in path: String) throws(Failure) -> [String: Triage] {
         if !TriageStore.exists(in: path) { return [:] }
         do throws(FleetError) {

@@ -49,7 +49,8 @@ struct ReportFileAccess {
         }
     }
 
-    // The resolved directory without /proc, by realpath; nil if the path no longer leads to the opened directory.
+    // The directory as realpath resolves it, if /proc is missing; nil if the path no longer leads to the opened
+    // directory.
     private var resolvedFolder: String? {
         guard let resolved = realpath(folder, nil), let opened = directory.status else { return nil }
         defer { free(resolved) }

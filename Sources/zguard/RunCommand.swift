@@ -10,7 +10,7 @@ struct RunCommand {
     /// Required percentage of watched pairs; nil if not given.
     private let requiredCoverage: Double?
     private let options: RuntimeOptions
-    /// Allocation stacks that are watched in full.
+    /// Allocation stacks of which every block is isolated.
     private let focus: Focus
     /// Takes the outcome if this run is one of several; nil for a single run, which writes its own report.
     private let series: RunSeries?
@@ -70,7 +70,7 @@ struct RunCommand {
         let directory = try Self.createDirectory()
         var kept: RunFindings?
         var isKept = false // keep the raw findings, because the report is incomplete
-        // Removed last: if zguard is killed before, all findings are still beside the report.
+        // Remove the raw findings last: if zguard is killed before, all findings are still beside the report.
         defer { if !isKept { kept?.remove() } }
         defer { directory.remove() }
         try pairs?.tell(directory)
@@ -86,7 +86,7 @@ struct RunCommand {
         let recovered = RecoveredFindings(beside: sink, reporting)
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let child = try start(executed, environment)
-        // Only now: libc's handler for the signals of threads would reset a program's ignored SIGRTMIN+1.
+        // Call after the program's start: libc's handler for new threads would reset an ignored SIGRTMIN+1.
         if filters == nil { zg_system_hold_event() }
         sink.begin()
         raw.kept?.begin()
@@ -113,8 +113,8 @@ struct RunCommand {
         readRest(&raw, &intake, &sink, observers, of: child.processID)
         addOwn(observers.leftInHandlers(end), kept, &intake, &sink)
         explain(&end, isInHandler: observers.isInHandler, child, intake)
-        // Findings lost because a process truncated the file: processes count written findings on the coverage page,
-        // too.
+        // Includes findings that were lost because a process truncated the file: fewer were read than processes have
+        // counted on the coverage page.
         let lost = unwritten.count + max(claimed - intake.entries, 0)
         if raw.wasCut {
             Output.warn("a process of the run truncated the file of raw findings: findings may be missing")
@@ -165,8 +165,8 @@ struct RunCommand {
     }
 
     /// Creates the run's directory in TMPDIR, if writable and without a colon (which separates ZGUARD_OPTIONS), else in
-    /// /tmp or /var/tmp. A root for one program may have neither: containers have /dev/shm even if they are read-only,
-    /// and the last place is the current directory.
+    /// /tmp or /var/tmp. A minimal root file system may lack these: then in /dev/shm, which even read-only containers
+    /// have, or in the current directory.
     private static func createDirectory() throws(Failure) -> RunDirectory {
         let places = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm", Preload.workingDirectory()]
         let candidates = places.compactMap { $0 }
@@ -337,7 +337,7 @@ struct RunCommand {
         of processID: pid_t
     ) -> Int {
         let before = intake.entries
-        // A finding that was kept back comes before its repeats.
+        // First add findings that waited for the search for holders, so that a finding comes before its repeats.
         for finding in observers.holders?.ready() ?? [] { addRead(finding, &intake, &sink) }
         while let entry = raw.next() { handle(entry, &intake, &sink, observers, of: processID) }
         return intake.entries - before
@@ -383,7 +383,8 @@ struct RunCommand {
             // Under a seccomp filter, a process may not know its process id or the time.
             if finding.processID ?? 0 == 0 { finding.processID = Int(processID) }
             if (finding.time.flatMap { Timestamp($0) }?.rawValue ?? 0) <= 0 { finding.time = Timestamp.now.description }
-            // The process is not told that a finding was shown before it was.
+            // Do not count a finding that waits for the search for holders: the count tells the process that the
+            // finding was shown.
             if !(observers.holders?.complete(&finding) ?? true) { return }
             add(finding, &intake, &sink)
         case .timeline, .run: break

@@ -4,14 +4,14 @@ import ZombieGuard
 import ZombieGuardGraph
 import ZombieGuardStalls
 
-/// What zguard does for the processes of a run while they run. Use from one thread only. A part that the system refuses
-/// is missing: the program runs without it.
+/// Serves and watches the processes of a run while they run. Use from one thread only. If the system refuses a service,
+/// the program runs without it.
 final class RunObservers {
     /// The run's coverage page; nil if it cannot be read: the closing line then says that the coverage is unknown.
     let coverage: RunCoverage?
     /// Stacks of crashing processes.
     let crashes: CrashRequests?
-    /// Who still points to the freed blocks of findings.
+    /// Searches for live memory that still points to the freed blocks of findings.
     let holders: HolderRequests?
     private let stalls: StallWatch?
     private let leaks: LeakRequests?
@@ -62,8 +62,8 @@ final class RunObservers {
         return stalls?.look() ?? []
     }
 
-    /// Stops answering when the program has ended. Returns findings for stalls in progress, and what the search for
-    /// leaks could not see.
+    /// Stops answering when the program has ended. Returns findings for stalls in progress, and notes on what the
+    /// search for leaks could not read.
     func finish(_ end: ProgramEnd) -> (findings: [Finding], notes: [String]) {
         crashes?.close()
         leaks?.finish()

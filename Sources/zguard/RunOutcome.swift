@@ -1,4 +1,4 @@
-// What a run of a program gave, before the report is written.
+// The result of a run, before the report is written.
 
 import Glibc
 import ZombieGuard

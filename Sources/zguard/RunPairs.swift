@@ -18,8 +18,8 @@ struct RunPairs {
         }
     }
 
-    /// The runtime options for processes that log their pairs. Stacks are recorded whole: shortened ones, whose length
-    /// depends on the time, would be other pairs in each run.
+    /// The runtime options for processes that log their pairs. Stacks are recorded whole: the length of shortened
+    /// stacks depends on processor time, so the same pair would differ between runs.
     static let options = ["stack_overhead=100%", "log_pairs=1"]
 
     /// Tells the processes of the run which allocation stacks earlier runs watched.

@@ -8,7 +8,7 @@ enum SelfTest {
     private static let attempts = 400
     private static let pauseMicroseconds: UInt32 = 5000
 
-    /// A root for one program may lack cat.
+    /// False if cat is missing, as in a minimal root file system.
     static var canRun: Bool { access(program, X_OK) == 0 }
 
     /// The reason why the self-test cannot run.

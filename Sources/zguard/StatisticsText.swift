@@ -29,7 +29,8 @@ enum StatisticsText {
 
     /// All statistics of one process.
     ///
-    /// - Parameter classes: about the classes that grow, in front of the counters; nil if they are not watched.
+    /// - Parameter classes: text about growing classes, to show in front of the counters; nil if classes are not
+    ///   watched.
     static func details(_ statistics: Statistics, classes: String? = nil) -> String {
         var text =
             "\(visible(statistics.program)) [\(statistics.processID)], guarded by \(visible(statistics.runtimeVersion))"

@@ -72,7 +72,7 @@ struct StatsCommand {
         return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 
-    // `growth`: what is watched of the classes; nil if nothing.
+    // `growth`: watches the growth of classes; nil if it is not watched.
     private func look(_ growth: inout ClassGrowth?) throws(ProcessError) -> String {
         let statistics: [Statistics]
         var others: [Int] = []

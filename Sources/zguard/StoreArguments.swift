@@ -19,13 +19,13 @@ extension Arguments {
     /// The store of findings that the first operand names.
     ///
     /// - Parameters:
-    ///   - use: what it is for, such as "serve".
-    ///   - refusal: what is wrong with an address to which findings are only sent.
+    ///   - use: verb for the error message, such as "serve".
+    ///   - refusal: predicate of the error message for an address to which findings can only be sent.
     func store(to use: String, otherwise refusal: String) throws(Failure) -> FleetAddress {
         try Self.store(operands[0], to: use, otherwise: refusal)
     }
 
-    /// The store of findings that an argument names; the other parameters as above.
+    /// The store of findings that `text` names. `use` and `refusal` are as for ``store(to:otherwise:)``.
     static func store(_ text: String, to use: String, otherwise refusal: String) throws(Failure) -> FleetAddress {
         let address: FleetAddress
         do throws(ValueError) { address = try FleetAddress(text) } catch {

@@ -99,7 +99,7 @@ struct SymbolsCommand {
                     builds.insert(file.buildID)
                     if try add(file) { added += 1 }
                 } catch {
-                    // A tree holds other files, too.
+                    // Skip files of a directory that are not ELF files with a build-id and symbols.
                     if files != nil, error.isUseless { continue }
                     Output.error("zguard: error: cannot upload '\(visible(path))': \(error.reason)\n")
                     status = ExitStatus.failure
@@ -119,7 +119,7 @@ struct SymbolsCommand {
         let there = builds.count == 1 ? "1 build" : "\(builds.count) builds"
         Output.out("\(counted(added, "file")) of \(there) uploaded to \(visible(address.name))\n")
         var result = try store.apply(builds: builds.sorted())
-        // Modules besides the uploaded ones need not have names.
+        // Do not warn about modules that were not uploaded.
         result.notes = []
         say(result)
         return status

@@ -9,15 +9,16 @@ struct TestHeapCommand {
     private let processID: Int
     private let output = Descriptor(adopting: dup(STDOUT_FILENO))
 
-    /// Threads that stop late, because they were busy in the kernel, are resumed within this time, in milliseconds.
+    /// Intervals in milliseconds at which threads are resumed that stop late, because they were busy in the kernel.
+    /// After a question, the first ``shortPauses`` intervals are short.
     private static let shortPause: Int32 = 10, longPause: Int32 = 500
     private static let shortPauses = 50
 
     init(_ arguments: Arguments) throws(Failure) { processID = try arguments.processID() }
 
     func run() throws -> Int32 {
-        // The questions come from the process itself. Become a child of init, so that no wait of the process, for any
-        // child, waits for this one.
+        // The process that asks has started this one. Become a child of init, so that a wait of that process for any
+        // child does not wait for this one.
         if daemon(1, 1) != 0 { return ExitStatus.failure }
         var hello = HeapAnswer()
         hello.processID = Int(getpid())
@@ -38,7 +39,7 @@ struct TestHeapCommand {
         return ExitStatus.success
     }
 
-    // The next question; nil if the process has ended, or given up.
+    // The next question; nil if the process has ended or closed the socket.
     private func next(_ lines: inout LineReader) throws -> LineReader.Line? {
         var pauses = 0
         while true {
@@ -46,7 +47,7 @@ struct TestHeapCommand {
             let result = poll(&ready, 1, pauses < Self.shortPauses ? Self.shortPause : Self.longPause)
             while zg_thread_release_next() != 0 {}
             if result > 0 { return try lines.next() }
-            // A child that the process has forked may keep the other end open.
+            // Check whether the process exists: a child that it has forked may keep the other end open.
             if result == 0, kill(pid_t(truncatingIfNeeded: processID), 0) != 0, errno == ESRCH { return nil }
             pauses += 1
         }

@@ -1,4 +1,4 @@
-// zguard triage: lists the groups of a store with what was decided about them, and decides.
+// zguard triage: lists the groups of a store with the decisions about them, and records decisions.
 
 import Glibc
 import ZombieGuard
@@ -153,7 +153,7 @@ struct TriageCommand {
         var muted = FleetFilter()
         (muted.tenant, muted.states) = (tenant, [.muted])
         let groups = try source.ask { (reader) throws(FleetError) in try reader.groups(muted) }
-        // Rules name functions, as reports do.
+        // Symbolicate the findings: suppression rules name functions.
         var intake = FindingIntake(try ReportOptions(arguments))
         intake.use(SymbolStore(address, tenant: tenant))
         for finding in groups.compactMap(\.finding) { intake.add(finding) }

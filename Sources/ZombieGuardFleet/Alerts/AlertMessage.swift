@@ -10,7 +10,7 @@ struct AlertEvent: Hashable {
     var signature: String
     /// Why it is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event says it all.
     var reason: String
-    /// For a regression the id of the decision that was in vain.
+    /// For a regression: id of the decision that had resolved the group.
     var decision = ""
 
     /// The body of a row of zguard_alerts.
@@ -25,7 +25,7 @@ struct AlertEvent: Hashable {
         (self.event, self.signature, self.reason, self.decision) = (event, signature, reason, decision)
     }
 
-    /// Reads a body; nil if it is none.
+    /// Decodes a body; nil if it is malformed.
     init?(body: String) {
         var text = body
         let read = try? JSONScanner.read(&text) { (scanner) throws(JSONScanner.Problem) in
@@ -52,11 +52,11 @@ struct AlertEvent: Hashable {
 
 /// A message for one way. All its texts are visible: they contain no control characters.
 struct AlertMessage {
-    /// 32 hexadecimal digits. A message that is sent again has the same.
+    /// 32 hexadecimal digits. A message that is sent again keeps its id.
     var id: String
     /// One line that says what happened.
     var title: String
-    /// What else somebody must know, one thing a line.
+    /// Further facts, one per line.
     var lines: [String]
     /// The page of `zguard serve`; nil if no address is known.
     var link: String?
@@ -106,8 +106,8 @@ struct AlertMessage {
     ///
     /// - Parameters:
     ///   - id: id of the message.
-    ///   - messages: the first ones, in full.
-    ///   - events: all of them.
+    ///   - messages: the messages that are shown in full.
+    ///   - events: all events.
     init(overview id: String, _ messages: [AlertMessage], of events: [AlertEvent], tenant: String, pages: String?) {
         self.id = id
         var counts: [(title: String, count: Int)] = []
@@ -141,7 +141,7 @@ struct AlertMessage {
         ])
     }
 
-    /// A text that is safe to print, and not longer than so many characters.
+    /// A text that is safe to print, and at most `count` characters long.
     static func short(_ text: String, _ count: Int) -> String {
         let text = visible(text)
         return text.unicodeScalars.count <= count
@@ -159,8 +159,8 @@ struct AlertMessage {
 
     private static let longestSection = 2900, mostShown = 20
 
-    /// The body for an incoming webhook of Slack. Its blocks show plain text, in which three characters have a meaning;
-    /// `text` is what notifications show.
+    /// The body for an incoming webhook of Slack. Its blocks show plain text with &, < and > escaped; notifications
+    /// show `text`.
     var slack: JSONText {
         func section(_ text: String) -> JSONText {
             .object([
@@ -211,7 +211,7 @@ struct AlertMessage {
     /// The body for a webhook of Teams' workflows: a message with an Adaptive Card. Text runs show no Markdown.
     var teams: JSONText {
         func block(_ text: String, isTitle: Bool = false) -> JSONText {
-            // "{{DATE(…)}}" is a function of Adaptive Cards.
+            // Break up "{{": Adaptive Cards evaluate functions such as "{{DATE(…)}}".
             let run: [(key: String, value: JSONText?)] = [
                 ("type", .string("TextRun")), ("text", .string(text.replacing("{{", with: "{ {"))),
                 ("weight", isTitle ? .string("Bolder") : nil),

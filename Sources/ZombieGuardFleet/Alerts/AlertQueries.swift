@@ -1,4 +1,4 @@
-// What `zguard alerts` asks a database of findings: measures of groups within a window, and facts about a group.
+// Queries of `zguard alerts` to a database: measures of groups within a window, and facts about a group.
 
 import ZombieGuard
 
@@ -15,13 +15,13 @@ struct AlertFacts {
     var hostCount: Int64
 }
 
-/// The kinds of groups, which never change: reading them takes longer than everything else of a look. Used by one
-/// thread at a time.
+/// A cache of the kinds of groups. A kind never changes, and reading the kinds takes longer than the rest of a look.
+/// Used by one thread at a time.
 final class AlertKinds {
     private var kinds: [String: String] = [:]
     private static let most = 1 << 20
 
-    /// Those of these groups that are of a kind.
+    /// Returns the signatures whose groups are of a kind.
     func filtered(
         _ signatures: [String], _ kind: String, _ database: any Database, tenant: String
     ) throws(FleetError) -> [String] {
@@ -37,14 +37,14 @@ final class AlertKinds {
     }
 }
 
-/// Questions of one look.
+/// Queries of one transaction.
 struct AlertQueries {
     let reader: FleetReader
     let tenant: String
     let now: Timestamp
-    /// Signatures that groups have now, by those that they had earlier.
+    /// Current signatures of groups, by earlier signatures.
     let current: [String: String]
-    /// Signatures that a group had earlier, by the one that it has now.
+    /// Earlier signatures of groups, by current signatures.
     let earlier: [String: [String]]
     private let kinds: AlertKinds
 
@@ -60,7 +60,8 @@ struct AlertQueries {
 
     // MARK: Conditions
 
-    /// Those of these groups of which some finding meets the conditions.
+    /// Returns the signatures whose groups have findings for each condition, and were not seen before `version`. The
+    /// host may be that of another finding than program and version.
     func matching(
         _ signatures: [String], _ conditions: AlertWatch.Conditions, since version: String? = nil
     ) throws(FleetError) -> [String] {
@@ -111,15 +112,15 @@ struct AlertQueries {
 
     // MARK: Measures
 
-    /// What was seen of a group within a window.
+    /// Measures of a group within a window.
     struct Seen {
         var occurrences: Int64 = 0
         var hosts: Set<String> = []
-        /// Of stalls, in milliseconds.
+        /// Longest duration of a stall, in milliseconds.
         var duration: Int64 = 0
     }
 
-    /// Which groups are looked at more closely: those of which more was seen than this.
+    /// Bounds that a group must exceed to be measured.
     struct Least {
         var occurrences: Int64 = 0
         var hosts: Int64 = 0
@@ -127,8 +128,7 @@ struct AlertQueries {
         var hasDurations = false
     }
 
-    /// What was seen of the groups since a time, by the signature that they have now. Groups of which less was seen
-    /// may be left out.
+    /// Measures of groups since a time, by current signature. Groups that do not exceed `least` may be missing.
     func seen(
         since: Timestamp, more least: Least, _ conditions: AlertWatch.Conditions
     ) throws(FleetError) -> [String: Seen] {
@@ -136,11 +136,11 @@ struct AlertQueries {
             SQLValue.text(tenant), SQLValue.text(since.day), SQLValue.integer(since.milliseconds)
         )
         let candidates = try candidates(owner, day, after, more: least, kind: conditions.kind)
-        // A machine whose clock is wrong may be a day ahead.
+        // Tolerate clocks that are up to a day ahead; ignore later times.
         let latest = SQLValue.integer(now.earlier(bySeconds: -86400).milliseconds)
         let duration = least.hasDurations ? "max(\(database.durationOfStall))" : "0"
         var seen: [String: Seen] = [:]
-        // Where the signature of a finding has changed, a row without a body remains.
+        // Skip rows without a body: a finding leaves one behind when its signature changes.
         let rows = try database.chunked(candidates, [owner, day, after, latest]) { list in
             """
             SELECT signature, host, program, version, sum(occurrences), \(duration) FROM zguard_findings
@@ -163,7 +163,7 @@ struct AlertQueries {
         return seen
     }
 
-    /// Signatures of the groups of which more than this can have been seen, by the counts of days and of machines.
+    /// Signatures of the groups that may exceed `least`, according to their counts by day and machine.
     private func candidates(
         _ owner: SQLValue, _ day: SQLValue, _ after: SQLValue, more least: Least, kind: String?
     ) throws(FleetError) -> [String] {

@@ -1,4 +1,4 @@
-// Parses the rules of `zguard alerts`: what is worth an alert, and which way it goes. docs/ALERTS.md has the grammar.
+// Parses the rules of `zguard alerts`: which events raise an alert, and how it is sent. docs/ALERTS.md has the grammar.
 
 import Glibc
 import ZombieGuard
@@ -7,11 +7,11 @@ import ZombieGuard
 public struct AlertRules: Sendable {
     /// Where messages go.
     var ways: [AlertWay] = []
-    /// What is watched, each for one way.
+    /// The watches. Each sends its messages by one way.
     var watches: [AlertWatch] = []
     /// Address of the pages of `zguard serve`, without a slash at the end; nil if there are none.
     var pages: String?
-    /// Number of alerts for one way beyond which they become one message.
+    /// If more alerts than this wait for one way, they are sent as one message.
     var digest = 10
     /// The program that takes mail.
     var sendmail = "/usr/sbin/sendmail"
@@ -226,7 +226,7 @@ struct AlertLine {
     }
 }
 
-/// What is watched for one way.
+/// An alert rule for one way.
 struct AlertWatch: Sendable {
     /// The event that makes an alert.
     enum Trigger: Hashable, Sendable {
@@ -251,7 +251,7 @@ struct AlertWatch: Sendable {
         case deadlocks = "deadlock"
     }
 
-    /// What the findings must be; nil: anything.
+    /// Conditions that findings must meet. A nil property is no condition.
     struct Conditions: Hashable, Sendable {
         var kind: String?
         /// The program's path, or its last components.
@@ -294,7 +294,7 @@ struct AlertWatch: Sendable {
     var trigger: Trigger
     var conditions: Conditions
     var way: AlertWay
-    /// Digest of all that the watch is: a changed line is another watch, which begins anew.
+    /// Digest of trigger, conditions and way. A changed line is therefore a new watch, which starts without history.
     var id: String
 
     init(_ line: AlertLine, way: AlertWay) {
@@ -327,7 +327,7 @@ extension AlertWatch.Measure {
 
 /// Where alerts go.
 struct AlertWay: Sendable {
-    /// A web address, or where it is read from, so that it need not stand in the rules.
+    /// A web address, or the file or environment variable that holds it, so that the rules need not contain a secret.
     enum Place: Hashable, Sendable {
         case address(String)
         case file(String)
@@ -347,7 +347,7 @@ struct AlertWay: Sendable {
 
     var name: String
     var form: Form
-    /// Digest of name and form: what was sent one way is not sent that way again.
+    /// Digest of name and form. It is part of a message's id, so that each message is sent once by each way.
     var id: String
 
     private static let forms = ["command", "shell", "webhook", "slack", "teams", "mail"]
@@ -366,7 +366,7 @@ struct AlertWay: Sendable {
             }
             form = .command(rest)
         case "shell":
-            // The text as it stands, quotes included, is the shell's.
+            // The shell gets the rest of the line unchanged, including quotes.
             let blanks: (Character) -> Bool = { $0 == " " || $0 == "\t" }
             var text = line
             for _ in 0..<3 { text = text.drop { !blanks($0) }.drop(while: blanks) }
@@ -407,7 +407,7 @@ struct AlertWay: Sendable {
         return .address(text)
     }
 
-    /// Whether messages may go there: https, or http on this machine.
+    /// Whether messages may be sent to this address: https, or http on this machine.
     static func isWeb(_ text: String) -> Bool {
         if case .web? = try? FleetAddress(text) { return true }
         return false

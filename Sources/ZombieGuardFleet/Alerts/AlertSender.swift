@@ -6,7 +6,7 @@ import ZombieGuard
 
 /// Sends messages. Used by one thread at a time.
 final class AlertSender {
-    /// In seconds. A message that takes longer has failed; claims of messages last longer than this.
+    /// Time limit for sending a message, in seconds; shorter than a claim of a message (see ``AlertWatcher``).
     static let longest = 30
 
     private let sendmail: String
@@ -14,7 +14,7 @@ final class AlertSender {
 
     init(sendmail: String) {
         self.sendmail = sendmail
-        // Where SIGCHLD is ignored, as by some parents, the kernel discards the status of programs.
+        // The parent process may have set SIGCHLD to ignored: the kernel would discard the exit status of programs.
         signal(SIGCHLD, SIG_DFL)
     }
 
@@ -38,7 +38,7 @@ final class AlertSender {
     ) throws(FleetError) {
         let address = try Self.address(place)
         let curl = try Curl.opened(&curl)
-        // The address is a secret: it is in no message.
+        // The address is a secret: error messages contain `name` instead.
         try curl.post(
             Array(body.line.utf8), to: address,
             headers: ["Content-Type: application/json", "Idempotency-Key: \(id)", "Expect:"],
@@ -115,14 +115,14 @@ final class AlertSender {
         return process
     }
 
-    /// The status of a program that has ended; nil if it had to be killed. What it has started is killed, too.
+    /// Waits for a program and returns its status. After the time limit, kills its process group and returns nil.
     private static func wait(for process: pid_t, milliseconds: Int) -> Int32? {
         var status: Int32 = 0
         var left = milliseconds
         while true {
             let ended = waitpid(process, &status, WNOHANG)
             if ended == process { return status }
-            // Only where another thread has taken the status, which none does.
+            // Happens only if another thread reaped the program, which none does.
             if ended < 0, errno != EINTR { return nil }
             if left <= 0 { break }
             usleep(5000)

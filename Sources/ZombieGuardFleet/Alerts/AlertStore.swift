@@ -1,4 +1,4 @@
-// Opens the store that `zguard alerts` watches, and changes what it remembers there, for one watcher at a time.
+// Opens the store that `zguard alerts` watches, and changes its record of alerts, for one watcher at a time.
 
 import Glibc
 import ZombieGuard
@@ -15,10 +15,10 @@ final class AlertStore {
     private let address: FleetAddress
     private let tenant: String
     private var database: (any Database)?
-    /// For a directory: its findings in memory, and how much of the file has been read into them.
+    /// For a directory: its findings in an in-memory database, and how much of the file of alerts was replayed into it.
     private let source: FleetSource
     private var copy: (database: ObjectIdentifier, inode: UInt64, read: UInt64)?
-    /// Size of the file from which on it is rewritten if most of it is outdated.
+    /// Size above which the file is compacted if more than half of it is outdated.
     private var compactSize = AlertLog.leastCompacted
 
     /// Names a store. Opens nothing.
@@ -27,11 +27,11 @@ final class AlertStore {
         source = FleetSource(address)
     }
 
-    /// Works on findings and alerts while no other watcher does.
+    /// Runs `work` in a transaction that excludes other watchers.
     ///
     /// - Parameters:
     ///   - isKept: whether the changes are kept.
-    ///   - work: the work.
+    ///   - work: reads findings, and changes the table of alerts.
     func transaction<Result>(
         isKept: Bool = true, _ work: (FleetReader, inout AlertTable) throws(FleetError) -> Result
     ) throws(FleetError) -> Result {
@@ -52,7 +52,7 @@ final class AlertStore {
 
     private func opened() throws(FleetError) -> any Database {
         if let database { return database }
-        // Says so if these are no tables of zguard.
+        // Throws if the database has no tables of zguard.
         _ = try FleetReader(address)
         let new: any Database
         switch address {
@@ -79,7 +79,7 @@ final class AlertStore {
         return try source.ask { (reader) throws(FleetError) in
             let database = reader.database
             var read: UInt64 = 0
-            // Another watcher may have compacted the file, which is a new one then.
+            // If another watcher has compacted the file, it has a new inode, and is read from the start.
             if let copy, copy.database == ObjectIdentifier(database), copy.inode == log.inode { read = copy.read }
             do {
                 if read == 0 { try database.execute("DROP TABLE IF EXISTS zguard_alerts; " + FleetTables.alerts) }
@@ -104,7 +104,7 @@ final class AlertStore {
     }
 }
 
-/// The file of a directory, locked: a line for each transaction, with the rows that it has written.
+/// The locked file of alerts in a directory. Each line has rows that a transaction wrote.
 private struct AlertLog {
     static let leastCompacted: UInt64 = 4 << 20
 
@@ -139,7 +139,7 @@ private struct AlertLog {
         file = opened
     }
 
-    /// Opens and locks the file that has the name: another watcher may have replaced it before it gave the lock back.
+    /// Opens and locks the file. Retries if another watcher replaced the file while it held the lock.
     private static func locked(_ name: String, in directory: StoreDirectory) throws(SystemError) -> Descriptor {
         while true {
             let file = try directory.open(name, flags: O_RDWR | O_CREAT | O_APPEND)
@@ -154,7 +154,7 @@ private struct AlertLog {
     var inode: UInt64 { UInt64(file?.status?.st_ino ?? 0) }
     var size: UInt64 { UInt64(max(0, file?.status?.st_size ?? 0)) }
 
-    /// Replaces the file by one that has these rows only, unless it would not get much smaller.
+    /// Replaces the file with one that has only these rows, unless more than half of its size would remain.
     mutating func compact(_ rows: [[String]]) throws(FleetError) {
         let lines = stride(from: 0, to: rows.count, by: 1000).map {
             Self.line(Array(rows[$0..<min($0 + 1000, rows.count)]))
@@ -165,7 +165,7 @@ private struct AlertLog {
         do {
             directory.remove(temporary)
             let new = try directory.open(temporary, flags: O_RDWR | O_CREAT | O_EXCL | O_APPEND)
-            // Locked before it has the name, so that no other watcher is faster.
+            // Lock the file before the rename, so that no other watcher can lock it first.
             while flock(new.number, LOCK_EX) != 0 { if errno != EINTR { throw SystemError.last } }
             directory.share(new)
             try new.write(text)
@@ -185,14 +185,14 @@ private struct AlertLog {
         ]).line + "\n"
     }
 
-    /// Repeats the lines from an offset on; returns the offset behind the last whole one.
+    /// Replays the lines from an offset on. Returns the offset behind the last complete line.
     func replay(from offset: UInt64, into database: any Database) throws -> UInt64 {
         guard let file, size > offset else { return offset }
         let bytes = try file.read(at: offset, upTo: Int(size - offset))
         let end = bytes.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
         try database.execute("BEGIN")
         for line in bytes[..<end].split(separator: UInt8(ascii: "\n")) {
-            // A line of a later version, or one that somebody has damaged, is left out.
+            // Skip lines of a later version, and damaged lines.
             guard let line = try? JSONDecoder().decode(Line.self, from: Data(line)),
                 line.schema == Line(rows: []).schema
             else { continue }
@@ -227,7 +227,7 @@ private struct AlertLog {
 }
 
 extension Database {
-    /// Works in a transaction while no other watcher of alerts does.
+    /// Runs `work` in a transaction that excludes other watchers of alerts.
     fileprivate func exclusive<Result>(
         isKept: Bool, _ work: () throws(FleetError) -> Result
     ) throws(FleetError) -> Result {
@@ -244,6 +244,6 @@ extension Database {
 }
 
 extension PostgresFleet {
-    /// Begins a transaction that waits for those of other watchers: an advisory lock ("zguard alerts").
+    /// Begins a transaction, and takes the advisory lock of watchers. Its key is the one for creating tables, plus 1.
     fileprivate static let beginAlerts = "BEGIN; SELECT pg_advisory_xact_lock(\(0x7a67_7561_7265))"
 }

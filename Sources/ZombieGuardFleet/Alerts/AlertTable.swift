@@ -1,4 +1,4 @@
-// What `zguard alerts` remembers in a store: which groups it knows, what it watches, and which messages were sent.
+// The record that `zguard alerts` keeps in a store: the groups it knows, its watches, and the messages sent.
 
 import ZombieGuard
 
@@ -13,7 +13,8 @@ extension FleetTables {
         """
 }
 
-/// The rows of one tenant in zguard_alerts, within a transaction that excludes all other watchers.
+/// The rows of one tenant in zguard_alerts, within a transaction that excludes all other watchers. A look is one check
+/// of the store for new groups.
 ///
 /// | kind | key | serial | state | at |
 /// |---|---|---|---|---|
@@ -95,8 +96,8 @@ struct AlertTable {
         try write(Row(key: key(.watch, watch.id), kind: .watch, serial: look))
     }
 
-    /// The episodes of a watch by signature. That of a group whose signature has changed goes on as one of the group
-    /// that has its findings now.
+    /// The episodes of a watch by signature. If the signature of a group has changed, its running episode moves to the
+    /// current signature.
     mutating func episodes(of watch: AlertWatch, _ current: [String: String]) throws(FleetError) -> [String: Row] {
         let start = key(.over, watch.id) + " "
         var episodes: [String: Row] = [:]
@@ -155,13 +156,13 @@ struct AlertTable {
         ).compactMap { $0.first?.text }
     }
 
-    /// Those of these groups that were known before, under another signature: one that no other group has got since, or
-    /// one that findings with this signature get.
+    /// Returns the groups that were known before under another signature: under an earlier one that belongs to no other
+    /// group, or under a successor of the given signature.
     ///
     /// - Parameters:
     ///   - signatures: the groups.
-    ///   - earlier: earlier signatures of groups; those of several groups are left out.
-    ///   - look: the last look at which they must have been known.
+    ///   - earlier: earlier signatures of groups, without signatures that several groups had.
+    ///   - look: the last look at which the group must have been known.
     func known(
         _ signatures: [String], _ earlier: [String: [String]], until look: Int64
     ) throws(FleetError) -> Set<String> {
@@ -203,7 +204,7 @@ struct AlertTable {
         }
     }
 
-    /// Repeats a row of ``changes()``; ignores what is none.
+    /// Replays a row of ``changes()``; ignores malformed rows.
     static func replay(_ columns: [String], into database: any Database) throws(FleetError) {
         guard columns.count == 10, let row = Row(columns: columns.dropFirst().map { .text($0) }) else { return }
         var table = AlertTable(database, tenant: columns[0])
@@ -214,7 +215,7 @@ struct AlertTable {
 extension AlertTable.Row {
     fileprivate init?(columns: [SQLValue]) {
         guard columns.count == 9, let kind = AlertTable.Kind(rawValue: columns[1].text ?? "") else { return nil }
-        // Whoever may write to the store may write any number: calculations must not overflow.
+        // Clamp numbers, so that calculations cannot overflow: other writers of the store may have written any value.
         func number(_ place: Int) -> Int64 { min(max(0, columns[place].integer), 1 << 60) }
         self.init(
             key: columns[0].text ?? "", kind: kind, serial: number(2), state: columns[3].text ?? "", at: number(4),
@@ -248,7 +249,7 @@ extension Database {
         var rows: [[SQLValue]] = []
         for start in stride(from: 0, to: texts.count, by: 512) {
             var part = Array(texts[start..<min(start + 512, texts.count)])
-            // Connections keep prepared statements, so that there are only few lengths.
+            // Pad to a power of two, so that a connection keeps only few prepared statements.
             while part.count & (part.count - 1) != 0 { part.append(part[0]) }
             let list = part.indices.map { "$\($0 + first.count + 1)" }.joined(separator: ", ")
             rows += try query(question(list), first + part.map { .text($0) })

@@ -7,11 +7,11 @@ import ZombieGuard
 public final class AlertWatcher {
     /// How messages are sent.
     public enum Sending: Sendable {
-        /// Those that are due: after a failure there is a pause.
+        /// Messages that are due. After a failure, a message and its way pause.
         case due
-        /// All that are not being sent by another watcher.
+        /// All messages that no other watcher is sending.
         case all
-        /// None: what would be sent is listed, and nothing is remembered.
+        /// No messages: the pass lists what would be sent, and changes nothing.
         case none
     }
 
@@ -21,20 +21,20 @@ public final class AlertWatcher {
         public var sent: [String] = []
         /// A line for each message that could not be sent, safe to print.
         public var failed: [String] = []
-        /// Watches that began in this pass: what the store had before is no event for them.
+        /// Number of watches that began in this pass.
         public var began = 0
     }
 
     private let store: AlertStore
     private let rules: AlertRules
     private let tenant: String
-    /// Whether what the store had before a watch began is an event for it, too.
+    /// Whether findings from before a watch began are events, too.
     private let takesOld: Bool
     private let sender: AlertSender
     private let kinds = AlertKinds()
     /// Pauses of ways that have failed: number of failures, and the end of the pause in milliseconds since 1970.
     private var pauses: [String: (failures: Int64, until: Int64)] = [:]
-    /// The message that was tried last, until the store knows what became of it.
+    /// The message tried last, until its result is recorded in the store.
     private var last: (unit: Unit, isSent: Bool)?
 
     /// - Parameters:
@@ -50,11 +50,11 @@ public final class AlertWatcher {
         sender = AlertSender(sendmail: rules.sendmail)
     }
 
-    /// Looks once, and sends what there is to send.
+    /// Enters new events, then sends messages.
     ///
-    /// - Parameter sending: which messages.
+    /// - Parameter sending: which messages to send.
     /// - Returns: what was done.
-    /// - Throws: ``FleetError`` if the store cannot be read, or what was sent cannot be remembered.
+    /// - Throws: ``FleetError`` if the store cannot be read, or the result of sending cannot be recorded.
     public func pass(_ sending: Sending) throws(FleetError) -> Passed {
         var passed = Passed()
         if case .none = sending {
@@ -200,17 +200,17 @@ public final class AlertWatcher {
         /// Length of the window.
         var seconds: Int64
 
-        /// How long a measure must not have been above its limit before it may make the next alert, in milliseconds.
+        /// Time for which a measure must stay within its limit before it can raise the next alert, in milliseconds.
         var calm: Int64 { min(seconds, 3600) * 1000 }
-        /// Whether what a watch finds first happened before it began, and is no event: single stalls and deadlocks. A
-        /// rate is one of now.
+        /// Whether the first look of a watch raises no alerts: stalls and deadlocks that it finds happened before the
+        /// watch began. A rate above its limit is current, and raises one.
         var skipsFirst: Bool { measure == .duration || measure == .deadlocks }
 
-        /// What must be exceeded for the measure to be above its limit.
+        /// Bounds that every group above the limit exceeds.
         func least(hosts: Int64) -> AlertQueries.Least {
             switch measure {
             case .occurrences, .deadlocks: AlertQueries.Least(occurrences: limit)
-            // A group on so many machines was seen at least as often.
+            // A group on more than `limit` machines has more than `limit` occurrences.
             case .hosts: AlertQueries.Least(occurrences: limit, hosts: limit)
             case .hostShare: AlertQueries.Least(occurrences: limit * hosts / 100, hosts: limit * hosts / 100)
             case .duration: AlertQueries.Least(hasDurations: true)
@@ -258,7 +258,7 @@ public final class AlertWatcher {
             if let state = triage[signature]?.state, state == .muted || state == .resolved { continue }
             let episode = episodes[signature]
             let isAbove = episode?.state == AlertTable.above
-            // It is enough to know roughly when it was above the limit last.
+            // The time of the last excess need not be exact: update it once per quarter of `calm`.
             if isAbove, let episode, now.milliseconds - episode.at < window.calm / 4 { continue }
             let number = (episode?.serial ?? 0) + (isAbove ? 0 : 1)
             try table.setEpisode(of: watch, signature, number: number, isAbove: true, at: now.milliseconds)
@@ -280,19 +280,19 @@ public final class AlertWatcher {
 
     // MARK: Messages
 
-    /// A message with the rows that it settles.
+    /// A message, and the rows of the table that it covers.
     private struct Unit {
         var way: AlertWay
         var message: AlertMessage
         var rows: [AlertTable.Row]
     }
 
-    /// How long a message is another watcher's after that has begun to send it, in milliseconds. If it is killed
-    /// meanwhile, the message is sent again after that.
+    /// Duration of a watcher's claim on a message that it sends, in milliseconds. If the watcher is killed, the message
+    /// is sent again after that time.
     private static let claim: Int64 = 2 * 1000 * Int64(AlertSender.longest)
     private static let mostInFull = 20
 
-    /// Claims the next message that is to be sent; nil if there is none. Drops those that are no longer true.
+    /// Claims the next message to send; nil if there is none. Drops messages that their group's state made obsolete.
     private func next(
         _ sending: Sending, except tried: inout Set<String>, _ reader: FleetReader, _ table: inout AlertTable
     ) throws(FleetError) -> Unit? {
@@ -315,7 +315,7 @@ public final class AlertWatcher {
                 }
             }
             guard let first = rows.first else { continue }
-            // An overview that was begun is sent again as it was.
+            // Retry an overview with the messages that it had, without newer ones.
             if let batch = rows.first(where: { !$0.row.batch.isEmpty })?.row.batch {
                 rows = rows.filter { $0.row.batch == batch }
             } else if rows.count <= rules.digest {
@@ -357,7 +357,7 @@ public final class AlertWatcher {
     ) throws(FleetError) -> [AlertTable.Row] {
         var kept: [AlertTable.Row] = []
         var told: Set<[String]> = []
-        // One that another watcher is sending comes first.
+        // Messages that another watcher is sending come first: they cannot be dropped.
         for row in rows.filter({ $0.isClaimed(now) }) + rows.filter({ !$0.isClaimed(now) }) {
             guard let way = way(row.way) else { continue }
             if let event = AlertEvent(body: row.body), event.event == "new" {
@@ -384,7 +384,7 @@ public final class AlertWatcher {
 
     private enum Fate { case send, hold, drop }
 
-    /// What becomes of an event whose group is in this state now.
+    /// Whether to send, hold or drop an event, depending on the current state of its group.
     private func fate(of event: AlertEvent, _ triage: Triage?) -> Fate {
         let state = triage?.state ?? .open
         switch event.event {
@@ -400,7 +400,7 @@ public final class AlertWatcher {
         for row in rows {
             var row = row
             (row.state, row.at) = (state, time)
-            // What was sent needs its key only.
+            // A sent or dropped message keeps only its key, so that it is not added again.
             if state == AlertTable.sent || state == AlertTable.dropped { row.body = "" }
             try table.write(row)
         }

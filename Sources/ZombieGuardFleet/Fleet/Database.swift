@@ -50,16 +50,17 @@ protocol Database: AnyObject {
     func prepare() throws(FleetError)
     /// Whether there is a table with this name that this connection may read.
     func mayRead(_ table: String) throws(FleetError) -> Bool
-    /// Whether there are decisions about groups that may not be read.
+    /// Whether the database has decisions about groups that this connection may not read.
     var hidesTriage: Bool { get throws(FleetError) }
     /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
     /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
-    /// Inserts names of groups: columns with tenants, names and signatures, of equal length. Names that are there stay.
+    /// Inserts names of groups: columns with tenants, names and signatures, of equal length. Existing names stay.
     func insertNames(_ columns: [[String]]) throws(FleetError)
-    /// What this connection may read beyond what all versions have.
+    /// Optional tables that this connection may read.
     func features() throws(FleetError) -> FleetFeatures
-    /// The source of rows of zguard_findings or zguard_days of these days. The query has conditions on `day`, too.
+    /// A table or subquery with the rows of zguard_findings or zguard_days of a range of days. The query needs a
+    /// condition on `day`, too: other days may be included.
     func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String
     /// Inserts findings within a transaction, like ``insert(_:)``.
     func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int
@@ -71,8 +72,8 @@ protocol Database: AnyObject {
     func findingsTable(of day: String) throws(FleetError) -> String
     /// Name of the table that has the counts of a group on a day, for updates. Call in ``changeCounts(_:)``.
     func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String
-    /// Replaces the bodies of stored findings. An empty body makes the row the former place of a finding, without
-    /// occurrences. Returns the rows that were no such places before.
+    /// Replaces the bodies of stored findings. An empty body marks a finding that has moved to another signature, and
+    /// sets its occurrences to 0. Returns the rows that had not moved before.
     func replaceBodies(_ rows: [StoredFinding]) throws(FleetError) -> [StoredFinding]
     /// Runs statements in a transaction.
     func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
@@ -86,11 +87,11 @@ extension Database {
     func query(_ statement: String) throws(FleetError) -> [[SQLValue]] { try query(statement, []) }
 }
 
-/// What a database has beyond the tables of the first versions, as far as it may be read.
+/// Optional tables, which databases of the first versions lack. Tables that may not be read count as missing.
 struct FleetFeatures: Sendable {
     /// The table zguard_former of earlier signatures.
     var hasFormer = false
-    /// The table zguard_weeks, and what keeps it.
+    /// The table zguard_weeks, and the triggers that update it.
     var hasWeeks = false
     /// The table zguard_names.
     var hasNames = false
@@ -124,7 +125,7 @@ enum FleetTables {
         """
     }
 
-    /// The table of signatures under which groups may be known: those of earlier versions of zguard.
+    /// The table of earlier signatures of groups: from earlier versions of zguard, or from before findings got names.
     static func formerSignatures(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_former (

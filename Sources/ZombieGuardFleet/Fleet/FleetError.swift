@@ -20,7 +20,7 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
         self.status = status
     }
 
-    /// What a response says of the error. Its own words name paths and hosts, which users with tokens are not told.
+    /// The error's text for a response. The description names paths and hosts, which users with tokens must not learn.
     func text(for user: User?) -> String { user == nil ? description : "the store is not available" }
 
     /// An error with a reason that is safe to print.

@@ -15,8 +15,8 @@ extension FleetReader {
         public var version: String
     }
 
-    /// The findings of a group, the latest first. The counts of days say on which days a page is, so that no other
-    /// findings are read, however far back it is.
+    /// The findings of a group, the latest first. The counts by day tell which days a page covers, so that only
+    /// findings of these days are read.
     ///
     /// - Parameters:
     ///   - signature: signature of the group.
@@ -50,7 +50,7 @@ extension FleetReader {
     ) throws(FleetError) -> [Stored] {
         let table = database.rows(of: "zguard_findings", from: day, to: day, try features())
         let condition = "\(rest) AND day = $\(key.count + 1)"
-        // Sort without the lines. A row without occurrences is the former place of a finding.
+        // Sort ids, without bodies. A row with 0 occurrences is a finding that has moved to another signature.
         let rows = try database.query(
             """
             SELECT body, at, host, version FROM \(table) f WHERE \(condition) AND occurrences > 0 AND id IN

@@ -18,25 +18,26 @@ public struct FleetName: Hashable, Sendable {
     /// Asks for a name.
     ///
     /// - Parameters:
-    ///   - field: what has it.
-    ///   - text: the name, without what encloses it: "add(_:)", "Cart.add" and "Shop.Cart.add(_:)" find the same.
-    ///   - isWhole: whether names that only begin so are left out.
+    ///   - field: the kind of name.
+    ///   - text: the name; module and outer types are optional: "add(_:)", "Cart.add" and "Shop.Cart.add(_:)" find the
+    ///     same.
+    ///   - isWhole: whether only whole names match; otherwise `text` is a prefix.
     public init(_ field: Field, _ text: String, isWhole: Bool = false) {
         (self.field, self.text, self.isWhole) = (field, text, isWhole)
     }
 
-    /// The text of the search in the table.
+    /// The key to search for in zguard_names.
     var key: String { Self.key(field, text) }
 
     static func key(_ field: Field, _ text: some StringProtocol) -> String { "\(field):" + text.lowercased() }
 
-    /// Follows all texts that begin with the key, in the order of code points.
+    /// Upper bound of the texts that begin with the key, in the order of code points.
     var end: String { key + "\u{10ffff}" }
 }
 
 /// The names of a group, by which it is found.
 enum FleetNames {
-    /// A row without a name, which says that the names of a group are there.
+    /// Name of a marker row, which says that the names of a group were inserted.
     static let mark = ""
     private static let mostNames = 200
     private static let mostBytes = 250
@@ -77,7 +78,7 @@ enum FleetNames {
         return Substring(view)
     }
 
-    /// A name, and what is left of it without the outer types and modules: separators within brackets do not count.
+    /// The name, and its suffixes without outer modules and types. Separators within brackets do not count.
     static func parts(of name: String) -> [Substring] {
         var starts = [name.startIndex]
         var depth = 0
@@ -114,7 +115,7 @@ extension Database {
         try insertNames(columns)
     }
 
-    /// Inserts the names of the groups that have none: those of earlier versions.
+    /// Inserts the names of groups that were stored by versions without zguard_names.
     func addMissingNames() throws(FleetError) {
         while true {
             let rows = try query(

@@ -18,9 +18,9 @@ struct FleetQuestion {
     var rows: [String] = []
     /// Conditions on the signature that a group has now, such as "IN ('…')".
     var signatures: [String] = []
-    /// The common table expression `j` that leads from earlier signatures to those of now; empty if there are none.
+    /// The common table expression `j`, which maps earlier signatures to current ones; empty if there are none.
     var former = ""
-    /// The parameters with the name of the machine whose counts are wanted, and with the time of its last finding.
+    /// Parameters that select one machine's counts: its name, and the earliest time that its last finding may have.
     var host: (name: String, since: String?)?
     /// The parameter with the tenant.
     var tenant = ""
@@ -131,8 +131,8 @@ extension FleetReader {
         return question
     }
 
-    /// The condition that a row's group was stored in no older version under a signature that it had, or that it has
-    /// now although the row does not have it yet.
+    /// The condition that no version before `version` had the group of a row `d` under a related signature: an earlier
+    /// one, or the current one if the row still has an earlier one.
     private static func noOlder(
         _ own: String, _ other: String, _ tenant: String, _ version: String
     ) -> String {
@@ -142,8 +142,8 @@ extension FleetReader {
         """
     }
 
-    /// Chooses the tables of counts: that of all days, that of weeks where a row has its program and version, and for
-    /// the parts of weeks at the ends of a period those of days.
+    /// Chooses the tables of counts. Without a period: all days, or weeks if the filter names a program or version.
+    /// With a period: weeks, and days for the partial weeks at its ends.
     private func choosePeriod(_ filter: FleetFilter, _ question: inout FleetQuestion) throws(FleetError) {
         if filter.since == nil, filter.until == nil {
             if filter.program != nil || filter.version != nil {
@@ -166,7 +166,7 @@ extension FleetReader {
             let rows = database.rows(of: "zguard_days", from: first, to: last, features)
             return .init(name: rows, conditions: conditions)
         }
-        // The weeks that are whole begin with this Monday, and end before that one.
+        // The whole weeks of the period begin with Monday `begin`, and end before Monday `end`.
         let begin = first.map { FleetWeeks.monday(of: $0) == $0 ? $0 : FleetWeeks.nextMonday(after: $0) }
         let end = last.map { FleetWeeks.monday(of: $0) }
         guard features.hasWeeks, begin == nil || end == nil || begin! < end! else {

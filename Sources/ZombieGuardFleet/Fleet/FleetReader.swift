@@ -37,9 +37,9 @@ public final class FleetReader {
     }
 
     let database: any Database
-    /// What the database has; nil until the first query of an answer.
+    /// The optional tables of the database; nil until the first query after ``refresh()``.
     private var known: FleetFeatures?
-    /// The signatures of now by earlier ones, for each tenant that was asked for.
+    /// Results of ``joins(_:)`` by tenant.
     private var knownJoins: [String: [String: String]] = [:]
 
     init(_ database: any Database) { self.database = database }
@@ -63,7 +63,7 @@ public final class FleetReader {
         }
     }
 
-    /// Forgets what was asked before: shippers may have changed it.
+    /// Drops cached results, because shippers may have changed the database.
     func refresh() {
         known = nil
         knownJoins = [:]
@@ -86,9 +86,9 @@ public final class FleetReader {
         }
     }
 
-    /// Groups that earlier versions of zguard have stored under another signature, for one tenant: pairs of that
-    /// signature and the signature that the group has now. Left out if several groups had the earlier signature, and if
-    /// the kinds differ: a sender may claim any earlier signature.
+    /// SQL for pairs of an earlier signature, under which findings of a group are stored, and the group's current
+    /// signature, for one tenant. Leaves out signatures that several groups had, and pairs of different kinds, because
+    /// a sender may claim any earlier signature.
     static func joined(_ tenant: String) -> String {
         """
         SELECT f.former AS former, min(f.signature) AS signature FROM zguard_former f
@@ -100,7 +100,7 @@ public final class FleetReader {
         """
     }
 
-    /// The signatures that groups have now, by earlier ones under which findings are stored.
+    /// Current signatures of groups, by the earlier ones under which findings are stored.
     func joins(_ tenant: String?) throws(FleetError) -> [String: String] {
         let owner = tenant ?? ShippedFinding.Sender.standardTenant
         if let known = knownJoins[owner] { return known }
@@ -114,7 +114,8 @@ public final class FleetReader {
         return joins
     }
 
-    /// The signatures under which the findings of a group are stored; `signature` may be an earlier one.
+    /// The signatures under which findings of groups are stored, each with the given signature of its group: the given
+    /// signatures, and the earlier ones of groups that have a given signature now.
     func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
         var stored = Dictionary(signatures.map { ($0, $0) }, uniquingKeysWith: { first, _ in first })
         let joins = try joins(tenant)
@@ -124,7 +125,7 @@ public final class FleetReader {
         return stored
     }
 
-    /// The oldest versions of the program in which the groups were stored under their earlier signatures.
+    /// The oldest version that was stored under an earlier signature, by the current signature of the group.
     private func formerVersions(_ tenant: String?) throws(FleetError) -> [String: (key: String, name: String)] {
         let rows = try database.query(
             """
@@ -153,12 +154,12 @@ public final class FleetReader {
 
     // MARK: Triage
 
-    /// The states of the groups about which something was decided or said.
+    /// The states of the groups that have a decision or comment.
     ///
     /// - Parameters:
     ///   - tenant: name of the tenant; nil: the default one.
     ///   - now: the current time.
-    /// - Returns: states by signature. A group that had other signatures earlier is there under each of them.
+    /// - Returns: states by signature. A group is listed under its current and under each earlier signature.
     /// - Throws: ``FleetError`` if the query fails.
     public func triage(_ tenant: String? = nil, now: Timestamp = .now) throws(FleetError) -> [String: Triage] {
         var states: [String: Triage] = [:]
@@ -178,9 +179,9 @@ public final class FleetReader {
         if try hidesTriage { throw FleetError("what was decided about the findings may not be read") }
     }
 
-    /// A group about which something was decided or said.
+    /// A group that has a decision or comment.
     private struct Decided {
-        /// The signature that it has now, and those that it had earlier.
+        /// The current and the earlier signatures of the group.
         var stored: [String]
         var triage: Triage
         var hasFindings: Bool
@@ -216,7 +217,7 @@ public final class FleetReader {
         return decided
     }
 
-    /// Occurrences of a group after a time: those of later days by their counts, those of its day by its findings.
+    /// Occurrences of a group after a time: the counts of later days, and the later findings of the same day.
     private func count(of stored: [String], after time: Timestamp, _ tenant: String) throws(FleetError) -> Int64 {
         let findings = database.rows(of: "zguard_findings", from: time.day, to: time.day, try features())
         let onDay = try count(of: stored, in: findings, tenant, "day = $1 AND at > \(time.milliseconds)", time.day)
@@ -256,7 +257,7 @@ public final class FleetReader {
         return try count(of: stored, from: day, tenant ?? ShippedFinding.Sender.standardTenant)
     }
 
-    /// The groups that have a signature, or had it earlier: if one has it now, that one alone.
+    /// The group that has a signature now, or else the groups that had it earlier.
     ///
     /// - Parameters:
     ///   - signature: signature of the group.
@@ -271,8 +272,8 @@ public final class FleetReader {
         return exact.isEmpty ? all : exact
     }
 
-    /// The signatures that groups have now, by those that they had earlier. The findings with the earlier one may be
-    /// gone. Left out if several groups had it.
+    /// Current signatures of groups, by earlier ones. Includes earlier signatures whose findings are gone. Leaves out
+    /// signatures that several groups had.
     func current(_ tenant: String) throws(FleetError) -> [String: String] {
         guard try features().hasFormer else { return [:] }
         var current = try joins(tenant)
@@ -293,7 +294,7 @@ public final class FleetReader {
         of stored: [String], _ current: [String: String], _ tenant: String, until latest: Timestamp
     ) throws(FleetError) -> [String: Triage.Occurrences] {
         var found: [String: Triage.Occurrences] = [:]
-        // A clock that is wrong must not hide what others have seen: a time in the future does not count.
+        // A wrong clock may have set last_at to the future, hiding the times of other machines: use first_at then.
         let last = "CASE WHEN last_at <= \(latest.milliseconds) THEN last_at ELSE first_at END"
         let table = try counts
         for start in stride(from: 0, to: stored.count, by: Self.mostParameters) {
@@ -426,7 +427,7 @@ public final class FleetReader {
                 last: Timestamp(milliseconds: row[6].integer), version: version.name.isEmpty ? nil : version.name,
                 line: row[8].text ?? "")
         }
-        // A page beyond the last one has no row that says the numbers.
+        // A page beyond the last one has no row that could carry the totals.
         guard let row = rows.first else { return ([], try totals(filter)) }
         return (groups, (row[11].integer, row[12].integer, row[13].integer))
     }

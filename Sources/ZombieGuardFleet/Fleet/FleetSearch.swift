@@ -15,11 +15,11 @@ public enum FleetSearch {
     /// Adds the conditions of a search to a filter.
     ///
     /// - Parameters:
-    ///   - text: words and terms. A value with spaces stands in double quotes; the name of a class, member or function
-    ///     in quotes is a whole name, without quotes its beginning. An unknown key is a part of a word.
+    ///   - text: words and terms. Double quotes enclose a value with spaces. The name of a class, member or function
+    ///     must match whole if quoted, and is a prefix otherwise. A term with an unknown key is a word.
     ///   - filter: the filter.
     ///   - now: the time from which ages count.
-    /// - Throws: ``ValueError`` for a time that is none.
+    /// - Throws: ``ValueError`` for an invalid time.
     public static func add(_ text: String, to filter: inout FleetFilter, now: Timestamp = .now) throws(ValueError) {
         for term in terms(of: text).prefix(mostTerms) {
             if term.value.isEmpty { continue }
@@ -34,12 +34,12 @@ public enum FleetSearch {
     /// Adds one condition to a filter.
     ///
     /// - Parameters:
-    ///   - key: what it asks for.
+    ///   - key: the key of the condition.
     ///   - value: its value.
-    ///   - isWhole: whether a name is a whole one.
+    ///   - isWhole: whether a name must match whole.
     ///   - filter: the filter.
     ///   - now: the time from which ages count.
-    /// - Throws: ``ValueError`` for a time that is none.
+    /// - Throws: ``ValueError`` for an invalid time.
     public static func add(
         _ key: Key, _ value: String, isWhole: Bool = false, to filter: inout FleetFilter, now: Timestamp = .now
     ) throws(ValueError) {
@@ -57,7 +57,7 @@ public enum FleetSearch {
         }
     }
 
-    // A date without a time of day ends with its day.
+    // A date without a time of day means the end of that day.
     private static func end(_ text: String, _ now: Timestamp) throws(ValueError) -> Timestamp {
         let time = try Timestamp(since: text, now: now)
         let isDay = text.utf8.count == 10 && text == time.day

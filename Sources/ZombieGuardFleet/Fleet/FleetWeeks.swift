@@ -2,8 +2,8 @@
 
 import ZombieGuard
 
-/// The table zguard_weeks. It has a row for each group, program, version and week, and the same sums as zguard_days,
-/// of which it has a third of the rows. Triggers keep it, so that shippers of earlier versions do not make it wrong.
+/// The table zguard_weeks. It has a row for each group, program, version and week, with the sums of zguard_days in a
+/// third of the rows. Triggers update it, so that it stays correct when shippers of earlier versions write.
 enum FleetWeeks {
     static let table = "zguard_weeks"
     static let key = "tenant, signature, program, version, week"
@@ -33,7 +33,7 @@ enum FleetWeeks {
     static func addition(
         of rows: String, to name: String = table, week: String, least: String, most: String
     ) -> String {
-        // A version has one key, but other versions of zguard may have stored another one.
+        // Take the least version_key: other versions of zguard may have stored another key for the same version.
         addition(
             selected: """
                 SELECT tenant, signature, program, version, \(week), min(version_key), sum(findings), sum(occurrences),
@@ -109,8 +109,8 @@ extension SQLiteFleet {
     /// The table of the suffixes that zguard_weeks counts.
     static let counted = "zguard_counted_days"
 
-    /// Whether exactly the days that are there are counted. A shipper of an earlier version makes tables without
-    /// triggers, and drops tables, which fires no trigger.
+    /// Whether zguard_weeks counts exactly the days that have tables. Shippers of earlier versions create tables
+    /// without triggers, and drop tables, which fires no trigger.
     func countsWeeks(_ suffixes: [String]) throws(FleetError) -> Bool {
         let rows = try query(
             """
@@ -136,7 +136,7 @@ extension SQLiteFleet {
         }
     }
 
-    /// Counts the week of a day anew, before which all days have been removed. Dropped tables fire no triggers.
+    /// Recounts the week of a day after all earlier days were removed, because dropped tables fire no triggers.
     func recountWeek(of day: String, _ suffixes: [String]) throws(FleetError) {
         let (first, end) = (FleetWeeks.monday(of: day), FleetWeeks.nextMonday(after: day))
         try query("DELETE FROM zguard_weeks WHERE week < $1", [.text(end)])
@@ -177,9 +177,9 @@ extension PostgresFleet {
         SELECT 1 FROM pg_trigger WHERE tgrelid = to_regclass('zguard_days') AND tgname = '\(trigger)' AND tgenabled <> 'D'
         """
 
-    /// A shipper may lack the right to write to the table, so the function has the rights of its owner. Shippers that
-    /// count the same group hold the lock of its row in zguard_totals at this moment, so that they wait for each other
-    /// there, in the order of that table.
+    /// The trigger function has the rights of its owner, because a shipper may lack the right to write to zguard_weeks.
+    /// When it runs, a shipper holds the locks of its groups' rows in zguard_totals. Shippers of the same group thus
+    /// wait for each other there, in the order of that table, and not in zguard_weeks.
     private static func weeks(_ schema: String) -> String {
         let table = "\(schema).zguard_weeks"
         let week = "date_trunc('week', day::timestamp)::date"

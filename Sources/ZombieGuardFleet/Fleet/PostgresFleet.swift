@@ -29,7 +29,7 @@ final class PostgresFleet: PostgresConnection, Database {
     func prepare() throws(FleetError) {
         // Check first: a role that may only insert cannot create tables.
         if try hasTable("zguard_totals") {
-            // The role may lack the right to create the table, or to write to that of another role. Then findings are
+            // The role may lack the right to create the table, or to write to another role's table. Then findings are
             // stored without their earlier signatures.
             if try !hasTable("zguard_former") {
                 do throws(FleetError) {
@@ -58,8 +58,8 @@ final class PostgresFleet: PostgresConnection, Database {
         try prepareSummaries()
     }
 
-    /// Creates and fills what readers need for quick answers, also what an earlier version has left out, if this role
-    /// may.
+    /// Creates the tables that speed up readers, and fills in rows that earlier versions did not write, as far as this
+    /// role has the rights.
     private func prepareSummaries() throws(FleetError) {
         try prepareWeeks()
         if try !hasTable("zguard_names") {
@@ -215,10 +215,10 @@ final class PostgresFleet: PostgresConnection, Database {
         try transaction("BEGIN", work)
     }
 
-    /// The lock excludes shippers before they lock rows: they take rows of zguard_days first.
+    /// The table lock stops shippers before they lock rows, because they lock rows of zguard_days first.
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try transaction { () throws(FleetError) in
-            // Rows are found by their keys. Without statistics the planner would read whole partitions.
+            // Force lookups by key: without statistics, the planner would read whole partitions.
             try execute(
                 """
                 LOCK TABLE zguard_days IN SHARE ROW EXCLUSIVE MODE;

@@ -69,7 +69,7 @@ class SQLiteConnection {
     /// Prepared statements that only read, by their text.
     private var questions: [String: OpaquePointer] = [:]
 
-    /// Reading statements that are kept prepared. One over the tables of 400 days takes up to a megabyte.
+    /// Limit of prepared statements that only read: a statement over the tables of 400 days takes up to a megabyte.
     private static let mostQuestions = 64
     private static let ok: CInt = 0
     private static let row: CInt = 100
@@ -151,7 +151,7 @@ class SQLiteConnection {
             statements[text] = statement
             return statement
         }
-        // Their texts differ with the page and the period that are asked for.
+        // Statements that only read differ with the requested page and period: drop all at the limit.
         if questions.count >= Self.mostQuestions {
             for old in questions.values { _ = library.finalize(old) }
             questions = [:]

@@ -37,7 +37,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try transaction { () throws(FleetError) in try insert(events) }
     }
 
-    /// Of a copy of a directory: whether its decisions may not be read.
+    /// For the in-memory copy of a directory: whether the directory's decisions may not be read.
     private(set) var hidesTriage = false
 
     /// Replaces all decisions about groups; nil: they may not be read.
@@ -72,7 +72,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try prepareSummaries()
     }
 
-    /// Creates and fills what readers need for quick answers, and what an earlier version has left out.
+    /// Creates the tables and indexes that speed up readers, and fills in rows that earlier versions did not write.
     private func prepareSummaries() throws(FleetError) {
         if try !countsWeeks(suffixes()) {
             try transaction { () throws(FleetError) in try prepareWeeks(suffixes()) }
@@ -80,7 +80,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         try execute(
             FleetNames.creation(form: " WITHOUT ROWID")
                 + "CREATE INDEX IF NOT EXISTS zguard_groups_by_kind ON zguard_groups (tenant, kind, signature)")
-        // Each transaction waits for the disk.
+        // Insert all names in one transaction, because each transaction waits for the disk.
         try transaction { () throws(FleetError) in try addMissingNames() }
     }
 
@@ -107,7 +107,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
             suffix == Self.otherDays
                 || (first.map { suffix >= $0 } ?? true) && (last.map { suffix <= $0 } ?? true)
         }
-        // In an earlier version, there is one table.
+        // A database of an earlier version has no tables by day. If all days are wanted, use the view.
         if own.isEmpty || own.count == features.suffixes.count { return table }
         return "(\(own.map { "SELECT * FROM \(table)_\($0)" }.joined(separator: " UNION ALL ")))"
     }
@@ -230,7 +230,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     private var findingsTables: [String: String] = [:]
 
-    /// Earlier versions kept the counts of all days in the table of other days. Those of the group are moved first.
+    /// Moves the group's counts from the table of other days first: earlier versions kept the counts of all days there.
     func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String {
         let table = try findingsTable(of: day).replacing("zguard_findings", with: "zguard_days")
         let other = "zguard_days_\(Self.otherDays)"

@@ -43,7 +43,8 @@ public struct ShippedFinding: Sendable {
     public internal(set) var line: String
     /// Name of the report, "HOST/FILE".
     let source: String
-    /// Id of the finding, 32 hexadecimal digits; independent of the machine and of repeated shipping.
+    /// Id of the finding, 32 hexadecimal digits, from the first sender's machine id and the line. Shipping the finding
+    /// again does not change the id.
     public let id: String
     /// Signature, 16 hexadecimal digits, the same for findings of one bug. A finding that an earlier version signed
     /// keeps that signature, which is part of its key: it is stored once, whichever version ships it.
@@ -87,7 +88,7 @@ public struct ShippedFinding: Sendable {
         origin.version = origin.version ?? sender.version
         origin.tenant = origin.tenant ?? sender.tenant
         let time = (finding.lastSeen ?? finding.time).flatMap { Timestamp($0) }
-        // The modification time of the file may be unset, too.
+        // The file may have no modification time, either: take the current time.
         let arrival = written.milliseconds > 0 ? written : .now
         let arrived = time == nil && !text.contains("\"last_seen\"") ? arrival.description : nil
         var signed = finding
@@ -149,7 +150,7 @@ public struct ShippedFinding: Sendable {
     /// Position for sampling in 0..<1, derived from the id: a finding that is shipped again gets the same decision.
     var place: Double { Double(UInt32(digits: id.prefix(8), radix: 16) ?? 0) / 4_294_967_296 }
 
-    /// Whether a text is so many hexadecimal digits in lower case.
+    /// Whether a text consists of `count` lower-case hexadecimal digits.
     static func isDigits(_ text: String?, count: Int) -> Bool {
         guard let text, text.utf8.count == count else { return false }
         return text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
@@ -191,7 +192,7 @@ public struct ShippedFinding: Sendable {
     /// Text in which the database searches for words.
     var words: String { Self.words(of: finding, [headline, program, signature]) }
 
-    /// The text of a finding in which a search for words looks, after other words.
+    /// The text in which a word search looks: `first`, earlier signatures, class, functions and files of a finding.
     static func words(of finding: Finding, _ first: [String]) -> String {
         var words = first + finding.formerSignatures.prefix(mostFormer)
         if let name = finding.block?.className { words.append(name) }

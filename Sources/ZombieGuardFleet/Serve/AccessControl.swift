@@ -3,16 +3,16 @@
 import Synchronization
 import ZombieGuard
 
-/// Admits requests. Without tokens it admits whoever reads from this machine.
+/// Admits requests. Without tokens, everybody on this machine may read.
 public final class AccessControl: @unchecked Sendable {
-    /// A request that is admitted once its body is there.
+    /// An admitted request, which is answered once its body has arrived.
     struct Call {
         enum Kind {
             /// Only reads.
             case page
             /// Changes something; answered one at a time.
             case change
-            /// Sends a part of a file; answered one at a time, beside what else changes something.
+            /// Uploads a part of a file; answered one at a time, in parallel with other changes.
             case upload
             case login
         }
@@ -21,7 +21,7 @@ public final class AccessControl: @unchecked Sendable {
         var request: HTTPRequest
         /// Limit of the body's size.
         var mostBytes = 0
-        /// What a login needs to know of the headers.
+        /// For a login: whether the browser uses TLS, and so gets a `Secure` cookie.
         var isEncrypted = false
     }
 
@@ -37,8 +37,8 @@ public final class AccessControl: @unchecked Sendable {
     /// The port that the server listens on; set before it serves.
     var port: UInt16 = 0
 
-    /// Name of the cookie. Browsers take one with the prefix `__Host-` from this host alone, and only over TLS: no
-    /// neighbour of the domain can set it.
+    /// Name of the cookie. Browsers accept the prefix `__Host-` only over TLS and from this host itself, so that no
+    /// sibling domain can set the cookie.
     private static func cookie(_ isSecure: Bool) -> String { (isSecure ? "__Host-" : "") + "zguard_session" }
 
     private func isSecure(_ head: HTTPHead) -> Bool {
@@ -61,7 +61,7 @@ public final class AccessControl: @unchecked Sendable {
 
     // MARK: Calls
 
-    /// A call that changes something, and the role that it takes.
+    /// The role that a changing call needs, and the limit of its body; nil if the path changes nothing.
     private static func change(_ path: String) -> (role: Role, mostBytes: Int)? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         switch parts.count {
@@ -140,7 +140,7 @@ public final class AccessControl: @unchecked Sendable {
             .refused(isPage ? LoginPage.refusal(status, text) : Self.problem(status, text), isSlow: false)
         }
         guard user.roles.contains(role) else { return refused(403, "this token has not the role '\(role.rawValue)'") }
-        // A tenant that is not the token's does not exist, for all that the answer says.
+        // The response must not reveal whether a tenant exists that the token is not for.
         guard let tenant = user.tenant(asked: HTTPRequest.tenant(in: request.query)) else {
             return refused(404, "there is no such tenant")
         }
@@ -156,9 +156,9 @@ public final class AccessControl: @unchecked Sendable {
 
     private enum Identity {
         case user(User)
-        /// `isWrong`: something was tried.
+        /// `isWrong`: the request had credentials, but invalid ones.
         case unknown(isWrong: Bool)
-        /// A cookie with a POST that names no origin.
+        /// A POST with a session cookie, but without an origin.
         case forged
     }
 
@@ -175,7 +175,7 @@ public final class AccessControl: @unchecked Sendable {
             // The token may have been revoked since.
             let token = tokens.first(where: { $0.hash == hash })
         else { return .unknown(isWrong: false) }
-        // Browsers name the origin with each POST. Others send the token.
+        // Browsers send the origin with each POST. Other clients send the token, not a cookie.
         if head.method == "POST", head.value("origin") == nil, head.value("sec-fetch-site") == nil { return .forged }
         return .user(token.user)
     }
@@ -228,7 +228,7 @@ public final class AccessControl: @unchecked Sendable {
         let lengths = head.values("content-length")
         let codings = head.values("transfer-encoding")
         if head.values("host").count > 1 || lengths.count > 1 { return problem(400, "malformed request") }
-        // Two servers in a row could take different lengths (request smuggling).
+        // Refuse both headers at once: a proxy and this server could disagree on the length (request smuggling).
         if !lengths.isEmpty, !codings.isEmpty { return problem(400, "malformed request") }
         if codings.contains(where: { $0.lowercased() != "chunked" }) || codings.count > 1 {
             return problem(501, "this transfer coding is not known")

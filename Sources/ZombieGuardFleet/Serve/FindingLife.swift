@@ -2,7 +2,7 @@
 
 import ZombieGuard
 
-/// The events of a finding in their order. Only the last one has a time: the runtime notes none when it allocates.
+/// The events of a finding in their order. Only the last event has a time: the runtime records no times of allocations.
 struct FindingLife {
     private struct Event {
         var style: String

@@ -78,7 +78,7 @@ public final class FleetChanges {
         }
         var decision = action
         if case .mute(until: .occurrences(let count, _)?) = action {
-            // The occurrences of today that were before the decision.
+            // Count today's occurrences before the decision, for versions of zguard that count whole days.
             let before = try source.ask { (reader) throws(FleetError) in
                 try reader.count(of: group.signature, from: now().day, tenant: tenant)
             }
@@ -111,7 +111,7 @@ public final class FleetChanges {
         }
     }
 
-    // As the flags of `zguard triage`.
+    // Reads the same actions as the flags of `zguard triage`.
     private func action(_ fields: [String: String], _ now: Timestamp) throws(ValueError) -> TriageEvent.Action {
         func value(_ name: String) -> String? { fields[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
         switch fields["action"] {
@@ -162,7 +162,7 @@ public final class FleetChanges {
     private func read(_ body: [UInt8], _ tenant: String, _ user: User) throws(FleetError) -> (
         [ShippedFinding], HTTPResponse?
     ) {
-        // A collector sends the name of its machine. Who sends lines without is known by the name of the token.
+        // Lines from a collector name their machine. For other lines, the name of the token stands for the machine.
         let sender = ShippedFinding.Sender(host: user.name, tenant: tenant)
         let none = try Redaction("", file: "")
         var findings: [ShippedFinding] = []
@@ -176,8 +176,8 @@ public final class FleetChanges {
             while let entry = try reader.next() ?? reader.finish() {
                 switch entry {
                 case .finding(var finding, let line):
-                    // What a line says of its tenant does not count.
-                    // Texts that look the same may be other bytes, and another tenant in a database.
+                    // The request determines the tenant, whatever the line says. Compare bytes: texts that look the
+                    // same may be different bytes, and so another tenant in a database.
                     let isOthers = finding.origin.map { !($0.tenant ?? "").utf8.elementsEqual(tenant.utf8) } ?? false
                     if isOthers { finding.origin?.tenant = tenant }
                     let shipped = ShippedFinding(
@@ -206,7 +206,7 @@ public final class FleetChanges {
 extension FleetChanges {
     // MARK: Symbols
 
-    // A part of a file; the last one stores the file, and has the findings named.
+    // Receives a part of a file. After the last part, stores the file and starts to name findings with it.
     private func storeSymbols(_ request: HTTPRequest, _ user: User) throws(FleetError) -> HTTPResponse {
         guard address.isDatabase else {
             return .problem(409, "the store is a directory; symbols are sent to servers of a database")

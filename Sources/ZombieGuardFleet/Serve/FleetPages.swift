@@ -10,7 +10,7 @@ public struct FleetPages {
     private let warn: (String) -> Void
     private let symbolicators: StoreSymbolicators
     private let today: () -> Timestamp
-    /// Who asks for the page; nil if the server has no tokens.
+    /// The user who requests the page; nil if the server has no tokens.
     private var user: User?
 
     private static let groupsOfPage = 100
@@ -30,7 +30,7 @@ public struct FleetPages {
     ) {
         self.source = source
         (self.name, self.warn) = (name, warn)
-        // A path alone would name files that those who sent the finding may not read.
+        // With a path alone, a finding could name a file that its sender may not read: require build-ids.
         symbolicators = StoreSymbolicators(
             source.address, sources: symbols, needsBuildIDs: name == nil || source.address.isDatabase)
         self.today = today
@@ -95,7 +95,7 @@ public struct FleetPages {
 
     // MARK: Overview
 
-    /// States of the groups in the overview by the value of `state`; without one, those that wait for a decision.
+    /// The states that the overview shows, by value of parameter `state`; without a value, those that need a decision.
     static let states: [(value: String, label: String, states: Set<Triage.State>)] =
         [("", "open and regressions", [.open, .regression]), ("all", "all", [])]
         + Triage.State.allCases.map { ($0.rawValue, $0.rawValue, [$0]) }

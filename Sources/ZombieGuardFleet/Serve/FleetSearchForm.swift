@@ -3,9 +3,9 @@
 import ZombieGuard
 
 extension FleetPages {
-    /// The form, with what the address of the page asks for.
+    /// The form, filled with the conditions in the page's URL.
     func searchForm(_ query: [String: String], _ order: FleetReader.Order) -> String {
-        // A condition in a parameter of its own (kind=crash) stands in the box, too.
+        // The box also shows conditions from parameters of their own (kind=crash).
         var text = query["q"] ?? ""
         for key in FleetSearch.Key.allCases {
             if let value = query[key.rawValue], !value.isEmpty { text = FleetSearch.text(text, key, value) }

@@ -13,7 +13,7 @@ public final class FleetSource: @unchecked Sendable {
     private var seen: [String: ReportFile] = [:]
     /// Version of the file of decisions that was read.
     private var triage: [Int]?
-    /// Names the findings of a directory, which stay as they are in its files.
+    /// Names the findings of a directory in memory. Its files do not change.
     private var names: DirectoryNames?
 
     /// Names a store. Opens nothing.

@@ -18,7 +18,7 @@ struct GroupFindings {
     /// Reads a page of findings.
     ///
     /// - Parameters:
-    ///   - query: of the request; `finding` has the number of the finding.
+    ///   - query: query of the request; `finding` is the number of the finding.
     ///   - group: the group; nil: there is none.
     ///   - tenant: owner of the group.
     ///   - reader: the store.

@@ -1,5 +1,5 @@
-// The web server's open connections: deadlines, and which of too many are closed. libmicrohttpd has a limit of idle
-// time only, which a client evades that sends a byte a second, and refuses new clients if there are too many.
+// The web server's open connections: their deadlines, and which ones are closed if there are too many. libmicrohttpd
+// itself limits only idle time, which a client evades that sends a byte a second, and refuses new clients at its limit.
 
 import CSystem
 import Glibc
@@ -59,7 +59,7 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
     /// The bytes received so far; all, once the request is answered.
     private(set) var bytes: [UInt8] = []
     private let connections: HTTPConnections?
-    /// Who sends a large body; nil for small ones, which have a share of their own.
+    /// Name of the user who sends a large body; nil for small bodies, which have a budget of their own.
     private let user: String?
 
     init(_ connections: HTTPConnections?, of user: String? = nil) {
@@ -79,7 +79,7 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// All connections. Any thread may call its methods.
+/// All connections. A lock guards their state. Call the methods in the polling thread, unless they say otherwise.
 final class HTTPConnections: @unchecked Sendable {
     private struct State {
         var open: [Int: HTTPConnection] = [:]
@@ -103,7 +103,7 @@ final class HTTPConnections: @unchecked Sendable {
     private static let bodyMilliseconds: UInt64 = 120_000, responseMilliseconds: UInt64 = 60_000
     private static let refusedMilliseconds: UInt64 = 1000
     private static let lookMilliseconds: UInt64 = 100
-    /// Responses to wrong credentials that are held back at a time. More are sent at once.
+    /// Maximum number of responses to wrong credentials that are held back; further responses are sent at once.
     private static let mostRefused = 100
     static let mostConnections = 1000
     /// Descriptors reserved for making pages: a database connection, and files with symbols.
@@ -117,8 +117,8 @@ final class HTTPConnections: @unchecked Sendable {
         sem_init(opened, 0, 0)
     }
 
-    /// Adds a connection. If there are too many, closes one in sixteen, to amortize the sort: those that have been for
-    /// longest in the stage that most are in. A flood fills one stage, and costs the clients in the others nothing.
+    /// Adds a connection. If there are too many, closes those that entered the fullest stage first: one sixteenth of
+    /// the limit, to amortize the sort. A flood fills one stage, and costs clients in other stages nothing.
     func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
         let limit = Self.limit
         let now = MonotonicTime.milliseconds
@@ -151,7 +151,7 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Starts the stage in which an admitted body is received. Call in the polling thread, as all below.
+    /// Starts the stage in which an admitted body is received.
     func receive(_ connection: HTTPConnection) {
         state.withLock { enter(.body, connection, Self.bodyMilliseconds, &$0) }
     }
@@ -194,9 +194,9 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Suspends a connection for a second before its response is sent, unless too many are suspended so.
+    /// Suspends a connection for a second before its response is sent, unless too many are suspended for this reason.
     ///
-    /// - Returns: whether it is.
+    /// - Returns: whether the connection was suspended.
     func delay(_ connection: HTTPConnection, _ response: EncodedResponse?) -> Bool {
         state.withLock { state in
             if state.refused >= Self.mostRefused { return false }
@@ -218,7 +218,7 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// The response that a resumed connection waited for, which it sends from now on; nil: it is to be closed.
+    /// The response that a resumed connection must send now; nil if the connection must be closed.
     func takeResponse(_ connection: HTTPConnection) -> EncodedResponse? {
         state.withLock { _ in
             connection.isClosed ? nil : connection.response
@@ -234,7 +234,7 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Ends stages that have passed their deadlines; never returns.
+    /// Ends stages that have passed their deadlines; never returns. Has a thread of its own.
     func watch() -> Never {
         while true {
             if state.withLock({ $0.open.isEmpty }) {

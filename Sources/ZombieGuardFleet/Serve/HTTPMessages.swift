@@ -41,8 +41,8 @@ public struct HTTPRequest: Hashable, Sendable {
         (self.path, self.query) = (path, query)
     }
 
-    /// The owner of the findings that the query names; nil: the default one. ``AccessControl`` puts it there where the
-    /// user's token is bound to tenants.
+    /// The owner of the findings that the query names; nil: the default one. ``AccessControl`` sets it in each request
+    /// with a token.
     static func tenant(in query: [String: String]) -> String? { query["tenant"].flatMap { $0.isEmpty ? nil : $0 } }
 
     /// Decodes the fields of a form or of a query; nil if they are malformed.

@@ -11,7 +11,7 @@ public final class HTTPServer: @unchecked Sendable {
     public typealias Answer = (HTTPRequest) -> HTTPResponse
 
     private let listener: Descriptor
-    /// Requests for pages, and requests that change something: these wait for each other.
+    /// Queues of requests for pages, changes and uploads. One thread answers all changes, another all uploads.
     private let pages = PageQueue(), changes = PageQueue(), uploads = PageQueue()
     private let library: MicroHTTPD
     private let connections: HTTPConnections
@@ -234,7 +234,7 @@ public final class HTTPServer: @unchecked Sendable {
         switch admission {
         case .accepted(let call):
             if length > call.mostBytes { return refuse(connection, AccessControl.tooLarge) }
-            // Whoever logs in is not known yet, and has no more time than others.
+            // A login gets no extra time for its body, because its sender is not authenticated yet.
             if call.mostBytes > 0, call.kind != .login { connections.receive(connection) }
             connection.body = HTTPBody(
                 connections, of: call.mostBytes > AccessControl.mostIgnored ? call.request.user?.name : nil)

@@ -29,7 +29,7 @@ struct HeatMap {
     ///   - unit: what a column is.
     ///   - first: the first day of the first column.
     ///   - last: a day in the last column.
-    /// Nil without counts in the period.
+    /// - Returns: nil if there are no counts in the period.
     init?(_ cells: [FleetReader.Heat], by unit: Unit, from first: String, to last: String) {
         self.unit = unit
         var columns: [String] = []
@@ -97,7 +97,7 @@ struct HeatMap {
         var labelled = -Self.columnsOfLabel(columns.count)
         var month = ""
         for (index, column) in columns.enumerated() {
-            // A label where there is room: of weeks, where a month begins.
+            // Label a column if there is room; of weeks, only the first one of a month.
             var label = ""
             let isCandidate = unit == .day || column.prefix(7) != month
             if isCandidate, index - labelled >= Self.columnsOfLabel(columns.count) {
@@ -122,7 +122,7 @@ struct HeatMap {
             }
         }
         text += "</tbody></table><p class=\"scale\" aria-hidden=\"true\">"
-        // Of equal limits, cells have the last level.
+        // If levels have equal limits, cells have the last of these levels: leave the others out of the scale.
         for (index, limit) in limits.enumerated() where index + 1 == limits.count || limits[index + 1] > limit {
             text += "<span><i class=\"h\(index + 1)\"></i>from \(limit)</span>"
         }
@@ -135,15 +135,15 @@ struct HeatMap {
 
 extension FleetPages {
     private static let weeks: Int64 = 53
-    /// A group that is younger is shown by days.
+    /// Groups that were first seen within this many days are shown by day, others by week.
     private static let mostDays: Int64 = 45
 
     private func firstWeek() -> String {
         FleetWeeks.monday(of: now.earlier(bySeconds: (Self.weeks - 1) * 7 * 86400).day)
     }
 
-    /// The heat map of a program in the overview; empty if the filter names none, because versions of several programs
-    /// have nothing in common.
+    /// The heat map of a program in the overview. Empty if the filter names no program, because versions of several
+    /// programs have nothing in common; and if it names a machine.
     func heatMap(_ filter: FleetFilter, _ reader: FleetReader) throws(FleetError) -> String {
         guard let program = filter.program, filter.host == nil else { return "" }
         let first = firstWeek()

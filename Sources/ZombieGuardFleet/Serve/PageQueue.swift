@@ -6,8 +6,8 @@ import Synchronization
 import ZombieGuard
 
 /// Equal requests share one page. Threads take the newest and the oldest request in turn: a burst of 500 requests does
-/// not delay the next one, and an endless stream of requests cannot starve one. Users share the threads evenly, and one
-/// occupies half of them at most.
+/// not delay the next request, and an endless stream cannot starve an old one. Users share the threads evenly, and one
+/// user occupies at most half of them.
 final class PageQueue: @unchecked Sendable {
     private struct State {
         /// Connections that wait for the page of a request that no thread has taken yet.
@@ -25,7 +25,7 @@ final class PageQueue: @unchecked Sendable {
             var (next, least): (Int?, Int) = (nil, mostOfUser)
             for index in requests.indices where least > 0 {
                 let place = isTurnOfOldest ? index : requests.count - 1 - index
-                // Without tokens, all requests are of this machine's users.
+                // Without tokens, requests have no user, and no limit applies: all come from this machine.
                 let threads = requests[place].user.map { user in making.count { $0.user == user } } ?? 0
                 if threads < least, !making.contains(requests[place]) { (next, least) = (place, threads) }
             }

@@ -3,7 +3,7 @@
 import Synchronization
 import ZombieGuard
 
-/// The sessions. A cookie has a random id; what it stands for is here, by the hash of the id.
+/// The open sessions, by the hashes of their random ids. Only the cookie has the id itself.
 final class Sessions: Sendable {
     private struct Session {
         /// Hash of the token with which it was opened.
@@ -28,7 +28,7 @@ final class Sessions: Sendable {
     func open(for token: Token, now: UInt64 = MonotonicTime.milliseconds) -> String {
         let id = Secret.random()
         sessions.withLock { sessions in
-            // Who opens many closes own ones.
+            // A token with too many sessions loses its oldest ones.
             let own = sessions.filter { $0.value.token == token.hash }.sorted { $0.value.end < $1.value.end }
             for (key, _) in own.prefix(max(0, own.count - Self.mostOfToken + 1)) { sessions[key] = nil }
             if sessions.count >= most {

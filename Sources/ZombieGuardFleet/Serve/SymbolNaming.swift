@@ -1,5 +1,5 @@
-// Names findings with symbols that were sent to `zguard serve`, in a thread of its own, which takes as long as a store
-// has findings without names. The methods take the object's only lock.
+// Names findings with symbols that were sent to `zguard serve`, in a background thread, because it takes long. The
+// thread runs while builds wait. The methods take the object's only lock.
 
 import CSystem
 import Glibc
@@ -19,7 +19,7 @@ final class SymbolNaming: Sendable {
 
     init(_ address: FleetAddress) { self.address = address }
 
-    /// Names the findings of a build soon.
+    /// Queues a build, whose findings the background thread names.
     func apply(_ buildID: String, _ tenant: String) {
         let isIdle = state.withLock { state in
             state.waiting[tenant, default: []].insert(buildID)
@@ -32,7 +32,7 @@ final class SymbolNaming: Sendable {
             "zguard-symbols", { Unmanaged<SymbolNaming>.fromOpaque($0!).takeRetainedValue().run() }, work.toOpaque())
         if result != 0 {
             work.release()
-            // The next upload, or `zguard symbols apply`, names them.
+            // No thread could be started: the next upload, or `zguard symbols apply`, names the findings.
             state.withLock { $0.isRunning = false }
         }
     }
@@ -54,7 +54,7 @@ final class SymbolNaming: Sendable {
                     builds: next.builds.sorted(), mostUnpacked: SymbolStore.mostUnpacked)
                 failures = 0
             } catch {
-                // Others may hold the store, or prune it. `zguard symbols apply` does what is left in the end.
+                // Others may lock or prune the store: retry. `zguard symbols apply` names what the last retry leaves.
                 failures += 1
                 if failures > Self.mostFailures { continue }
                 state.withLock { $0.waiting[next.tenant, default: []].formUnion(next.builds) }

@@ -4,9 +4,9 @@ import CSystem
 import Glibc
 import ZombieGuard
 
-/// Files of which parts have arrived. Each is a file without a name, and gone with the server. For one thread.
+/// Incomplete uploads. Each is in an unlinked file, which is lost when the server ends. Used by one thread.
 struct SymbolParts {
-    /// Which upload a part is of.
+    /// Identifies an upload.
     struct Key: Hashable {
         var user: String, tenant: String, upload: String
     }
@@ -14,7 +14,7 @@ struct SymbolParts {
     private struct Upload {
         var file: Descriptor
         var size: Int64
-        /// Bytes that are there, from the first on.
+        /// Number of bytes received, without gaps, from the start of the file.
         var there: Int64 = 0
         /// Times of the first and of the last part, in milliseconds of ``MonotonicTime``.
         var begun: UInt64, used: UInt64
@@ -25,28 +25,28 @@ struct SymbolParts {
     private static let mostUploads = 16, mostOfUser = 4
     /// Milliseconds without a part, and since the first part, after which an upload is forgotten.
     private static let idle: UInt64 = 60_000, longest: UInt64 = 3_600_000
-    /// Bytes of all uploads that are there.
+    /// Limit of the bytes received for all incomplete uploads.
     private static let mostBytes: Int64 = 8 << 30
 
     /// What came of a part.
     enum Result {
-        /// Bytes that are there.
+        /// Number of bytes received.
         case more(Int64)
         /// The whole file.
         case whole(Descriptor)
-        /// The upload does not have the bytes in front of this part: it begins again.
+        /// Bytes before this part are missing: the sender must start the upload again.
         case unknown
         case busy
     }
 
-    /// Adds a part. One that is there already may come again.
+    /// Adds a part. A part that was received already may be sent again.
     ///
     /// - Parameters:
     ///   - bytes: the part.
     ///   - offset: its place in the file.
     ///   - size: size of the whole file in bytes.
-    ///   - key: which file.
-    /// - Throws: ``SystemError`` if it cannot be written.
+    ///   - key: identifies the upload.
+    /// - Throws: ``SystemError`` if the part cannot be written.
     mutating func add(_ bytes: [UInt8], at offset: Int64, of size: Int64, _ key: Key) throws -> Result {
         let now = MonotonicTime.milliseconds
         forget(now)

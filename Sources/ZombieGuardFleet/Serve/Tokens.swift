@@ -14,10 +14,10 @@ public enum Role: String, CaseIterable, Sendable {
     case ship
 }
 
-/// Whose findings a token is for.
+/// The tenants that a token is for.
 public enum Tenants: Hashable, Sendable {
     case all
-    /// These, the first of which is meant where a request names none.
+    /// Only these tenants. Requests that name no tenant are for the first one.
     case only([String])
 }
 
@@ -41,7 +41,7 @@ public struct User: Hashable, Sendable {
         case .all: return asked ?? ShippedFinding.Sender.standardTenant
         case .only(let tenants):
             guard let asked else { return tenants.first }
-            // Bytes: databases tell apart what Unicode says is equal.
+            // Compare bytes: databases distinguish texts that Unicode regards as equal.
             return tenants.first { $0.utf8.elementsEqual(asked.utf8) }
         }
     }
@@ -148,11 +148,11 @@ public final class TokenFile: Sendable {
             let before = state.tokens
             do throws(FleetError) {
                 let opened = try PrivateFile.open(path)
-                // The version before reading: what is written meanwhile makes another one.
+                // Take the version before reading, so that a write during the reading is noticed at the next call.
                 state.version = opened.status.flatMap(Self.settledVersion) ?? []
                 state.tokens = .success(try Self.read(opened, path))
             } catch {
-                // Tried again each time: the reason may be a shortage, which leaves the file as it is.
+                // Retry at each call: after a shortage of resources, the file has the same version as before.
                 state.version = []
                 state.tokens = .failure(error)
                 if case .failure(let known) = before, known == error { return (state.tokens, nil) }

@@ -6,9 +6,9 @@ import ZombieGuardCore
 extension SymbolStore {
     /// What ``apply(builds:sources:)`` did.
     public struct Application: Hashable, Sendable {
-        /// Findings that have got names in the store. Those of a directory get them whenever they are read.
+        /// Number of findings in the store that got names. Findings of a directory are named whenever they are read.
         public var findings = 0
-        /// Number of groups in which they were, and in which they are.
+        /// Number of groups that had these findings before, and that have them now.
         public var groupsBefore = 0, groupsAfter = 0
         /// Signatures whose findings turned out to be of several bugs, each with the signatures that they have now.
         public var apart: [String: [String]] = [:]
@@ -16,9 +16,9 @@ extension SymbolStore {
         public var notes: [String] = []
     }
 
-    /// Names the findings of a database whose symbols have come since they were stored, signs them anew and joins them
-    /// with the groups of their bugs. May be interrupted and repeated at any time, and run beside shippers and others.
-    /// Changes nothing in a directory, whose findings are named when they are read.
+    /// Names the findings of a database whose symbols arrived later, computes their signatures again, and moves them to
+    /// the groups with these signatures. May be interrupted and repeated at any time, and run in parallel with shippers
+    /// and other runs. Changes nothing in a directory, whose findings are named when they are read.
     ///
     /// - Parameters:
     ///   - builds: only findings with frames of these builds; empty: all.
@@ -69,7 +69,7 @@ extension SymbolStore {
     }
 }
 
-/// Symbolicators of a store's readers, one for each tenant, which see what is uploaded meanwhile. Not thread-safe.
+/// Symbolicators for readers of a store, one for each tenant. They notice later uploads. Not thread-safe.
 final class StoreSymbolicators {
     private let address: FleetAddress
     private let sources: SymbolSources

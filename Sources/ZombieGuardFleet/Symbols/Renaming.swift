@@ -1,4 +1,4 @@
-// Names findings of a database whose symbols have come, signs them anew, and moves them to the groups of their bugs.
+// Names findings of a database whose symbols arrived later, signs them again, and moves them to their new groups.
 
 import Glibc
 import ZombieGuard
@@ -11,7 +11,7 @@ final class Renaming {
     struct Result: Hashable, Sendable {
         /// Findings that have got names.
         var findings = 0
-        /// Signatures of the groups in which they were, and in which they are.
+        /// Signatures of the groups that had these findings before, and that have them now.
         var before: Set<String> = []
         var after: Set<String> = []
         /// Signatures whose findings turned out to be of several bugs.
@@ -27,7 +27,7 @@ final class Renaming {
 
     private var batch: [(row: StoredFinding, named: ShippedFinding)] = []
     private var batchBytes = 0
-    /// Groups that show a finding which has got names or has moved, and those of them whose rows were all read.
+    /// Groups with findings that got names or moved, and those of these groups whose rows were all read.
     private var changed: Set<String> = []
     private var finished: [String] = []
     private(set) var result = Result()
@@ -89,7 +89,7 @@ final class Renaming {
         var parameters: [SQLValue] = [.text(tenant), .text(signature), .text(day)]
         let words = builds.isEmpty ? ["build_id"] : builds
         let conditions = words.indices.map { "body LIKE $\($0 + 5)" }
-        // An id is a UUID in PostgreSQL.
+        // The least id, with 32 digits because ids are UUIDs in PostgreSQL.
         var last = String(repeating: "0", count: 32)
         let table = try database.findingsTable(of: day)
         let statement = """
@@ -190,8 +190,8 @@ extension Database {
         try subtract("zguard_totals", []) { _ in [] }
     }
 
-    /// Removes what has no findings left: the counts of days and machines, and the group, whose only successor takes
-    /// over the time of its first occurrence and its oldest version, since its oldest findings may be pruned.
+    /// Removes the counts of days and machines, and the group, if they have no findings left. A single successor of the
+    /// group takes over its first time and oldest version, because its oldest findings may be pruned.
     func removeEmptyGroup(_ tenant: String, _ signature: String, days: Set<String>) throws(FleetError) {
         let key: [SQLValue] = [.text(tenant), .text(signature)]
         try query(
@@ -226,7 +226,7 @@ extension Database {
         }
     }
 
-    /// Shows one of the findings that a group has now: the one shown may have moved, or have got names.
+    /// Replaces the shown finding of a group, which may have moved or got names, by one that the group has now.
     func refreshGroup(_ tenant: String, _ signature: String) throws(FleetError) {
         let key: [SQLValue] = [.text(tenant), .text(signature)]
         let bodies = try query(
@@ -236,7 +236,7 @@ extension Database {
             """, key
         ).compactMap { $0.first?.text }
         let findings = bodies.compactMap { body in Finding(jsonLine: body).map { (body, $0) } }
-        // Sampling has removed the stacks of some.
+        // Show only a finding with stacks: sampling may have removed them.
         guard let (body, finding) = findings.first(where: { $0.1.stacks != Finding.Stacks() }) else { return }
         var row = StoredFinding(
             [.text(""), .integer(0), .text(""), .text(""), .text(""), .integer(0), .text(body)], tenant: tenant,

@@ -21,7 +21,7 @@ struct StoredFinding: Hashable, Sendable {
     var program: String
     var version: String
     var occurrences: Int64
-    /// The finding as a line of JSON. Empty, with 0 occurrences: it is stored under another signature now. The row
+    /// The finding as a line of JSON. Empty, with 0 occurrences, if the finding has moved to another signature. The row
     /// stays, so that the finding is not inserted again when a shipper sends it again with its old signature.
     var body: String
 
@@ -54,12 +54,12 @@ final class FindingNamer {
         self.init { symbolicator.symbolicate($0) }
     }
 
-    /// The finding with names that it did not have; nil if it gets none.
+    /// The finding with additional names; nil if there are none.
     ///
     /// - Parameters:
     ///   - finding: a finding, raw or finished.
     ///   - signature: the signature under which it is stored.
-    ///   - builds: builds whose symbols have come, which may have more for frames that have a name already.
+    ///   - builds: builds with new symbols, which may add to frames that have a name already.
     func named(_ finding: Finding, signature: String, builds: Set<String> = []) -> Finding? {
         guard finding.hasUnnamedFrames || finding.hasFramesOfTables(in: builds) else { return nil }
         var signed = finding
@@ -135,7 +135,7 @@ extension ShippedFinding {
     ///   - row: the row of the finding as it was stored.
     init(_ finding: Finding, from row: StoredFinding) {
         var finding = finding
-        // Only who reads a file knows its author.
+        // Store no author: the code that reads a file determines its author.
         finding.author = .own
         self.finding = finding
         line = finding.jsonLine

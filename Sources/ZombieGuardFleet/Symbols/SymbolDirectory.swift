@@ -1,4 +1,4 @@
-// Keeps symbols in a directory of reports: in a hidden directory in it, as they are.
+// Keeps symbol files, unchanged, in a hidden subdirectory of a directory of reports.
 
 import Glibc
 import ZombieGuard
@@ -85,7 +85,7 @@ final class SymbolDirectory: SymbolKeeper {
     func add(_ file: Descriptor, _ entry: SymbolStore.Entry) throws(FleetError) {
         guard let directory else { throw FleetError("'\(visible(store.path))' has no '\(name)'") }
         do {
-            // Files of writers that were killed.
+            // Remove files of writers that were killed.
             for name in try directory.names() where name.hasPrefix(".") && name.hasSuffix(".tmp") {
                 _ = directory.removeIfUnlocked(name)
             }

@@ -31,10 +31,10 @@ public struct SymbolStore: Sendable {
         case tooMany
     }
 
-    /// Limit of the files that a server takes for one tenant, in bytes before compression: ten builds of the largest
+    /// Limit of the files that a server takes for one tenant, in bytes before compression: ten files of the largest
     /// size.
     static let mostBytesOfTenant: Int64 = 40 << 30
-    /// Limit of the decompressed sections that a thread of a server holds: those of any one file that it takes.
+    /// Limit of the decompressed sections that a thread of a server holds. A server takes no file that needs more.
     static let mostUnpacked: UInt64 = 1 << 30
 
     let address: FleetAddress
@@ -50,7 +50,8 @@ public struct SymbolStore: Sendable {
         self.tenant = ShippedFinding.short(tenant ?? ShippedFinding.Sender.standardTenant)
     }
 
-    /// Adds a file, all of it or nothing. A file of the same build and kind is replaced, unless it has more.
+    /// Adds a file, all of it or nothing. Replaces one of its build and kind, unless only that one has debug
+    /// information.
     ///
     /// - Parameters:
     ///   - file: the file.
@@ -83,7 +84,7 @@ public struct SymbolStore: Sendable {
         try keeper().entries().sorted { ($0.buildID, $0.kind) < ($1.buildID, $1.kind) }
     }
 
-    /// Removes files. Names that findings in a database have got from them stay.
+    /// Removes files. Findings in a database keep the names that they got from these files.
     ///
     /// - Parameter entries: the files to remove.
     /// - Throws: ``FleetError`` if the store cannot be written.
@@ -181,7 +182,7 @@ public struct SymbolUpload: Sendable {
         do throws(SymbolFile.Problem) { symbols = try SymbolFile(file, path: name) } catch {
             throw Refusal(reason: error.description, isUseless: false)
         }
-        // Whoever names findings with the file holds its sections in memory.
+        // Naming findings with the file needs its decompressed sections in memory.
         if symbols.unpackedBytes > SymbolStore.mostUnpacked {
             throw Refusal(
                 reason: "its sections are larger than \(SymbolStore.mostUnpacked >> 20) MiB when decompressed",

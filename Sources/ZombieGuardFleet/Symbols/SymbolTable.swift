@@ -109,7 +109,7 @@ final class SymbolTable: SymbolKeeper {
     }
 
     private func delete(_ key: [SQLValue]) throws(FleetError) {
-        // The row of the file first: two writers of one file wait here for each other.
+        // Delete the row of the file first: its lock makes two writers of one file wait for each other.
         for table in ["zguard_symbols", "zguard_symbol_parts"] {
             try database.query("DELETE FROM \(table) WHERE \(Self.key)", key)
         }
@@ -129,7 +129,7 @@ final class SymbolTable: SymbolKeeper {
         return row[0].integer == 0 ? nil : row.map { $0.text ?? "" }.joined(separator: " ")
     }
 
-    /// Unpacks a file into one without a name; nil if it is not there or not whole.
+    /// Decompresses a file into an unlinked file; nil if the file is missing or incomplete.
     func open(_ kind: SymbolFileKind, buildID: String) -> Descriptor? { try? unpacked(kind, buildID) }
 
     private func unpacked(_ kind: SymbolFileKind, _ buildID: String) throws -> Descriptor? {

@@ -66,7 +66,7 @@ public struct Triage: Hashable, Sendable {
             }
         }
         guard let decision else { return }
-        // A machine whose clock is wrong makes no regression.
+        // Ignore times more than `clockTolerance` ahead: a machine with a wrong clock must not cause a regression.
         let latest = now.earlier(bySeconds: -Self.clockTolerance)
         switch (state, limit) {
         case (.resolved, _):

@@ -9,7 +9,7 @@ public struct TriageEvent: Hashable, Sendable {
     public enum Action: Hashable, Sendable {
         /// The bug is repaired, in this version of the program; nil: as of now.
         case resolve(version: String?)
-        /// The bug is known and is not shown among what is open, until then; nil: until somebody reopens it.
+        /// The bug is known, and not listed among open bugs until the limit; nil: until somebody reopens it.
         case mute(until: Limit?)
         /// The bug is open again.
         case reopen
@@ -61,7 +61,7 @@ public struct TriageEvent: Hashable, Sendable {
         self.comment = String(comment.prefix(Self.longestComment))
     }
 
-    /// The time of an event after another one of the same group, whatever the clocks of two machines say.
+    /// The time for a new event, so that it follows the group's last event even if the clocks of machines differ.
     ///
     /// - Parameters:
     ///   - last: time of the group's last event; nil: it has none.
@@ -149,7 +149,7 @@ extension TriageEvent.Action {
         case "resolve": self = .resolve(version: text)
         case "mute":
             let limit = text.flatMap { TriageEvent.Limit(word: $0) }
-            // Without a limit it would be muted for ever.
+            // Reject an unknown limit: without a limit, the group would be muted forever.
             if text != nil, limit == nil { return nil }
             self = .mute(until: limit)
         case "reopen": self = .reopen

@@ -41,7 +41,7 @@ public struct TriageStore: Sendable {
         (try? StoreDirectory(opening: path))?.regularFile(name) != nil
     }
 
-    /// A version of the file, which only grows; nil if there is none.
+    /// Inode and size of the file: they identify its version, because it only grows. Nil if there is no file.
     static func version(in path: String) -> [Int]? {
         (try? StoreDirectory(opening: path))?.regularFile(name).map { [Int($0.st_ino), Int($0.st_size)] }
     }
