@@ -200,6 +200,28 @@ static void check_concurrent(void) {
     CHECK_EQUAL(findings() - before, 0, "verification beside frees finds nothing that is not there");
 }
 
+enum { THREADS = 3, ROUNDS = 20000 };
+
+static void *free_many(void *unused) {
+    for (int i = 0; i < ROUNDS; i++) busy(1000);
+    return unused;
+}
+
+// Each thread has a part of the quarantine of its own, which adds its changes to the counts of all now and then.
+static void check_counts(void) {
+    pthread_t threads[THREADS];
+    trim();
+    uint64_t before = zg_stats_get(zg_counter_evictions);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, free_many, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    CHECK(zg_quarantine_bytes() <= zg_config.quarantine_bytes, "several threads keep to the limit, too");
+    trim();
+    CHECK_EQUAL(zg_quarantine_bytes(), 0, "after a trim, no thread owes bytes");
+    CHECK_EQUAL(zg_stats_get(zg_counter_quarantined_blocks), 0, "or blocks");
+    uint64_t evictions = zg_stats_get(zg_counter_evictions) - before;
+    CHECK(evictions >= THREADS * ROUNDS, "or evictions");
+}
+
 int main(void) {
     setenv("ZGUARD_OPTIONS", "on_finding=continue:report_path=/dev/null:isolated_per_context=0:quarantine_bytes=1000k",
            1);
@@ -213,5 +235,6 @@ int main(void) {
     check_fill();
     check_changes();
     check_concurrent();
+    check_counts();
     return check_end();
 }
