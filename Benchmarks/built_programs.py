@@ -33,8 +33,8 @@ def run(command, folder):
 
 
 class Built(Target):
-    """A program that one call of the compiler builds in each variant. `like` is the target for the installed program: inputs and
-    command come from it, with the first word replaced."""
+    """A program that one compiler call builds in each variant. `like`, the target of the installed program, provides the inputs and the
+    command, whose first word is replaced by the built program."""
     kind = "built"
 
     def __init__(self, like, source, file):
@@ -70,7 +70,7 @@ class Built(Target):
             self.problem = str(problem)
 
     def make_sources(self, tree):
-        """Generates under `self.folder` what the project's own build generates before it compiles."""
+        """Generates, under `self.folder`, the files that the project's own build generates before it compiles."""
 
     def flags(self, tree):
         """Returns compiler options, sources and libraries."""

@@ -13,7 +13,7 @@ QUARANTINE_KIB = (256, 1024)  # limits of the quarantine by default: a 16th of t
 
 
 class Missing(Exception):
-    """The run did not measure what a goal needs, or its figures mean nothing."""
+    """The run lacks a measurement that a goal needs, or the measurement is not meaningful."""
 
 
 class Measured:
@@ -71,7 +71,7 @@ def quarantine_of(live_kib):
 
 
 def real_memory(measured):
-    """Peak memory without the bytes that the quarantine may hold, if all of the program's memory is live."""
+    """Peak memory relative to glibc, less the most that the quarantine may hold if all of glibc's peak is live memory."""
     mean, remark = measured.mean(measured.names("real"), "memory")
     beyond = [statistics.median((round[TOOL]["memory"] - quarantine_of(round["glibc"]["memory"])) / round["glibc"]["memory"]
                                 for round in measured.samples[name] if TOOL in round)

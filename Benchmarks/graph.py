@@ -26,7 +26,7 @@ from Support.environment import ZGUARD, guarded_by, scrubbed  # noqa: E402
 
 
 def look(*command):
-    """Runs zguard. Returns its output and its seconds by the clock, seconds of processor time and peak memory in MB."""
+    """Runs zguard. Returns its output, and its wall-clock seconds, processor seconds and peak memory in MB."""
     start = time.monotonic()
     process = subprocess.Popen([str(word) for word in command], env=scrubbed(), stdout=subprocess.PIPE, text=True)
     out = process.stdout.read()
@@ -37,7 +37,7 @@ def look(*command):
 
 @contextlib.contextmanager
 def running(program, options):
-    """A guarded process with so many blocks."""
+    """A guarded process with `options.blocks` blocks that is killed at the end; a context manager."""
     process = subprocess.Popen([program, str(options.blocks), str(options.bytes), "writes"], env=guarded_by(), stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     try:

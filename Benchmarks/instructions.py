@@ -88,7 +88,7 @@ def measure(library):
     with tempfile.TemporaryDirectory(prefix="zguard-instructions-") as work:
         counter = Counter(Path(work), library)
         rows = {name: round(counter.per_operation(program, name), 1) for name in names}
-        # By default, stacks that do not repeat are shortened.
+        # By default, stacks that do not repeat are shortened; a large stack_bytes keeps them whole.
         rows[WHOLE] = round(counter.per_operation(program, NEW, OPTIONS + ":stack_bytes=16g"), 1)
         return {**rows, START_UP: counter.count("/bin/true", options=START_UP_OPTIONS)}
 

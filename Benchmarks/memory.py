@@ -59,8 +59,8 @@ ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested
 
 
 def symbols(library):
-    """Returns {name: (address, bytes)} of the library's variables, and the size of a thread's state. For equal names, to which the
-    linker appends numbers, the largest."""
+    """Returns {name: (address, bytes)} of the library's variables, and the size of a thread's state. Of variables with equal names,
+    which the linker distinguishes by numbers, the largest one is returned."""
     said = subprocess.run(["nm", "-S", str(library)], capture_output=True, text=True, check=True).stdout
     found = {}
     for address, size, name in re.findall(r"^(\w+) (\w+) [bBdD] (\w+)\S*$", said, re.M):
@@ -332,7 +332,7 @@ def mebibytes(size):
 
 
 def rows_per_context(library):
-    """Returns the place of a shard's quarantine rows, as symbols() does: 2,048 rows of quarantine_per_context words."""
+    """Returns (0, bytes) of a shard's quarantine rows, in the form of symbols(): 2,048 rows of quarantine_per_context words."""
     text = (building.ROOT / "Sources" / "CZombie" / "include" / "zg_options.h").read_text()
     return 0, 2048 * 8 * int(re.search(r"quarantine_per_context,[^0-9]*(\d+)", text)[1])
 

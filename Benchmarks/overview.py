@@ -5,7 +5,7 @@ usage: Benchmarks/overview.py RUN.json [RUN.json …] --picture FILE.svg --table
 
 The figures are those that `Benchmarks/run --json` writes. Each tool is one point at the geometric means of its ratios to plain glibc:
 processor time and peak physical memory of the real programs. If a tool is in several runs, the first one counts; later ones add tools,
-such as AddressSanitizer on the programs that are built from source. The colour says what the tool finds of accesses to freed memory."""
+such as AddressSanitizer on the programs that are built from source. The colour says which accesses to freed memory the tool finds."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import table  # noqa: E402
 import targets  # noqa: E402
 
-# What is found of accesses to freed blocks: class of the style sheet, and text of the legend.
+# Which accesses to freed blocks a tool finds: class in the style sheet, and text in the legend.
 FINDS = {"nothing": "nothing", "some": "double frees, and some writes", "sampled": "one block in thousands, at the instruction",
          "most": "first blocks of each stack at the instruction; others when they are verified",
          "all": "nearly all, at the instruction"}

@@ -70,9 +70,10 @@ class Group:
                 self.look()
 
     def end(self):
-        """Returns the peak in KiB, and the number of processes that the kernel killed for lack of memory. The group's own peak is exact but
-        includes files. Their share at that moment is unknown, but at most the largest sampled one. If files come and go, as in sort, the
-        largest sample without files may be more."""
+        """Returns the peak in KiB, and the number of processes that the kernel killed for lack of memory.
+
+        The group's own peak is exact but includes files, whose share at that moment is unknown: the largest sampled share is subtracted.
+        If files come and go, as in sort, that is too much; the largest sample without files may then be more, and is returned."""
         self.ended.set()
         self.thread.join()
         self.look()

@@ -120,7 +120,7 @@ class SwiftProgram(SwiftTarget):
 
 
 class Redis(Target):
-    """The server's processor time and memory. The time is that of an unguarded benchmark client."""
+    """Processor time and memory are the server's; wall-clock time is that of redis-benchmark, which is not guarded."""
     needs = ("redis-server", "redis-benchmark")
     ports = Ports()
 

@@ -103,7 +103,7 @@ def running(command, port):
 
 
 def measure(server, mode):
-    """Returns requests per second, nanoseconds per request, and zguard's milliseconds per second under load and idle."""
+    """Returns requests per second, and processor time: the server's ns per request, and zguard's ms per second under load and idle."""
     with tempfile.TemporaryDirectory(prefix="zguard-bench-") as place, Ports() as ports:
         folder, port = Path(place), ports.take()
         folder.chmod(0o755)

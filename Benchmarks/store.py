@@ -40,7 +40,7 @@ MEMBERS = ["total", "items", "add", "owner", "state", "next", "buffer", "close"]
 
 
 class Shape:
-    """What the made-up fleet looks like; all draws come from one generator, so two runs make the same store."""
+    """A synthetic fleet. All random numbers come from one generator with a fixed seed, so two runs make the same store."""
 
     def __init__(self, arguments, today):
         self.random = random.Random(42)
@@ -59,7 +59,7 @@ class Shape:
             programs = self.random.sample(self.programs, 2 if self.random.random() < 0.2 else 1)
             self.groups.append({"number": number, "weight": 1 / (number + 1), "first": first, "last": min(self.days - 1, first + life),
                                 "programs": programs, "tenant": tenants[number % len(tenants)], "kind": KINDS[number * number % 7]})
-        # The most frequent bugs are never repaired.
+        # The most frequent bugs are never fixed: they occur on all days.
         for group in self.groups[:20]:
             group["first"], group["last"] = 0, self.days - 1
 
@@ -102,7 +102,7 @@ class Shape:
 
 
 class Template:
-    """The stored line of a group's first finding, cut where copies differ."""
+    """The stored line of a group's first finding, split at the fields in which copies differ."""
 
     def __init__(self, signature, first, line):
         self.signature, self.kind = signature, first["kind"]
@@ -125,11 +125,11 @@ class Template:
         return "".join(pieces)
 
 
-VERSION_KEYS = {}  # the keys by which zguard sorts versions, as they stand beside them in the tables
+VERSION_KEYS = {}  # zguard's sort key of each version, as stored in the tables
 
 
 def copies(shape, templates, day, count):
-    """Rows of a day, without the first findings of groups, in the order of the key."""
+    """Returns the date and the rows of a day, sorted by their key, without the first findings of groups."""
     alive = [group for group in shape.groups if group["first"] <= day <= group["last"]]
     weights = list(itertools.accumulate(group["weight"] for group in alive))
     chance, start, rows = shape.random, shape.start(day), []
@@ -169,7 +169,7 @@ class PostgresStore:
         self.run = lambda text: self.server.query(text, 7200)
 
     def earlier(self):
-        """Takes away what earlier versions did not have."""
+        """Drops the tables, function and index that earlier versions did not have."""
         self.run("""DROP TABLE IF EXISTS zguard_names; DROP TABLE IF EXISTS zguard_weeks CASCADE;
             DROP FUNCTION IF EXISTS zguard_count_weeks CASCADE; DROP INDEX IF EXISTS zguard_days_by_day""")
 
@@ -333,7 +333,7 @@ def fill(store, shape, arguments, folder, lines=None):
 
 
 def like(name):
-    """The sort key of a version that no finding has yet, from that of one with as many digits."""
+    """Returns the sort key of a version without findings, made from the key of a version with the same number of digits."""
     for known, key in VERSION_KEYS.items():
         if len(known) == len(name):
             return key.replace(known.split(".")[1], name.split(".")[1])
@@ -341,7 +341,7 @@ def like(name):
 
 
 def check(store, shape, arguments, folder, kind):
-    """Ships what a store was filled with to another one, and compares the counts."""
+    """Fills a store, ships the same findings to another store, and compares the tables of both."""
     lines = []
     fill(store, shape, arguments, folder, lines)
     write_reports(folder / "all", lines)
@@ -384,7 +384,7 @@ class Server:
 
 
 def questions(shape, server):
-    """Pages and answers: what is asked, and for what."""
+    """Returns the most frequent group, and [(name, path)] of the measured pages and API requests."""
     groups = json.loads(server.get("/api/groups?limit=1000"))["groups"]
     most, rare = groups[0], groups[-1]
     middle = shape.versions[len(shape.versions) // 2]
@@ -447,7 +447,7 @@ def measure(store, shape, arguments, figures):
 
 
 def ship(store, shape, arguments, folder, figures):
-    """The rate of one shipper, on a store that has everything else."""
+    """Measures the rate of one shipper, on a filled store."""
     lines = []
     for number in range(arguments.shipped):
         group = shape.groups[min(len(shape.groups) - 1, int(len(shape.groups) ** shape.random.random()) - 1)]

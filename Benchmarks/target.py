@@ -20,7 +20,7 @@ class Target:
         return [command for command in self.needs if not shutil.which(command)]
 
     def build(self, compilers):
-        """Compiles the program, if it is one of this project."""
+        """Compiles the program, if it is not an installed one."""
 
     def prepare(self, work, size):
         """Creates the inputs for this size under `work`, a directory for this target alone."""
@@ -30,7 +30,7 @@ class Target:
         raise NotImplementedError
 
     def drive(self, process, work, size):
-        """For servers: uses the started program and ends it. Returns the clients' seconds."""
+        """For servers: runs clients against the started program, and ends it. Returns the clients' seconds."""
         return None
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the test suite: a queue of all parts (Support/parts.py), two at a time and two that wait, the longest first.
+"""Runs the test suite: all parts of Support/parts.py, the longest first. Two run at a time, and beside them two that mostly wait.
 scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and the slices.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its

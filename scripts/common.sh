@@ -116,7 +116,7 @@ musl_flags() {
 }
 
 # copy_from_musl FOLDER ARCHIVE: adds copies of functions of musl's libc.a to the archive, under the names zg_musl_… that
-# the runtime, FOLDER/zguard.o, uses. It defines functions of their own names itself.
+# the runtime, FOLDER/zguard.o, uses. The runtime itself defines functions with the original names.
 copy_from_musl() {
     local libc names symbols name renamed=() member
     libc=/usr/lib/$(uname -m)-linux-musl/libc.a

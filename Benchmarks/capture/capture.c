@@ -1,5 +1,5 @@
 // Measured capture methods, in a library that is built from the runtime's sources like the product.
-// Any thread; no method allocates blocks that it keeps.
+// Any thread may call these functions. None of them keeps a block that it allocates.
 
 #define UNW_LOCAL_ONLY
 #include "capture.h"

@@ -20,7 +20,7 @@ static uint64_t now(void) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-// Writes to one block after the other, and notes the longest time between two of them.
+// Writes to one block after the other, and records the longest time between two writes.
 static void *write_blocks(void *unused) {
     uint64_t last = now();
     for (long i = 0; !ends; i = (i + 7919) % count) {

@@ -164,7 +164,7 @@ void other_thread(long count) {
 
 // -- libc's functions --
 
-// Calls in an operation. How many calls are checked depends on time: among so many, the checks do not count.
+// Calls in one operation. The number of checked calls depends on time; among 300 calls, the checks are negligible.
 constexpr int calls = 300;
 
 // Each call goes through a pointer that the compiler does not know, so that none is replaced by instructions.

@@ -24,7 +24,7 @@ static inline uint32_t bench_next(struct bench_random *r, uint32_t limit) {
     return (uint32_t)((r->state >> 33) % limit);
 }
 
-// Typical sizes of programs: mostly small, sometimes a few kilobytes.
+// Returns a typical block size of programs: mostly small, sometimes a few kilobytes.
 static inline size_t bench_size(struct bench_random *r) {
     uint32_t kind = bench_next(r, 100);
     if (kind < 60) return 16 + bench_next(r, 64);

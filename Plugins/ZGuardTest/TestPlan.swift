@@ -40,8 +40,8 @@ struct TestPlan {
 
     /// Asks the bundle for its tests. A bundle that cannot list them is run completely.
     ///
-    /// - Parameter hasOwnEntryPoint: whether the package has an entry point of its own. It runs all tests whatever the
-    ///   library that is asked for, so it runs once, as under `swift test`.
+    /// - Parameter hasOwnEntryPoint: whether the package has an entry point of its own. Such an entry point runs all
+    ///   tests, whichever testing library is requested, so the bundle runs once, as under `swift test`.
     init(bundle: URL, filters: TestFilters, hasOwnEntryPoint: Bool) {
         self.bundle = bundle
         if let data = Self.output(of: bundle, ["--dump-tests-json"]),
@@ -49,7 +49,7 @@ struct TestPlan {
         {
             let tests = root.names(in: nil)
             let chosen = tests.filter(filters.choose)
-            // Without filters no tests are named: the length of a command line argument is limited.
+            // If all tests are chosen, they are not named: the length of a command line argument is limited.
             if !chosen.isEmpty { xctest = chosen.count == tests.count ? [] : [chosen.joined(separator: ",")] }
         } else {
             xctest = []

@@ -25,8 +25,8 @@
 // Hides the value of `variable` from the optimizer from here on.
 #define FORGET(variable) __asm__ volatile("" : "+r"(variable) : : "memory")
 
-// Finds two blocks, one of which begins `distance` bytes behind the start of the other. Returns the index of the one in
-// front, and stores that of the one behind; -1 if there are none, as in an unguarded run.
+// Finds two blocks whose starts are `distance` bytes apart. Returns the index of the lower block and stores the index
+// of the higher block in `*behind`. Returns -1 if there are no such blocks, as in an unguarded run.
 static inline int find_neighbours(void *const *blocks, int count, size_t distance, int *behind) {
     for (int front = 0; front < count; front++)
         for (*behind = 0; *behind < count; ++*behind)

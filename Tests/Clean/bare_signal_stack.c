@@ -1,4 +1,4 @@
-// Threads set alternate signal stacks by bare system calls; handlers run there and keep their flags in the kernel.
+// Threads set alternate signal stacks by bare system calls; handlers run on them; the kernel has the handlers' flags.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// The receiver of a message frees its buffer before write() has returned; a vfork() child writes a block of its parent.
+// The receiver frees the sender's buffer before write() has returned; a vfork() child writes a block of its parent.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Key destructors of the fourth (last) round use blocks at one fixed address of supplied stacks of different sizes.
+// In the fourth (last) round, key destructors call malloc at one fixed address, on supplied stacks of different sizes.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

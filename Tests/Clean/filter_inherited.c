@@ -1,4 +1,4 @@
-// A program starts under a seccomp filter that allows only the calls of a start; another installs two filters.
+// A program starts under a seccomp filter that allows only start-up system calls; another process installs two filters.
 // static: before libc has found the vDSO, the runtime has to ask the kernel for the time
 
 #define _GNU_SOURCE

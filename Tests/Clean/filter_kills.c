@@ -1,4 +1,4 @@
-// A seccomp filter ends the process for every call but those that this program makes; malloc makes no others.
+// A seccomp filter kills the process at system calls that this program does not make; malloc may make no others.
 // musl: its malloc makes further calls
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A program under a filter that the runtime cannot see, which forbids what the program does not call, executes another.
+// A program executes another under a filter that the runtime cannot see and that forbids calls neither of them makes.
 // processor: x86_64 (system calls without libc)
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A signal handler interrupts malloc and free and forks: the child has the handler's signal mask, the parent its own.
+// A signal handler interrupts malloc and free and forks: child and parent keep the signal mask of the handler.
 
 #include <signal.h>
 #include <stdio.h>

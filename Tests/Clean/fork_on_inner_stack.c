@@ -1,7 +1,7 @@
 // A handler on an alternate stack in main's frame interrupts malloc and free, and forks.
 
-// If the handler interrupts neither, it also allocates and jumps out. The test repeats this with an alternate stack on
-// the heap and a global one.
+// If the handler interrupts neither malloc nor free, it also allocates and jumps out. The test repeats this with an
+// alternate stack on the heap and a global one.
 
 #define _GNU_SOURCE
 #include <setjmp.h>

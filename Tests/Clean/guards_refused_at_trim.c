@@ -1,4 +1,4 @@
-// The kernel refuses guard pages for the first time in malloc_trim(): the blocks of those pages are used again.
+// The kernel refuses guard pages for the first time in malloc_trim(): blocks on the unguarded pages are used again.
 // options: isolated_overhead=0:isolated_per_context=0:quarantine_bytes=0
 // musl: musl has no malloc_trim
 

@@ -1,4 +1,4 @@
-// Blocks are freed among the last slots of a size class, where the memory behind is not accessible yet.
+// Blocks are freed among the last slots of a size class, where the memory behind them is not accessible yet.
 // options: quarantine_bytes=0:isolated_overhead=100%:isolated_per_context=0
 // musl: musl has no malloc_trim
 

@@ -16,7 +16,7 @@ int main(void) {
     FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
     int mode = file ? fgetc(file) : EOF;
     if (file) fclose(file);
-    // Mode 1 grants every request; without sysinfo the right size is unknown.
+    // Overcommit mode 1 grants every request. Without sysinfo the size to request is unknown.
     if (mode == '1' || sysinfo(&machine)) return 0;
     volatile size_t more = 8 * (machine.totalram + machine.totalswap) * machine.mem_unit;
     char *block = strdup("kept");

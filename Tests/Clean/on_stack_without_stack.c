@@ -1,4 +1,4 @@
-// Handlers with SA_ONSTACK run on the interrupted stack in threads without an alternate stack, with all of its depth.
+// In threads without an alternate stack, SA_ONSTACK handlers run on the interrupted stack and can use its full depth.
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Only the basic operator new and delete are replaced, over malloc and free; the library's other forms must call them.
+// Only the basic operator new and delete are replaced, over malloc and free; the library's other forms must call both.
 
 #include <cstdio>
 #include <cstdlib>

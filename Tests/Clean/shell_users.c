@@ -1,4 +1,4 @@
-// libc starts programs and allocates for the program in system, popen, glob and wordexp.
+// In system, popen, glob and wordexp, libc starts programs and allocates blocks for the caller.
 
 #include <glob.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// Threads with the smallest stack use some of it themselves: the runtime leaves that much free.
+// Threads with the smallest stack (16 KiB) use 4,000 bytes of it themselves: the runtime must leave these bytes free.
 // libs: -pthread
 
 #include <pthread.h>

@@ -2,8 +2,8 @@
 // libs: -pthread -Wl,-z,now
 // musl: musl has no malloc_trim
 
-// Measured on a coroutine's stack and in a new thread: at the first calls from a call site, and in rarer states of the
-// runtime.
+// The stack use is measured on a coroutine's stack and in a new thread: at the first calls from a call site, and in
+// rarer states of the runtime.
 
 #define _GNU_SOURCE
 #include <malloc.h>

@@ -89,7 +89,7 @@ static void exact_bytes(size_t bytes) {
     free(block), free(other);
 }
 
-// Lengths larger than the block, where the function certainly stops before its end.
+// Lengths larger than the block, where the function certainly stops before the end of the block.
 static void stops_early(void) {
     char *block = block_of(20, 'a'), *other = block_of(30, 'a');
     block[19] = 'b';
@@ -119,7 +119,7 @@ static void stops_early(void) {
     free(block), free(other);
 }
 
-// Pointers to nothing, with a length of 0.
+// Dangling pointers, empty blocks and ends of blocks, with a length of 0.
 static void of_nothing(void) {
     char *gone = malloc(100), *empty = malloc(0), *here = malloc(8);
     free(gone);
@@ -153,7 +153,7 @@ static void wide(size_t length) {
     free(string), free(to);
 }
 
-// An allocator within one block: its parts have no ends that anybody could know.
+// An allocator within one block: the runtime cannot know where its parts end.
 static void arena(void) {
     char *pool = malloc(1000), *parts[10];
     for (int i = 0; i < 10; i++) parts[i] = pool + 100 * i;

@@ -1,4 +1,4 @@
-// Strings of megabytes are searched and compared, in the worst case for a search that starts anew at each byte.
+// Strings of 16 MiB are searched and compared, in the worst case for a naive search, which restarts at each byte.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Each thread makes thread_local objects, whose destructors free, also in threads that end late.
+// Each thread constructs thread_local objects, whose destructors free blocks when the thread ends, main's at exit.
 // libs: -lpthread
 
 #include <atomic>

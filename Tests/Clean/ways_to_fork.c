@@ -175,7 +175,7 @@ int main(void) {
     for (int i = 0; i < count; i++) make_block(&blocks[i], (unsigned)i);
     for (int i = 0; i < 3000; i++) free(malloc((size_t)i % 2000)); // makes freed blocks
     char *stack = malloc(stack_bytes);
-    // Some of these ways skip libc's own steps before and after a fork.
+    // _Fork, clone and the raw system calls bypass what libc's fork() does before and after the system call.
     for (int round = 0; round < 2; round++) {
         run("fork", fork());
         run("_Fork", _Fork());

@@ -1,4 +1,4 @@
-// A program maps over, protects or advises the pages of large blocks and frees them; the memory is used again.
+// Large blocks are freed after mmap, mprotect or madvise of their pages, and later allocations reuse the memory.
 // options: retired_bytes=1m
 // qemu-user: unguarded it is ended there by libc, whose memory the emulator changes
 // musl: musl has no mallopt

@@ -1,5 +1,5 @@
-// Programs in C that end by an exit status behind another language's last words, one per function, for
-// Tests/Detection/panics.py. The lines before the functions have the format of exits.rs.
+// C programs, one per function, that print the error message of another language's runtime and return its exit status,
+// for Tests/Detection/panics.py. The lines before the functions have the format of exits.rs.
 
 #include <stdio.h>
 #include <string.h>

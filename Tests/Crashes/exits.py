@@ -1,5 +1,5 @@
 # Python programs that end by an exit status, one per function, for Tests/Detection/panics.py. The lines before the
-# functions have the format of exits.rs; the function is one of the interpreter's.
+# functions have the format of exits.rs; their last field names a function of the interpreter.
 
 import atexit
 import json

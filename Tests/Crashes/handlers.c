@@ -1,8 +1,8 @@
 // Programs with their own fault handlers, one per function. Tests/Detection/handlers.py reads the line before each:
 // ends: STATUS or SIGNAL, kind of the finding, or `nothing`[, by=how the handler ends the program]
 //       [, clause=of the closing line][, seen=run][, top=FUNCTION]
-// A finding of kind `crash` is expected only with crash collection. The innermost program function of the stack is
-// that of the case, or `top`. seen=run: nothing in the process sees its end; zguard reports the fault (zg_handled.h).
+// A finding of kind `crash` is expected only with crash collection. The innermost program function of the stack is the
+// case's, or `top`. seen=run: the runtime cannot see how the process ends; zguard reports the fault (zg_handled.h).
 // usage: handlers CASE [onstack] [nodefer] [resethand]
 #define _GNU_SOURCE
 #include <err.h>

@@ -74,7 +74,7 @@ enum ShopError: Error { case outOfCheese(Int) }
     while true { sleep(1) }
 }
 
-// The optimizer merges the calls that end the program, and the merged code has no line: the message says where it was.
+// The optimizer merges calls that end the program. The merged code has no line: file and line are in the message.
 // dies: TRAP, crash, message=^Fatal error: the first of merged calls$
 func mergedFirst() { if opaque(true) { fatalError("the first of merged calls") } }
 

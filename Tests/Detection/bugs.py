@@ -52,13 +52,13 @@ from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
 
-# Programs are linked statically with this archive, instead of preloading the library (--static). Another allocator's archive
-# stands behind it, as mimalloc's does in Swift's static SDK: a name that only that archive defines would link a second malloc.
+# With --static, programs are linked with this archive instead of preloading the library. An archive of another allocator follows it in the
+# link command, as mimalloc's does in Swift's static SDK: a symbol that only the second archive defines would link a second malloc.
 STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
 MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # C programs are linked with this one and musl (--musl)
 OTHER_ALLOCATOR = TESTS / "Support/other_allocator.c"
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
-# By suffix: environment variable for another compiler, default compiler, flags, and flags that silence warnings about the bugs.
+# For each suffix: environment variable that names another compiler, default compiler, flags, and flags against warnings about the bugs.
 LANGUAGES = {
     ".c": ("CC", "gcc", ["-std=gnu17"],
            ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free"]),
@@ -141,7 +141,7 @@ def other_allocator(directory):
 
 
 def build(program, directory, fixed, unguarded=False):
-    """Compiles the program if its executable is out of date; returns the executable. Only a static one differs if it is not guarded."""
+    """Compiles the program if its executable is out of date; returns the executable. `unguarded`: a static executable lacks the runtime."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
     kind = ("-musl" if is_musl else "-static" if is_static else "") + "-plain" * (is_static and unguarded)
     library = MUSL_LIBRARY if is_musl else STATIC_LIBRARY
@@ -168,7 +168,7 @@ def run(what, command):
 
 
 def run_guarded(what, zguard, program, executable, first_options=()):
-    """Runs the executable under `zguard run`; returns exit code, stdout, stderr and the findings. Later options win."""
+    """Runs the executable by `zguard run`; returns exit code, stdout, stderr, findings. The header overrides `first_options`."""
     if not zguard:
         code, *rest = processors.run_preloaded([executable], program.header.get("options", "").split(":"), TIMEOUT_SECONDS)
         if code is None:
@@ -322,7 +322,7 @@ def check_clean(zguard, program, directory):
 
 
 def check_in_fence(zguard, program, directory):
-    """Profile fence must find what the default finds: perhaps earlier, so that kind and access may be more exact."""
+    """Profile fence must find what the default finds. Kind and access may differ, because it may find the bug earlier."""
     executable = build(program, directory, fixed=False)
     *_, findings = run_guarded("profile fence", zguard, program, executable, ("-o", "profile=fence"))
     if findings:

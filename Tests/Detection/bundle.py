@@ -178,7 +178,7 @@ class Bundle:
         return problems + [f"says: {line}" for line in said.splitlines() if re.search(r"✘|==zguard==(?! no findings)", line)][:5]
 
     def is_found(self, bug, *arguments, **variables):
-        """Whether the test with the bug fails. Raises Failed if another test fails, except the NOISY ones with BUNDLE_NOISE, which must."""
+        """Whether the test with the bug fails. Raises Failed if another test fails; with BUNDLE_NOISE, the NOISY tests must fail."""
         status, said = self.run(*arguments, bug=bug, **variables)
         if f"test{bug:03}()" not in said:
             raise Failed(f"the tests did not run (status {status}): {said[-500:]}")
@@ -222,7 +222,7 @@ def try_bundle(bundle, runs, checks):
 
 
 def try_noise(bundle, runs, checks):
-    """The bug must still be found when other tests have findings, and the findings may bring only few allocation stacks."""
+    """The bug must still be found if other tests have findings, and these findings may add only few allocation stacks."""
     bug = BUGS[-1]
     found = sum(bundle.is_found(bug, *WAYS[number % len(WAYS)], BUNDLE_NOISE="1") for number in range(runs))
     print(f"bug in test {bug}, and {len(NOISY)} tests with findings besides: found in {found} of {runs} runs", flush=True)

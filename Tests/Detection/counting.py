@@ -28,7 +28,7 @@ SWIFTC = os.environ.get("SWIFTC", "swiftc")
 BUILDS = {"Onone-dynamic": ["-Onone"], "O-static": ["-O", "-static-stdlib"], "Onone-static": ["-Onone", "-static-stdlib"], "O-dynamic": ["-O"]}
 TIMEOUT_SECONDS = 60
 RACES, ROUNDS, RACE_RUNS = 10, 20000, 30
-# Columns of the table of --measure, and their options.
+# Columns of the table that --measure prints, and the runtime options of each.
 WAYS = {"default": "", "default, race_delay=20": "race_delay=20", "fence": "profile=fence", "fence, race_delay=20": "profile=fence:race_delay=20"}
 
 

@@ -206,7 +206,7 @@ DIFFERENCES = {
                "handler_without_room": NOT_AS_DEEP, "deep": NOT_AS_DEEP},
     "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY, "handler_without_room": NOT_SAID_YET},
 }
-# gdb stops these programs once before, at a signal whose handler continues the program.
+# gdb stops these programs twice: first at a signal whose handler continues the program, then at the one that ends it.
 SECOND_STOP = {"raised_by_handler"}
 
 
@@ -330,7 +330,7 @@ def packed(case):
             broken.write_bytes(file.read_bytes()[:10] + random.Random(1).randbytes(5000))
             status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", broken], env=scrubbed())
             if suffix == "gz":
-                # Reports are compressed by gzip, too, so the file is taken for a damaged report.
+                # A report may be a gzip file, so zguard takes this file for a damaged report.
                 assert status == 0 and "is damaged" in errors, (suffix, status, out, errors)
             else:
                 assert status == 1 and "zguard: error: " in errors and not out, (suffix, status, out, errors)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks over-reads of one byte, and programs that need more alignment than a block has whose end is the end of a page.
+"""Checks blocks that end exactly at the end of a page: over-reads of one byte, and programs that need more alignment than such a block has.
 
-over-read   a loop without libc reads the byte behind a block. Profile fence finds each where the block holds a string, the default each of
-            an even size; isolated_align=16 finds those of a multiple of 16 bytes.
-alignment   blocks whose contents are unknown keep malloc's alignment, and small ones that of what fits.
-vectors     aligned vector instructions on a less aligned block: the program goes on as it would without, also with signals blocked. Beyond
-            the block and after the free they are findings. After the first, the blocks of the same caller of malloc are aligned.
-exceptions  where the handler could not continue an instruction (a filter of system calls, handle_signals=0), all blocks keep malloc's
+over-read   a loop without libc reads the byte behind a block. If the block holds a string, profile fence finds the over-read for every
+            size, the default for even sizes. isolated_align=16 finds it for multiples of 16 bytes.
+alignment   blocks with unknown contents keep malloc's alignment, those of up to 8 bytes the next power of two, at least 2.
+vectors     aligned vector instructions on a less aligned block: the program runs as without the runtime, also with signals blocked. Beyond
+            the block and after the free they are findings. After the first such instruction, blocks of its caller of malloc are aligned.
+exceptions  if the handler could not continue an instruction (a filter of system calls, handle_signals=0), all blocks keep malloc's
             alignment.
-tags        a library with fontconfig's symbols keeps tags in the lowest bit of strings: they never begin at odd addresses.
+tags        a library with fontconfig's symbols keeps tags in the lowest bit of pointers to strings, so its strings never begin at odd
+            addresses.
 Closing line: N passed, N failed."""
 
 import platform
@@ -184,7 +185,7 @@ class Programs:
         subprocess.run([*COMPILE, "-o", self.directory / name, path, *further], check=True)
 
     def run(self, options, name, *words):
-        """Runs a program guarded; returns its status, its output, and what was said."""
+        """Runs a program guarded; returns its status, standard output and standard error."""
         return run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "-o", options, "--", self.directory / name, *map(str, words)], env=scrubbed())
 
 

@@ -12,7 +12,7 @@ place isolated blocks. A part is a set of faults with options:
   align16, align8, align1   a share of the faults, with isolated_align=16, 8 and 1 instead of auto: the guard page is farther from the block's end or closer
   windows, windows-clean   small blocks in windows: uses after free and overflows of live blocks; and correct uses
   tags, tags-continue, tags-clean   only on arm64 (--arch aarch64), and the only parts there: blocks with memory tags (profile mte)
---slice thins this out, but keeps every use, way to make and to free a block, and size, in each mode.
+--slice runs a share of the faults, and in each mode keeps every use, every way to make and to free a block, and every size.
 Every fault that is not found exactly as expected is a line of output. Closing line: N passed, N failed.
 """
 
@@ -95,7 +95,7 @@ def aligned_to(most):
 
 
 def aligned_in_fence(size, make):
-    """isolated_align=auto in profile fence: blocks of strdup end exactly, and blocks of up to 8 bytes as far as what fits needs it."""
+    """isolated_align=auto in profile fence: exact for strdup; the next power of two, at least 2, for blocks of up to 8 bytes; else 16."""
     return natural(size) if make == "strdup" else max(2, 1 << (size - 1).bit_length()) if 0 < size <= 8 else 16
 
 
@@ -432,7 +432,7 @@ def slot_bytes(size, alignment):
 
 
 def in_windows(widths):
-    """Uses of freed blocks in windows, and writes behind live blocks, which are found when the blocks are freed or checked."""
+    """Uses of freed blocks in windows. Writes behind live blocks in windows, which are found when the blocks are freed or checked."""
     faults = []
     drops = itertools.cycle(DROPS)
     forms = [(size, make, alignment) for size, make, alignment in makes(WINDOW_SIZES)
@@ -635,7 +635,7 @@ class Part:
     def __init__(self, name, options, share=1, is_clean=False, goes_on=False, alignment=aligned_in_fence, earlier_most=5,
                  earlier_bytes_most=1 << 30, faults=matrix, arch="x86_64"):
         self.faults, self.arch = faults, arch
-        # The pages are tested. Checks of libc's functions would find the bug before the access.
+        # witnesses=0: the faults test the protection of pages, and the checks in libc's functions would find the bug before the access.
         options = options if is_clean else ":".join(filter(None, [options, "witnesses=0"]))
         self.name, self.options, self.share, self.is_clean, self.goes_on = name, options, share, is_clean, goes_on
         self.end_alignment = alignment

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that `zguard run --pinpoint` ends with the instruction of a late write in real programs, within three runs.
 
-Detection/Pinpointing/stale.c is preloaded beside the runtime. It writes to a block that the program has freed, AFTER frees later, or one byte
-behind a block that the program has just allocated (BEHIND). The place is the first one of a series, from the middle of the program's frees
-on, whose write `zguard run` by itself finds late: not at the instruction.
+Detection/Pinpointing/stale.c is preloaded beside the runtime. It writes to a freed block, AFTER frees after the block's own free, or one
+byte behind a block that the program has just allocated (BEHIND). Of a series of calls (of free, from the middle of the run on; of malloc,
+from the first on), each test takes the first whose write `zguard run` without --pinpoint finds late, and not at the instruction.
 Closing line: N passed, N failed, N skipped."""
 
 import argparse
@@ -37,7 +37,7 @@ MAKE = "$(foreach i,$(shell seq 300),$(eval v$(i) := $(subst 1,one,$(i)) $(patsu
 
 
 class Program:
-    """A command, the start of its executable's name, and what makes it repeatable."""
+    """A command, the start of its executable's name, and the environment and input files that make its runs repeatable."""
 
     def __init__(self, executable, command, environment=None, inputs=None):
         self.executable, self.words, self.environment, self.inputs = executable, command, environment or {}, inputs or {}
@@ -80,7 +80,7 @@ PROGRAMS = {
     "make": Program("make", ["make", "-f", "{folder}/Makefile"], inputs={"Makefile": MAKE}),
     "fc-list": Program("fc-list", ["fc-list"]),
 }
-# Strings whose pointers have tags in their lowest bit: these blocks must not begin at odd addresses.
+# Programs with a write behind a block. fc-list: fontconfig tags the lowest bit of pointers, so no block may begin at an odd address.
 BEHIND = ("fc-list", "bash", "perl", "jq")
 
 
@@ -121,7 +121,7 @@ class Planting:
         return int(lines[-1])
 
     def late_place(self, name, **variables):
-        """The first place of the series that is found late, in a block that is still free, and what became of those before it."""
+        """The first call of the series whose write is found late, in a block that is still free, and the outcomes of earlier calls."""
         behind = "STALE_BEHIND" in variables
         calls = self.count(name, **variables)
         seen = {"at once": 0, "missed": 0, "reused": 0}
@@ -149,19 +149,19 @@ def is_exact(finding):
 
 def problems_of_pinpointing(planting, name, variables):
     place, seen = planting.late_place(name, **variables)
-    # A program that is not the same each time (ruby scans its stack for what looks like an address) may keep the block: then the write
-    # is not late in this run, and there is nothing to pinpoint. If the block's memory was reused, the finding names a later block.
+    # Try again if the write is not found late in this run. Runs may differ: ruby scans its stack for words that look like addresses, and
+    # may therefore not free the block. If the block's memory was reused, the finding names a later block.
     for tries in range(1, TRIES + 1):
         status, lines, findings, err = planting.run(name, "--pinpoint", **place, **variables)
         if any(map(is_exact, findings)) or findings and "reused" not in lines:
             break
     said = re.search(r"pinpointed in run (\d)", err)
-    # In another run the pointer may have another block, whose finding stays a late one.
+    # Further late findings are allowed: in another run, the write may hit another block.
     others = [finding["kind"] for finding in findings if not is_exact(finding) and not is_late(finding)]
     text = f"call {place['STALE_AT']}, " + (f"run {said[1]}" if said else "run 1") + f", try {tries}; before it {seen}"
     problems = []
     if "fc-list" in name and "STALE_BEHIND" in variables:
-        # The block keeps an even address, so that the write is late in each run; the program does not break.
+        # The block keeps an even address, because an odd one would break the program. So every run finds the write late.
         return text, [] if findings and all(map(is_late, findings)) else [f"{[f['kind'] for f in findings]}, status {status}, {err[-600:]}"]
     if not any(map(is_exact, findings)):
         problems.append(f"not pinpointed: {[(f['kind'], f['detail']) for f in findings]}, status {status}, {err[-600:]}")

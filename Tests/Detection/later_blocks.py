@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks bugs that do not hit the first blocks of a stack.
 
-rare: one block among many of one site is freed at a place of its own and read some iterations later. Profile fence finds each of them, and
-profile guard half of all where the kernel has watchpoints.
+rare: one of many blocks of an allocation site is freed at a place that frees no other block, and read some iterations later. Profile fence
+finds each such read; profile guard finds at least half of them, if the kernel has watchpoints.
 overrun: the K-th block of a site is read or written beyond its end. Profile fence finds each overrun that the default finds.
-The closing line must never say that all frees were guarded at once where a free was not.
+If a free was not guarded at once, the closing line must not say that all frees were.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -130,7 +130,7 @@ def overrun(programs, checks, numbers):
 
 
 def overrun_of_first(programs, checks):
-    """First blocks of new code have private pages in profile fence, although those of earlier code have taken 2 MiB."""
+    """In profile fence, the first blocks of new code get private pages and no windows, even if private pages already take 2 MiB."""
     for size in 1, 2, 5, 8:
         found, closing = programs.run("fence", "overrun", 1, size, 8, "r", 40)
         checks.check(f"overrun of the first block of {size} bytes after 40 other stacks", [] if found else [closing])

@@ -2,8 +2,9 @@
 """Checks crash reports of panics and of exceptions that nobody caught, which end a program by a signal or a status (collect=crashes).
 
 The programs that a signal ends are the functions of Tests/Crashes/panics.go and panics.rs; a line in front of each states the expected
-finding, as in crashing.py. Of the kernel's core files of these, `zguard report` must give the same. The programs that end by a status are
-the functions of Tests/Crashes/exits.*, in Rust, Python, JavaScript and C; half of them print the same words, and end so on purpose.
+finding, as in crashing.py. For the kernel's core files of these programs, `zguard report` must give the same finding. The programs that end
+by a status are the functions of Tests/Crashes/exits.*, in Rust, Python, JavaScript and C. Half of them print such messages and end with
+such a status on purpose, and must have no finding.
 A compiler or interpreter that is not installed is a failure; --install-only installs missing ones.
 Closing line: N passed, N failed."""
 
@@ -72,7 +73,7 @@ def collected(command, place):
 
 
 def signatures(place):
-    """An uncaught error of Python is one bug in every call of the interpreter, and another in another function."""
+    """An uncaught Python error has one signature however the interpreter is called, and another one in another function."""
     exits = SOURCES / "exits.py"
     commands = [[PYTHON, exits, "raises"], [PYTHON, "-m", "exits", "raises"], [PYTHON, exits, "lines"], [PYTHON, exits, "chained"]]
     signed = [[finding["signature"] for finding in collected(command, place)[3]] for command in commands]

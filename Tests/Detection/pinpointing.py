@@ -27,7 +27,7 @@ TAGGED = builds.BUILD / "pinpointing" / "tagged"
 TIMEOUT_SECONDS = 120
 SEGV = 139
 
-# bug, number of the block, kind of the late finding, where
+# BUG and NUMBER of late.c, kind of the late finding, WHERE of late.c
 LATE = [(bug, number, kind, where)
         for bug, number, kind in [("freed", 20000, "write-after-free"), ("freed", 3, "write-after-free"), ("freed-shared", 20000, "write-after-free"),
                                   ("freed-exit", 59900, "write-after-free"),
@@ -59,7 +59,7 @@ def is_exact(finding):
 
 
 def problems_of_pinpointing(runs, bug, number, kind, where):
-    """A late finding, and then its instruction within three runs."""
+    """Without --pinpoint the bug is found late; with --pinpoint its instruction is found within three runs."""
     words = [bug, str(number), where]
     problems = []
     status, _, err, findings = runs.run(*words)
@@ -122,7 +122,7 @@ def problems_of_vanished(runs, count):
 
 
 def problems_of_input(runs):
-    """A file as standard input is read again by each run from where the first began; what a pipe had is gone."""
+    """If standard input is a file, each run reads it from the offset at which the first began. What a run has read from a pipe is lost."""
     mark, source = runs.work / "mark", runs.work / "input"
     source.write_text("first\nsecond\n")
     options = ["--pinpoint", "-o", "on_finding=continue", "--runs", "2"]
@@ -202,7 +202,7 @@ def problems_of_focus(runs):
 
 
 def problems_of_other_program(runs):
-    """Nothing of the focused stacks is there: said, and the program is as always."""
+    """A program without any of the focused stacks runs as without --focus, and a warning says so."""
     saved = runs.work / "other.jsonl"
     runs.run("freed", "20000")
     saved.write_bytes(runs.report.read_bytes())
@@ -247,7 +247,7 @@ def problems_of_wrong_words(runs):
 
 
 def problems_of_tags(runs):
-    """Where the lowest bit of pointers is a tag, no block begins at an odd address: the write is found late, and the program runs on."""
+    """If the lowest bit of pointers is a tag, no block begins at an odd address, so each run finds the write late."""
     command = [ZGUARD, "run", "--pinpoint", "--report", runs.report, "--", TAGGED, "behind", "1"]
     runs.report.unlink(missing_ok=True)
     status, out, err = run_within(TIMEOUT_SECONDS, command, cwd=runs.work, env=scrubbed())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks that a use after free late in the run of a real program is found.
 
-Tests/Detection/Planted/planted.c is preloaded beside the runtime into the programs of Benchmarks. When at least 90 % of the run are over
-it allocates a block by a stack that has allocated nothing before, frees the block, and reads it, in the main thread or in a new one.
-The time is a count of libc calls, measured in a run without the runtime; each run takes another one. Only an isolated block makes a plain
-read fault, so this measures how often the budget of the default profile still allows an isolated block for a new stack. Found in fewer
-than 19 of 20 runs is a failure; so is any other finding, and a run that does not reach the count.
+Tests/Detection/Planted/planted.c is preloaded beside the runtime into the programs of Benchmarks. When at least 90 % of the run are over,
+planted.c allocates a block by a stack that has allocated nothing before, frees the block, and reads it, in the main thread or in a new one.
+The moment is a count of libc calls, measured in a run without the runtime, and differs from run to run. Only an isolated block makes a
+plain read fault, so this measures how often the budget of the default profile still allows an isolated block for a new stack. It is a
+failure if fewer than 19 of 20 runs find the bug, if there is any other finding, or if a run does not reach the count.
 Closing line: N passed, N failed."""
 
 import argparse

@@ -94,14 +94,14 @@ def stalls_as(case):
         assert finding["samples"] > ("pool" not in case.name) and finding["occurrences"] >= 1, finding
         assert sum(one["count"] for one in finding["sampled"]) <= finding["samples"], finding["sampled"]
         assert 250 <= finding["duration_ms"] < 60000, finding["duration_ms"]
-        # On a busy machine any stall may last so long that it is said before it ends.
+        # On a busy machine any stall may last so long that it is reported as a freeze, before it ends.
         assert finding["freeze"] if "freeze" in case.flags else not finding["freeze"] or finding["duration_ms"] >= FREEZE_MS, finding
         assert finding["computing"] == ("computing" in case.flags), finding
         assert finding.get("call") == case.values.get("call"), finding.get("call")
         assert case.values.get("thread", case.program.name) in ("*", finding["thread"]["name"]), finding["thread"]
         holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]
         assert case.values.get("held") in (holders or [None]), holders
-        # The last thread waits for another one than this, where this one is not on the circle.
+        # Detail `circle` names the thread at which the cycle closes, if the stalled thread waits for the cycle but is not part of it.
         assert ("circle" in finding.get("detail", {})) == ("circle" in case.flags), finding.get("detail")
         others = [[frame.get("function") for frame in one["stack"]] for one in finding.get("waits", [])]
         assert len(others) == ("waits" in case.values) and all(case.values["waits"] in stack for stack in others), others
@@ -124,7 +124,7 @@ def profile_sample_has_it(place):
 
 
 def time_that_nobody_saw_is_nobodys_fault(place):
-    """No stall is reported if zguard was stopped for most of the time, too, as on a busy or suspended machine."""
+    """No stall is reported if zguard itself was stopped for most of the stall, as on a busy or suspended machine."""
     source = SOURCES / "on_request.c"
     program = builds.compiled(FOLDER / "on_request", ["gcc", "-O1", "-g", "-Wall", "-Wextra", source, "-o", FOLDER / "on_request"], [source])
     moments = [(b"s", 0.02 + 0.02 * number) for number in range(5)] + [(b"c", 0.14 + 0.01 * number) for number in range(5)]
@@ -169,7 +169,7 @@ def stalls_of(place, command):
 
 
 class Cgroup:
-    """A new cgroup whose processes have the processor for `quota` of every `period` microseconds; None where none can be made."""
+    """A new cgroup whose processes have the processor for `quota` of every `period` microseconds. None if it cannot be made."""
 
     V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
@@ -201,7 +201,7 @@ class Cgroup:
 
 
 def a_quota_counts(place):
-    """The time for which a CPU quota was used up counts, and is shown apart; also where the thread itself did little."""
+    """Time in which the CPU quota is used up is part of the stall and is shown separately, even if the thread itself computed little."""
     program = on_processor()
     with Cgroup(quota=10_000) as group:
         if group is None:
@@ -210,7 +210,7 @@ def a_quota_counts(place):
             [finding] = stalls_of(place, [program, str(seconds), group.folder / "cgroup.procs"]) or [None]
             without = finding["without_processor_ms"]
             assert finding["duration_ms"] >= seconds * 1000 * 5 and seconds * 1000 * 4 <= without <= finding["duration_ms"], finding
-            # Waits that begin between two looks count as the thread's own: of little work they are a large part.
+            # Waits for a processor that begin between two looks count as own time, and are a large part of it if the thread works little.
             assert finding["without_processor_for"] == "quota" and (finding["computing"] or seconds == 0.1), finding
             assert finding["detail"]["cpu_quota"] == f"10 ms in every 100 ms, of cgroup /{group.folder.name}", finding["detail"]
         _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", program, "0.3", group.folder / "cgroup.procs"], env=scrubbed())
@@ -218,7 +218,7 @@ def a_quota_counts(place):
 
 
 def zguard_shares_the_quota(place):
-    """As in a container, where zguard itself has no processor either."""
+    """zguard shares the program's CPU quota, as in a container, and has no processor either while the quota is used up."""
     program = on_processor()
     with Cgroup(quota=20_000) as group:
         if group is None:
@@ -232,7 +232,7 @@ def zguard_shares_the_quota(place):
 
 
 def a_generous_quota_is_none(place):
-    """A quota that is not used up is not blamed, and work that is no stall stays none."""
+    """A quota that is not used up is not reported as the cause of a stall, and makes no stall of work that is too short for one."""
     program = on_processor()
     with Cgroup(quota=400_000) as group:
         if group is None:
@@ -243,7 +243,7 @@ def a_generous_quota_is_none(place):
 
 
 def load_counts_for_work_only(place):
-    """On a processor that others use, a thread with work of its own stalls for as long as its events wait; one without does not stall."""
+    """On a busy processor, a thread with work of its own stalls for as long as its events wait; a thread with little work does not."""
     program = on_processor()
     processor = str(min(os.sched_getaffinity(0)))
     others = [subprocess.Popen(["taskset", "-c", processor, "sh", "-c", "while :; do :; done"], start_new_session=True) for _ in range(3)]
@@ -252,7 +252,7 @@ def load_counts_for_work_only(place):
         [finding] = stalls_of(place, [*busy, "0.4"]) or [None]
         assert finding["duration_ms"] >= 1000 and finding["without_processor_ms"] >= finding["duration_ms"] / 2, finding
         assert finding.get("without_processor_for", "load") == "load" and finding["computing"], finding
-        # Six tenths of a second and more, but little work.
+        # Events wait for 0.6 s and more, but the thread works only for 0.06 s.
         assert not stalls_of(place, ["nice", "-n", "15", *busy, "0.06"])
     finally:
         for process in others:
@@ -265,10 +265,10 @@ def places(stack):
 
 
 def python_is_named(place):
-    """Tries Debian's, and later ones where they are installed."""
+    """Tests Debian's Python, and later versions if they are installed."""
     functions_are_named(place, ["/usr/bin/python3"])
     for name in ("python3.12", "python3.13"):
-        # The name may be that of a tool that chooses one of several.
+        # The command may be a tool that chooses one of several interpreters.
         found = subprocess.run([name, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True) if shutil.which(name) else None
         if found and found.returncode == 0:
             functions_are_named(place, [found.stdout.strip()])
@@ -277,7 +277,7 @@ def python_is_named(place):
 
 
 def functions_are_named(place, python):
-    """Python's functions stand in native stacks, with files and lines, also where C code calls them, and in the places of other interpreters."""
+    """In native stacks, Python's functions replace the interpreter's frames, with files and lines, also if C code calls them."""
     shop = SOURCES / "shop.py"
     [finding] = stalls_of(place, [*python, shop, "computes"])
     stacks = [places(one["stack"]) for one in finding["sampled"]]
@@ -285,7 +285,7 @@ def functions_are_named(place, python):
     outer = [("größe.<locals>.<lambda>", "shop.py", 24), ("größe", "shop.py", 24), ("<module>", "shop.py", 48)]
     assert all(stack[-3:] == outer for stack in own), own
     assert all(stack[-4][0] == "Cart.total" and 14 <= stack[-4][2] <= 19 for stack in own if len(stack) > 3) and max(map(len, own)) > 3, own
-    # `sorted` is C code, between the two.
+    # The frame of `sorted`, a C function, is between these two.
     names = [frame[0] for frame in stacks[0]]
     assert names.index("größe") - names.index("größe.<locals>.<lambda>") > 1, names
     [finding] = stalls_of(place, [*python, shop, "waits"])
@@ -304,7 +304,7 @@ def javascript_is_named(place):
 
 
 def maps_of_others_do_not_count(place):
-    """Anybody can write to /tmp: a map counts only if it belongs to the user of the process, and is a file. A line counts once it is whole."""
+    """Any user can write to /tmp, so a map must be a regular file of the process's user. A line is used once it is complete."""
     source = SOURCES / "unnamed_code.c"
     program = builds.compiled(FOLDER / "unnamed_code", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", FOLDER / "unnamed_code"], [source])
     for how, expected in (("file", True), ("grows", True), ("link", False), *((("other", False),) if os.geteuid() == 0 else ())):

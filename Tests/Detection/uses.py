@@ -201,7 +201,7 @@ def check(program, case, way):
 
 
 def choose(part, every, names, ways, only):
-    """Returns {(configuration, way): cases}. A slice has other cases in each, and at least one of each class, reach and use."""
+    """Returns {(configuration, way): cases}. In a slice the pairs have different cases, and together each class, reach and use."""
     seen, chosen = set(), {}
     for number, pair in enumerate((name, way) for name in names for way in ways):
         cases = part.choose(every, lambda case: case.name, lambda case: (case.kind, case.reach, case.use), number, seen)

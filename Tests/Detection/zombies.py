@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Uses freed objects in every way that Swift and C++ know, and checks what zguard finds: the access matrix.
+"""Uses freed objects in every way that Swift and C++ have, and checks what zguard finds: the access matrix.
 
 The cases are functions of Tests/Detection/Zombies, built into one program per configuration. The comment above a case is its only
 registration. Its lines are "// key: value"; where a value may be one of several, '|' separates them:
@@ -333,7 +333,7 @@ def check_finding(configuration, finding, expected):
         problems.append(f"access: expected {expected['access']}, got {finding.get('access')}")
     # In a statically linked program the Swift runtime's functions cannot be told from program functions, which might not return;
     # a member found behind such a call is inferred.
-    is_before = finding.get("access") in ("retain", "cast")  # what follows in the code has the member
+    is_before = finding.get("access") in ("retain", "cast")  # the member is found in the code that follows
     is_behind = "static" in configuration.name and is_before and block.get("member")
     if is_behind and expected["confidence"] == "exact":
         expected = {**expected, "confidence": "exact|inferred"}
@@ -344,7 +344,7 @@ def check_finding(configuration, finding, expected):
         problems.append(f"language: expected {configuration.language}, got {block.get('language')}")
     member = block.get("member")
     if configuration.language == "swift" and expected["member"] != "*" and not is_one_of(member, expected["member"]):
-        # Without symbols a vtable slot has a number but no method name, and what follows in the code cannot be found.
+        # Without symbols a vtable slot has a number but no method name, and the member that is used after a retain or cast is not found.
         is_call = finding.get("access") == "call" and "slot" in detail
         if not (configuration.is_stripped and not member and (is_call or is_before)):
             problems.append(f"member: expected {expected['member']}, got {member}")
@@ -604,7 +604,7 @@ def main():
             parser.error(f"cannot run '{arguments.zguard}'")
         chosen = [each for each in CONFIGURATIONS if not arguments.config or each.name in arguments.config]
         if not arguments.slice.is_whole and not arguments.config and LINKED_CONFIGURATIONS:
-            # Linking takes longer than the cases of a slice: each slice has one of the two.
+            # Linking takes longer than the cases of a slice, so each slice leaves out one of the two linked configurations.
             left = LINKED_CONFIGURATIONS[arguments.slice.number % len(LINKED_CONFIGURATIONS)]
             chosen = [each for each in chosen if each is not left]
         if any(each in LINKED_CONFIGURATIONS for each in chosen):

@@ -2,8 +2,8 @@
 """Tests `zguard alerts` in directories, SQLite and PostgreSQL: each event, each way, failures, and that each alert comes once.
 Closing line: N passed, N failed.
 
-Every case runs in each of the three stores. Watchers are killed at random moments: each alert arrives, and what arrives twice, because its
-sender was killed before it could remember the answer, has the same id."""
+Every case runs in each of the three stores. Watchers are killed at random moments: each alert must still arrive. An alert arrives twice if
+its sender was killed before it stored the answer; both messages must have the same id."""
 
 import argparse
 import concurrent.futures
@@ -36,7 +36,7 @@ SECONDS = 120  # deadline for an arrival, on a busy machine
 
 
 class Receiver:
-    """A web server on this machine that keeps what is posted. `answers`: what to do with the next posts: a status, or "hang"."""
+    """A local web server that keeps the posted messages. `answers`: for each of the next posts, a status, or "hang" for no answer."""
 
     def __init__(self, port=0):
         outer = self
@@ -97,7 +97,7 @@ class Work(TriageWork):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def put(self, place, *findings):
-        """Puts made findings into a store."""
+        """Puts generated findings into a store."""
         self.number += 1
         source = Path(place) if self.is_directory(place) else self.path / f"put{self.number}-{threading.get_ident()}"
         write_report(source, self.number, findings)
@@ -166,14 +166,14 @@ def what_is_new(work, place):
         assert one["programs"] == ["/srv/shop/bin/shop"] and "0x" not in one["text"], one
         work.seen(place, 77, "1.11")
         assert "nothing to send" in work.alerts(place, rules).stdout and not receiver.taken()
-        # A changed line begins anew, and is told of nothing that was there.
+        # A changed rule starts from now: it gives no alert about findings that the store already has.
         assert "1 alert watched from now on" in work.alerts(place, work.rules(f"way team webhook {receiver.address}", "alert new kind=use-after-free to team")).stdout
         assert not (told := receiver.taken()), told
 
 
 @everywhere
 def what_was_there(work, place):
-    """--old tells of it, in one message."""
+    """--old gives alerts about findings that the store had before the first look, here in one message."""
     for group in range(25):
         work.seen(place, group)
     with Receiver() as receiver:
@@ -213,7 +213,7 @@ def conditions(work, place):
 
 @everywhere
 def decisions(work, place):
-    """What was decided about a group silences it; a resolved one that comes back is told of once for each decision."""
+    """Muted and resolved groups give no alert. A resolved group that comes back gives one alert for each time that it was resolved."""
     for group in (1, 2, 3, 4):
         work.seen(place, group, "1.9")
     with Receiver() as receiver:
@@ -241,7 +241,7 @@ def decisions(work, place):
         work.seen(place, 1, "1.13", ago=-4)
         work.alerts(place, rules)
         assert ("regression", signature(1)) in events(receiver.taken())
-        # A bug that is muted before it was told of waits for the end of the mute; one that is resolved is not told of.
+        # If a bug is muted before its alert was sent, the alert waits for the end of the mute; if it is resolved, the alert is dropped.
         receiver.answers[:] = [500, 500]
         work.seen(place, 8)
         work.alerts(place, rules, status=1)
@@ -257,7 +257,7 @@ def decisions(work, place):
         work.triage(place, "reopen", signature(9))
         work.alerts(place, rules)
         assert ("new", signature(9)) not in events(receiver.taken())
-        # A mute of a frequent bug ends.
+        # When the mute of a frequent bug ends, the rate gives an alert.
         work.triage(place, "reopen", signature(4))
         work.alerts(place, rules)
         assert events(receiver.taken()) == [("rate", signature(4))]
@@ -265,7 +265,7 @@ def decisions(work, place):
 
 @side_by_side
 def rates(work, place):
-    """A rate makes one alert, and the next one only after it was low for a while."""
+    """A rate above its limit gives one alert, and the next one only after the rate was not above the limit for the length of its window."""
     window = 8
     with Receiver() as receiver:
         rules = work.rules(f"way team webhook {receiver.address}", f"alert rate over 2 per {window}s host=a to team")
@@ -280,7 +280,7 @@ def rates(work, place):
             work.put(place, *(work.one(1, ago=0) for _ in range(3)))
             work.alerts(place, rules)
             assert not (told := receiver.taken()), told
-        # High, low for less than the window, high again.
+        # The rate is above the limit, below it for less than the window, and above it again.
         time.sleep(window + 2)
         work.alerts(place, rules)
         work.put(place, *(work.one(1, ago=0) for _ in range(3)))
@@ -307,7 +307,7 @@ def measures(work, place):
         work.put(place, work.one(50, kind="deadlock", **long), work.one(51, kind="stall", **long))
         work.alerts(place, rules)
         first = receiver.taken()
-        # How many machines have a bug is a matter of now; the stall and the deadlock were before.
+        # The first look counts machines, but reports no stall or deadlock that happened before it.
         assert events(first) == [("hosts", signature(99))] and first[0]["reason"] == "on 10 machines within an hour, more than 4", first
         work.put(place, *(work.one(1, host, kind="crash", signal="SIGSEGV") for host in "ab"), *(work.one(2, "c", kind="stall", **short) for _ in range(5)))
         work.alerts(place, rules)
@@ -319,7 +319,7 @@ def measures(work, place):
         assert told["1"]["reason"] == "on 3 of 10 machines within a week, more than 25 %", told
         assert told["2"]["reason"] == "up to 12.5 s within an hour, more than 10 s", told
         assert told["3"]["reason"] == "seen once within a day", told
-        # A deadlock lasts for ever; it is no long stall.
+        # A deadlock lasts for ever, but gives no alert of a long stall.
         work.put(place, work.one(2, "c", kind="stall", **long), work.one(3, kind="deadlock", **long))
         work.alerts(place, rules)
         assert not (told := receiver.taken()), told
@@ -346,7 +346,7 @@ def earlier_signatures(work, place):
 
 @everywhere
 def joined_groups(work, place):
-    """Episodes and messages of groups that become one group are those of that group; each of several groups that were one is new."""
+    """If several groups become one, it takes over their episodes and messages. If one group becomes several, each of them is new."""
     def told():
         work.alerts(place, rules, status=None)
         return events(receiver.taken())
@@ -363,7 +363,7 @@ def joined_groups(work, place):
         assert told() == [("new", signature(1)), ("rate", signature(1))]
         work.put(place, *(work.one(2, **has(1)) for _ in range(5)))
         assert (again := told()) == [], again
-        # Both wait for a way that is down.
+        # The messages about both groups wait, because the way fails.
         work.seen(place, 5)
         receiver.answers[:] = [500]
         assert told() == []
@@ -372,7 +372,7 @@ def joined_groups(work, place):
         assert told() == []
         work.put(place, work.one(7, **has(5, 6)))
         assert (once := told()) == [("new", signature(7))] and told() == [], once
-        # One waits, the other one was sent.
+        # The message about one group waits, the other one was sent.
         work.seen(place, 8)
         assert told() == [("new", signature(8))]
         work.seen(place, 9)
@@ -380,7 +380,7 @@ def joined_groups(work, place):
         assert told() == []
         work.put(place, work.one(10, **has(8, 9)))
         assert (again := told()) == [], again
-        # Of several bugs that had one signature, nobody knows which one was known.
+        # If several bugs had one signature, it is unknown which of them was reported, so each is new.
         work.put(place, work.one(21, **has(20)), work.one(22, **has(20)))
         assert (apart := told()) == [("new", signature(21)), ("new", signature(22))] and told() == [], apart
         work.put(place, work.one(31, **has(30)))
@@ -419,7 +419,7 @@ def failures(work, place):
 
 @side_by_side
 def pauses(work, place):
-    """A watcher tries again by itself, with pauses; a server that never answers does not hold it up for ever."""
+    """A watcher retries by itself, with pauses. A server that never answers does not block the watcher for ever."""
     work.seen(place, 1)
     with Receiver() as receiver:
         rules = work.rules(f"way team webhook {receiver.address}", "way hangs webhook env:HANGS", "alert new to team", "alert new kind=use-after-free to hangs")
@@ -484,7 +484,7 @@ def killed_watchers(work, place):
             watcher.kill()
             _, errors = watcher.communicate()
             assert "error" not in errors, errors
-        # What a killed watcher has claimed is free again after a minute.
+        # Another watcher may claim the messages of a killed watcher after a minute.
         wait("the last alerts", lambda: "nothing to send" in work.alerts(place, rules).stdout and not unsent(work, place))
         posts = list(receiver.posts)
     for way in ("/secret-path", "/other"):
@@ -505,7 +505,7 @@ def killed_watchers(work, place):
 
 
 def unsent(work, place):
-    """Returns whether messages wait, from what the store remembers."""
+    """Returns whether the store has messages that were not sent yet."""
     query = "SELECT count(*) FROM zguard_alerts WHERE kind = 'send' AND state IN ('waiting', 'claimed')"
     if work.is_directory(place):
         rows = {}
@@ -562,7 +562,7 @@ def programs(work, place):
     assert all(len(line.encode()) <= 998 for line in text.splitlines())
 
 
-# The forms of an incoming webhook, from Slack's reference of blocks (section, text object) and Microsoft's of Adaptive Cards in a message.
+# Schemas of webhook messages, from Slack's reference of blocks (section, text object) and Microsoft's of Adaptive Cards in a message.
 SLACK = {
     "type": "object", "required": ["text", "blocks"], "additionalProperties": False,
     "properties": {"text": {"type": "string", "minLength": 1, "maxLength": 40_000},
@@ -593,7 +593,7 @@ TEAMS = {
 
 @everywhere
 def chats(work, place):
-    """Messages for Slack and Teams have the documented form, and nothing that a finding says has a meaning in them."""
+    """Messages for Slack and Teams have the documented form, and text of a finding is never interpreted as markup."""
     work.seen(place, 1)
     evil = "<!channel> <https://evil.example|x> *b* [l](https://evil.example) {{DATE(2017-02-14T06:08:39Z)}} & " + HOSTILE + "y" * 9000
     with Receiver() as slack, Receiver() as teams:
@@ -639,7 +639,7 @@ def tenants(work, place):
 
 @everywhere
 def without_traces(work, place):
-    """--dry-run remembers nothing, --test asks no store."""
+    """--dry-run stores nothing, --test does not read the store."""
     work.seen(place, 1)
     with Receiver() as receiver:
         rules = work.rules(f"way team webhook {receiver.address}", f"way chat slack {receiver.address}", "way gone webhook http://127.0.0.1:1/", "alert new to team")
@@ -693,7 +693,7 @@ def wrong_rules(work):
 
 
 def damaged_memory(work):
-    """A directory's memory that others have damaged is read as far as it is whole."""
+    """If another program has damaged the file .zguard-alerts of a directory, its valid lines are still read."""
     place = work.path / "kept"
     work.seen(str(place), 1)
     kept = place / ".zguard-alerts"
@@ -712,7 +712,7 @@ def damaged_memory(work):
         assert events(receiver.taken()) == [("new", signature(2))]
         work.alerts(place, rules)
         assert not (told := receiver.taken()), told
-        # What is outdated is left out when it becomes much; watchers that wait for the file take the new one.
+        # A file larger than 4 MiB is replaced by one without outdated rows; watchers that wait for the file's lock open the new one.
         with kept.open("ab") as file:
             line = [line for line in kept.read_bytes().splitlines(True) if b"send " in line][-1]
             file.write(line * ((5 << 20) // len(line)))
@@ -731,7 +731,7 @@ def damaged_memory(work):
 
 
 def a_role_that_only_reads(work):
-    """A watcher that may not remember sends nothing; it needs few rights."""
+    """A watcher that may not write to zguard_alerts sends nothing. It needs the right to read all tables and to write to that one."""
     fleet.server.clear()
     place = fleet.server.address
     work.seen(place, 1)
@@ -747,7 +747,7 @@ def a_role_that_only_reads(work):
         fleet.server.query("GRANT INSERT, UPDATE ON zguard_alerts TO viewer")
         work.alerts(reading, rules)
         assert events(receiver.taken()) == [("new", signature(2))]
-        # Decisions that may not be read could silence what would be sent.
+        # The watcher may not read the triage decisions, which could mute the bug, so it sends nothing.
         work.triage(place, "mute", signature(2))
         assert "may not be read" in work.alerts(reading, rules, status=1).stderr
     fleet.server.query("DROP OWNED BY viewer; DROP ROLE viewer")

@@ -124,7 +124,7 @@ def only_what_is_complete(work):
         with Locked(growing):
             said = work.collect(place)
             assert "0 findings of 0 reports sent, 0 of them new, 1 still being written" in said.stdout, said.stdout
-        # The runtime's own raw report grows without a lock: complete lines count.
+        # The runtime appends to its raw report without a lock: only complete lines are shipped.
         raw = write_report(work.source, 2, [finding(2, signature=False)], name="raw-77.jsonl")
         rest = json.dumps(finding(3, signature=False), separators=(",", ":"))
         with raw.open("a") as file:
@@ -145,7 +145,7 @@ def only_what_is_complete(work):
 
 
 def killed(work, kills, seed):
-    """Kills shippers until there were enough kills, and lets the last one end."""
+    """Kills `kills` shippers of each store at random moments, and lets the last one end."""
     chance = random.Random(seed)
     for place in work.places():
         work.source = work.path / f"reports{len(list(work.path.glob('reports*')))}"
@@ -438,7 +438,7 @@ def without_a_time(work):
 
 
 def one_table_becomes_many(work):
-    """Store files of earlier versions, which had one SQLite table for all days, or one for all counts."""
+    """Upgrades SQLite stores of earlier versions, which had one table for all days of findings and counts, or of counts alone."""
     now = int(time.time())
     fill(work, 2, 30)
     write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
@@ -479,7 +479,7 @@ def one_table_becomes_many(work):
 
 
 def signatures_of_the_earlier_version(work):
-    """Stores that the earlier version has filled: its signatures find the same bugs, and no bug is new because of the version."""
+    """In a store that the earlier version has filled, its signatures find the same bugs, and none of its bugs counts as new."""
     now = int(time.time())
 
     def crash(number, signal, message=None):
@@ -487,7 +487,7 @@ def signatures_of_the_earlier_version(work):
         return dict(one, stacks={"access": one["stacks"]["access"]}, block=None)
 
     def signed(one, version):
-        """Returns the finding with the signature of a version, and that of version 1."""
+        """Returns the finding with its signature of a version, and the signature of version 1."""
         path = write_report(work.path / "unsigned", 1, [one])
         (said,) = map(json.loads, work.run("report", "--format", "json", path).stdout.splitlines())
         (former,) = said["former_signatures"]
@@ -533,7 +533,7 @@ def signatures_of_the_earlier_version(work):
         (one,) = work.findings(place, "--signature", former).values()
         assert one["count"] == 2 and one["origin"]["version"] == "1.0", (place, one)
         assert use_now not in work.findings(place, "--suppressions", rules), place
-        # Everything is sent again: nothing arrives twice, whichever version has signed it.
+        # Without state files everything is sent again. No finding is stored twice, whichever version signed it.
         for folder, version in zip(machines, ("1.0", "2.0")):
             for path in folder.glob(".zguard-collect-*"):
                 path.unlink()

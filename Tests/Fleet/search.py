@@ -42,7 +42,7 @@ def run(place, script):
 
 
 def counted_by_week(place):
-    """The counts of weeks equal those of days; returns their number."""
+    """Checks that the counts by week equal the counts by day. Returns the number of findings."""
     weeks = rows(place, WEEKS.format("zguard_weeks") + " HAVING sum(findings) > 0")
     days = rows(place, WEEKS.format("zguard_days"))
     assert weeks == days, (place, [pair for pair in zip(weeks, days) if pair[0] != pair[1]][:3])
@@ -52,7 +52,7 @@ def counted_by_week(place):
 
 
 def forget(place):
-    """Takes away what earlier versions did not have."""
+    """Drops the tables, triggers and indexes that earlier versions did not have."""
     if place.startswith("sqlite:"):
         triggers = rows(place, "SELECT name FROM sqlite_master WHERE type = 'trigger'")
         assert triggers, place
@@ -106,7 +106,7 @@ def same_answers(work):
                 assert sorted(shown) == answer, (place, text, sorted(shown), answer)
                 said = json.loads(served.get("/api/groups?q=" + quote(text)).split("\r\n\r\n", 1)[1])
                 assert sorted(one["signature"] for one in said["groups"]) == answer and said["count"] == len(answer), (place, text)
-            # Conditions as parameters of their own, which the box shows as terms.
+            # The search box shows other query parameters as terms.
             page = served.get("/?state=all&class=Cart&host=web-1&q=use0")
             assert 'value="use0 class:Cart host:web-1"' in page and page.count('<li class="g">') == 1, page[:3000]
             assert "since, until: expected an age" in served.get("/?q=since:never"), place
@@ -142,7 +142,7 @@ def periods(work):
 
 
 def pages_of_findings(work):
-    """All findings of a group, page by page, the latest first, each once; on the page with links to the previous and next one."""
+    """Pages list all findings of a group, the latest first, each once. HTML pages link to the previous and the next page."""
     now = int(time.time())
     total = 57
     for number in range(total):
@@ -198,7 +198,7 @@ def heat_maps(work):
 
 
 def earlier_stores(work):
-    """A store of an earlier version answers, and the first shipper brings it up to date, although others go on."""
+    """A store of an earlier version answers queries, and the first shipper upgrades it, while shippers of the earlier version continue."""
     machines, count = fill(work)
     for place in work.places()[1:]:
         work.collect(place, source=machines[0])
@@ -209,19 +209,19 @@ def earlier_stores(work):
             return [work.findings(place, *(["--search", text] if text else [])) for text in asked]
 
         before = answers()
-        # Names are looked for in words.
+        # Without zguard_names, names are searched for in the words of the groups.
         assert sorted(work.findings(place, "--search", "class:Cart")) == [signature(0), signature(1)], place
         with Served(work, place) as served:
             for path in ("/", "/?q=program:shop", f"/group/{signature(0)}?finding=5", "/metrics", "/api/groups?since=30d&until=2d"):
                 assert " 200 " in served.get(path)[:20], (place, path)
-            # The first shipper of this version comes while the page is open.
+            # The first shipper of this version runs while the store is served.
             for path in machines[0].glob(".zguard-collect-*"):
                 path.unlink()
             work.collect(place, source=machines[0])
             assert counted_by_week(place) > 0
             assert served.get("/?state=all&q=class:%22Cart%22").count('<li class="g">') == 1, place
         assert answers() == before, place
-        # A shipper of the earlier version adds a group and, in SQLite, a day that nobody counts by week.
+        # A shipper of the earlier version adds a group and, in SQLite, a day without triggers, which is not counted by week.
         extra = [finding(9000, 77, at=int(time.time()) - 170 * DAY, pid=9000)]
         folder = work.path / f"extra-{place.split(':')[0]}"
         write_report(folder, 1, extra)
@@ -240,7 +240,7 @@ def earlier_stores(work):
         assert counted_by_week(place) == count + 1
         exactly_once(place, count + 1)
         assert sorted(work.findings(place, "--search", "class:Cart77")) == [signature(77)], place
-        # Retention takes the counts of weeks and the names with it.
+        # Retention also deletes the counts by week and the names.
         work.collect(place, "--keep-age", "25d", source=machines[1])
         assert 0 < counted_by_week(place) < count
         gone = "SELECT count(*) FROM zguard_names WHERE signature NOT IN (SELECT signature FROM zguard_totals)"
@@ -254,11 +254,11 @@ def few_rights(work):
     owner = fleet.server.address
     work.collect(owner, source=machines[0])
     count = len(list(machines[0].glob("*.jsonl")))
-    # A day for which a table is there: that role may make none.
+    # A day whose table exists: the role `shipper` may create none.
     recent = int(time.time()) - 60
     tables = "zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals, zguard_former"
     try:
-        # The tables are those of an earlier version, to whose roles nobody has granted anything since.
+        # Tables and grants are those of an earlier version.
         forget(owner)
         run(owner, f"""CREATE ROLE shipper LOGIN; CREATE ROLE viewer LOGIN; GRANT INSERT, SELECT, UPDATE ON {tables} TO shipper;
             GRANT SELECT ON {tables} TO viewer; REVOKE CREATE ON SCHEMA public FROM PUBLIC""")

@@ -22,7 +22,7 @@ from Support.browser import Browser, brightness, colours  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import ZGUARD, scrubbed  # noqa: E402
 
-# Longest time for a page that waits for no other client, on a busy machine: half the deadline of a request.
+# Time limit for a page on a busy machine: half a request's deadline. A page that waits for another client exceeds it.
 MOST_SECONDS = 5
 HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">'\"&\u202e"
 pictures = None
@@ -263,7 +263,7 @@ def deadlines(work):
             while part := connection.recv(3000):
                 answer += part
                 time.sleep(0.01)
-        # But for the time of the answer.
+        # The responses differ only in their dates.
         one, other = (re.sub(r"\r\nDate: [^\r]*", "", text, count=1) for text in (answer.decode(), whole))
         assert one == other, (one[:1000], other[:1000])
 

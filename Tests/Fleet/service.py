@@ -29,7 +29,7 @@ SECONDS = 60  # deadline for an arrival, on a busy machine
 
 
 def it_is_understood(work):
-    """systemd accepts every line; the manual is not installed here."""
+    """systemd accepts every line of the units. --man=no: the manual is not installed here."""
     for unit in UNITS:
         copy = Path(work) / unit.name
         copy.write_text(unit.read_text().replace("/usr/bin/zguard", str(ZGUARD)))

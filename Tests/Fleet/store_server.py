@@ -66,15 +66,15 @@ class Postgres:
         self.start()
 
     def kill(self, chance):
-        """Ends the server without a shutdown, all its processes with SIGKILL, or one process that serves a connection, after which it
-        restarts itself. Returns when it accepts connections again."""
+        """Crashes the server: ends it without a shutdown, or kills all its processes, or kills one backend process, after which the server
+        restarts itself. Returns when the server accepts connections again."""
         def processes():
             return list(map(int, Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()))
 
         match chance.randrange(3):
             case 0: self.restart()
             case 1:
-                # Stopped, it starts no process that would survive it.
+                # A stopped server starts no process that would survive the server.
                 self.process.send_signal(signal.SIGSTOP)
                 handles = [os.pidfd_open(one) for one in processes()]
                 self.process.kill()
@@ -82,7 +82,7 @@ class Postgres:
                 for handle in handles:
                     with contextlib.suppress(ProcessLookupError):
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    # A new server does not start while one is left.
+                    # A new server does not start while a process of the old one is left.
                     select.select([handle], [], [], 60)
                     os.close(handle)
                 self.start()

@@ -2,8 +2,8 @@
 """Tests `zguard symbols`: findings of stripped builds get names in directories, SQLite and PostgreSQL, and join the groups of their bugs.
 Closing line: N passed, N failed.
 
-Programs are built twice with moved lines, and stripped. Uploads are killed at random moments and repeated; lines are sent again before and
-after; what was decided about a stripped build's group stays."""
+Programs are built twice with moved lines, and stripped. Uploads are killed at random moments and repeated; findings are sent again before
+and after uploads; decisions about a stripped build's group are kept."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from Fleet.serve import Served  # noqa: E402
 from Fleet.store_server import finding, write_report  # noqa: E402
 from Support.environment import ZGUARD  # noqa: E402
 
-# Two bugs: a use after free and a double free. LINES moves what is behind it.
+# Two bugs: a use after free and a double free. MORE moves the code behind it.
 C_SOURCE = """#include <stdlib.h>
 #include <string.h>
 #if MORE
@@ -89,7 +89,7 @@ COMPILERS = {
 
 
 class Work(fleet.Work):
-    """`build` keeps what it has made, since every case runs in three stores."""
+    """`build` caches programs, since every case runs in three stores."""
 
     number = 0
 
@@ -169,7 +169,7 @@ def api(work, place, path):
 
 
 def groups(work, place, state="all"):
-    """Returns the groups of the pages by signature: what the store itself says, without the names that a reader finds."""
+    """Returns the groups by signature from the server's API: as stored, without names that a reader looks up."""
     return {one["signature"]: one for one in json.loads(api(work, place, f"/api/groups?limit=1000&state={state}"))["groups"]}
 
 
@@ -202,7 +202,7 @@ def check(query, count):
 
 
 def one_bug_is_one_group(work, compiler, *flags, files=lambda work, program: [program]):
-    """Two builds with symbols and a stripped one have the same groups, once the symbols of the stripped one have come."""
+    """A build with symbols and a stripped one have the same groups once the symbols of the stripped one are uploaded."""
     first, second = work.build(compiler, 0, *flags), work.build(compiler, 7, *flags)
     named = work.reports(first)
     bare = work.reports(work.stripped(second))
@@ -232,7 +232,7 @@ def one_bug_is_one_group(work, compiler, *flags, files=lambda work, program: [pr
             raw = [frame for line in lines for stack in line["stacks"].values() for frame in stack if frame.get("module", "").endswith("/shop")]
             assert raw and all({"pc", "module", "build_id", "offset"} <= set(frame) for frame in raw), raw[:2]
         assert not work.findings(place, "--new-since", "1.1"), work.findings(place, "--new-since", "1.1")
-        # Nothing changes if lines are sent again, or the symbols.
+        # Sending findings or symbols again changes nothing.
         work.store(place, bare, "1.1", again=True)
         work.store(place, named, "1.0", again=True)
         work.upload(place, *files(work, second))
@@ -271,7 +271,7 @@ def debug_file(work, program):
 
 
 def build_id_tree(work, program):
-    """A tree as distributions have it, with other files in it."""
+    """A tree of debug files as distributions install it, with other files in it."""
     root = work.path / f"tree-{program.parent.name}"
     name = build_id(program)
     place = root / "usr/lib/debug/.build-id" / name[:2]
@@ -301,7 +301,7 @@ def compressed_sections(work):
 
 @everywhere
 def what_was_decided(work, place):
-    """Decisions about a stripped build's groups hold for the groups that these become. Findings that come later are named, too."""
+    """Decisions about a stripped build's groups hold for the named groups that replace them. Later findings are named as well."""
     program = work.build("gcc -O2", 3)
     bare = work.reports(work.stripped(program))
     work.store(place, bare, "1.0")
@@ -314,7 +314,7 @@ def what_was_decided(work, place):
     assert sorted(one["state"] for one in named.values()) == ["muted", "resolved"], named
     shown = work.run("triage", place, "show", second).stdout
     assert "bob muted it: known since May" in shown and shown.split()[0] in named, shown
-    # A later version has both, still stripped: one is a regression. Readers know that before anybody names them.
+    # A later version, still stripped, has both bugs; the resolved one is a regression. Readers see that before `symbols apply`.
     work.store(place, work.reports(work.stripped(program)), "1.1")
     states = {one["state"] for one in groups(work, place, "all").values()}
     assert states == {"muted", "regression"}, states
@@ -352,7 +352,7 @@ def raw_findings(program, offsets, version, number, pid):
 
 @everywhere
 def several_bugs_of_one_signature(work, place):
-    """Bugs that had one signature, because a library of the system gave its name only, come apart, and count what is theirs."""
+    """Bugs that shared a signature, because only the name of a system library was known, get groups and counts of their own."""
     program = work.build("gcc -O2", 5)
     places = {line.split()[-1]: int(line.split()[0], 16) for line in
               subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout.splitlines() if len(line.split()) == 3}
@@ -378,7 +378,7 @@ def several_bugs_of_one_signature(work, place):
         assert f"{one} was several bugs: " in said, said
     fresh = work.findings(place, "--new-since", "1.1")
     assert len(fresh) == 1 and all("drop" in item["stacks"]["access"][0]["function"] for item in fresh.values()), fresh
-    # Nobody knows for which of them the decision was meant, and which one was known.
+    # It is unknown which bug the decision was meant for, and which bug the alert had reported.
     assert {group["state"] for group in after.values()} == {"open"}, after
     assert [work.run("alerts", place, "--rules", rules).stdout.count("sent: team: new bug") for _ in range(2)] == [3, 0]
     if Path(place).name != "kept":
@@ -432,7 +432,7 @@ def only_its_own_build(work, place):
 
 @everywhere
 def from_elsewhere(work, place):
-    """`apply --symbols DIR` names what the directories have."""
+    """`apply --symbols DIR` names findings of builds whose symbols are in DIR."""
     program = work.build("gcc -O2", 3)
     work.store(place, work.reports(work.stripped(program)), "1.0")
     before = groups(work, place)
@@ -472,7 +472,7 @@ def tenants(work, place):
 
 
 def killed_uploads(work):
-    """Uploads are killed at random moments, with shippers beside them. The same upload completes what was begun."""
+    """Uploads are killed at random moments while shippers run. Repeating an upload completes it."""
     seed = random.randrange(1 << 30)
     print(f"       seed {seed}")
     chance = random.Random(seed)
@@ -525,7 +525,7 @@ def killed_uploads(work):
 
 
 def another_user(work):
-    """What root uploads into another user's directory, that user may use. A link in place of the symbols is not followed."""
+    """Symbols that root uploads into another user's directory belong to that user. A symbolic link in their place is not followed."""
     if os.geteuid() != 0:
         return
     account = pwd.getpwnam("nobody")

@@ -2,8 +2,8 @@
 """Tests `zguard serve --tokens`: who may do what, tenants, TLS, forms, findings sent by collectors, and harmful clients.
 Closing line: N passed, N failed.
 
-Every call is tried with no token, a wrong one, and one of each role. Every page and every call that docs/fleet.openapi.json has is walked with
-the token of another tenant. Servers, shippers and the database are killed: each finding and each decision is there once."""
+Every call is tried with no token, a wrong one, and one of each role. Every page, and every call in docs/fleet.openapi.json, is requested
+with the token of another tenant. Servers, shippers and the database are killed: each finding and each decision is stored once."""
 
 import argparse
 import concurrent.futures
@@ -152,7 +152,7 @@ class Team:
         return self.ask("POST", path, token, urllib.parse.urlencode(fields), FORM, **how)
 
     def log_in(self, token, **how):
-        """Returns the cookie, as a browser sends it back."""
+        """Returns the session cookie, as a browser sends it back."""
         answer = self.form("/login", {"token": token}, Origin=self.address, **how)
         assert answer.status == 303, answer.status
         return answer.headers["Set-Cookie"].split(";")[0]
@@ -234,7 +234,7 @@ def every_call(work, place, tokens):
                 assert ask(token) == expected, (method, path, ask(token))
         # Files without findings.
         assert team.get("/style.css").status == team.get("/keys.js").status == 200
-        # Other ways to give a token.
+        # A token is accepted only in a well-formed Authorization header.
         for value in (f"Basic {everything}", f"Bearer  {everything}", everything, f"Bearer {everything} x", f"Bearer {everything[:-1]}"):
             assert team.get("/api/groups", Authorization=value).status == 401, value
         assert team.get("/api/groups", Authorization=f"bearer {everything}").status == 200
@@ -242,7 +242,7 @@ def every_call(work, place, tokens):
 
 
 def tenants(work):
-    """With the token of one tenant nothing of another is seen, on all pages that links lead to, and in all calls of the description."""
+    """A tenant's token shows nothing of another tenant, on all linked pages and in all calls of docs/fleet.openapi.json."""
     work.filled()
     mine, all_of_them = work.token("mine", "read,triage"), work.token("all", "read,triage", "*")
     words = (SECRET, "vault", "secret", signature(10), "7.7")
@@ -257,7 +257,7 @@ def tenants(work):
             assert not found, (path, found, answer.body[:2000])
             return answer
 
-        # What the words would show, if they were shown.
+        # A token of all tenants does show the words.
         assert all(word in team.get("/api/groups?tenant=other", all_of_them).body + team.get(f"/api/groups/{signature(10)}?tenant=other", all_of_them).body
                    for word in (SECRET, signature(10), "7.7-secret", "secret-host"))
         seen, waiting = set(), ["/", "/?state=all"]
@@ -279,7 +279,7 @@ def tenants(work):
                     answer = look(where, token=mine)
                     last = urllib.parse.parse_qs(query[1:], keep_blank_values=True).get("tenant", [""])[-1]
                     assert answer.status == (404 if last not in ("", "default") or (group == signature(10) and "signature" in path) else 200), where
-        # Exactly the answer that a tenant gets which does not exist.
+        # The response equals that for a tenant that does not exist.
         for path in ("/", "/api/groups", "/metrics", f"/api/groups/{signature(10)}"):
             one, other = team.get(path + "?tenant=other", mine), team.get(path + "?tenant=never-was", mine)
             assert (one.status, one.body) == (other.status, other.body)
@@ -298,7 +298,7 @@ def forms(work):
     with Team(work) as team:
         page = team.get(f"/group/{signature(2)}")
         assert page.status == 401 and 'action="/login"' in page.body and SECRET not in page.body and f'value="/group/{signature(2)}"' in page.body
-        # A link on another site leads to the page once more, with the cookie.
+        # A request from a link on another site lacks the cookie (SameSite=Strict): the page reloads itself to get it.
         assert "http-equiv=\"refresh\"" in team.get("/", Sec_Fetch_Site="cross-site").body
         wrong = team.form("/login", {"token": "zgt_wrong", "to": "/x\"><script>"}, Origin=team.address)
         assert wrong.status == 401 and "not valid" in wrong.body and "<script>" not in wrong.body and "Set-Cookie" not in wrong.headers
@@ -405,7 +405,7 @@ def in_a_browser(work):
 
 
 def revoked(work):
-    """Tokens and sessions end when the line in the file goes. A file that others may read is not used."""
+    """Removing a token's line from the file ends the token and its sessions. A file that others may read or change is not used."""
     work.filled()
     anna, bob = work.token("anna"), work.token("bob")
     with Team(work) as team:
@@ -417,7 +417,7 @@ def revoked(work):
         text = work.tokens.read_text()
         work.tokens.write_text("".join(line + "\n" for line in text.splitlines() if not line.startswith("anna ")))
         assert [team.get("/", anna).status, team.get("/", Cookie=cookie).status, team.get("/", bob).status] == [401, 401, 200]
-        # In place of the old file, as editors do.
+        # Replace the file by rename, as editors do.
         new = work.secret("new", text)
         new.rename(work.tokens)
         assert team.get("/", anna).status == team.get("/", Cookie=cookie).status == 200
@@ -430,7 +430,7 @@ def revoked(work):
         assert "others may read or change it" in team.errors(), team.errors()
         if os.geteuid() == 0:
             os.chown(work.tokens, 1, 1)
-            # Root's server takes files of root only.
+            # A server that runs as root uses only files that root owns.
             assert team.get("/", anna).status == 503
     assert anna not in work.tokens.read_text() and bob not in work.tokens.read_text()
 
@@ -478,7 +478,7 @@ def encrypted(work):
         assert team.get("/api/groups", token).json()["count"] == 4
         cookie = team.form("/login", {"token": token}, Origin=team.address).headers["Set-Cookie"]
         assert "; Secure" in cookie and cookie.startswith("__Host-zguard_session="), cookie
-        # A neighbour of the domain can set a cookie without the prefix.
+        # A sibling domain can set a cookie without the __Host- prefix: the server refuses such a cookie.
         pair = cookie.split(";")[0]
         assert team.get("/", Cookie=pair).status == 200 and team.get("/", Cookie=pair.removeprefix("__Host-")).status == 401
         answer = team.form("/logout", {}, Cookie=pair, Origin=team.address)
@@ -511,7 +511,7 @@ def slowest(team, token, seconds):
 
 
 def slow_clients(work):
-    """500 connections that are slow at every step: others do not notice."""
+    """500 connections that are slow at any step do not delay other clients."""
     raise_descriptors()
     work.filled()
     token = work.token("anna", "read,ship")
@@ -532,14 +532,14 @@ def slow_clients(work):
                     longest = slowest(team, token, 4)
                 assert longest < 1.5, f"{longest:.1f} s for a page while 500 connections {what}"
                 print(f"  {longest:.3f} s at most while 500 connections {what}{', TLS' if tls else ''}")
-            # More than there may be: those go that are slow, whatever they have sent.
+            # Above its limit of connections the server closes slow ones, whatever they have sent.
             for begin in (get[:20],) if tls else (get[:20], post, get):
                 with Clients(team, 1500, begin=begin, feed=b"x"):
                     longest = slowest(team, token, 4)
                 assert longest < 1.5, f"{longest:.1f} s for a page while 1500 connections send {begin[:20]} and then a byte a second"
                 print(f"  {longest:.3f} s at most while 1500 connections send {begin[:4].decode()} and a byte a second{', TLS' if tls else ''}")
             if not tls:
-                # Who has connected but not sent yet is not dropped for a flood of bodies that has just begun.
+                # A flood of newer connections that send bodies does not close a connection that has not sent anything yet.
                 with socket.create_connection(("127.0.0.1", team.port), timeout=20) as honest, Clients(team, 1200, begin=post):
                     honest.sendall(get)
                     assert honest.recv(100).startswith(b"HTTP/1.1 200")
@@ -551,7 +551,7 @@ def slow_clients(work):
 
 
 def slow_pages(work):
-    """One reader's slow pages do not occupy all threads: others get theirs meanwhile."""
+    """One reader's slow pages do not occupy all threads: other readers get their pages meanwhile."""
     frame = {"pc": "0x1000", "module": "/gone/shop", "build_id": "ab" * 20, "offset": "0x1000"}
     write_report(work.source, 1, [finding(1, 1, stacks={"access": [frame], "free": [], "alloc": []})])
     work.collect(work.place)
@@ -571,7 +571,7 @@ def slow_pages(work):
 
 
 def kept_from_readers(work):
-    """Pages show neither where the store is nor names from the server's own files, and errors say nothing of either."""
+    """Neither pages nor errors show the place of the store, or names from files of the server's machine."""
     source, program = work.path / "own.c", work.path / "own"
     source.write_text("int of_the_server(void) { return 1; } int main(void) { return of_the_server(); }")
     subprocess.run(["gcc", "-g", "-Wl,--build-id=none", "-o", program, source], check=True)
@@ -611,7 +611,7 @@ class Handshaken(Clients):
 
 
 def guesses(work):
-    """Wrong tokens are answered after a second, and many at a time are turned away; the right one is not."""
+    """Wrong tokens are answered after a second, and many at a time are refused with 429. A right token is not delayed."""
     work.filled()
     token = work.token("anna")
     with Team(work) as team:
@@ -631,7 +631,7 @@ def rss(process):
 
 
 def shipped(work):
-    """What is posted is stored once, under the tenant of the token; what is too large or no finding is refused whole."""
+    """Posted findings are stored once, under the tenant of the token. A body that is too large or invalid is refused whole."""
     work.filled()
     token, reader = work.token("ships", "ship", "third"), work.token("all", "read", "*")
     with Team(work) as team:
@@ -664,12 +664,12 @@ def shipped(work):
                 assert status == 413  # the server does not read it
         assert post(b"").json() == {"received": 0, "new": 0}
         assert stored()["count"] == 1
-        # gzip of a body that is much larger unpacked, as one line and as many.
+        # gzip bodies that unpack to much more, to one line and to many, must not use much memory.
         before = rss(team.process)
         for bomb in (gzip.compress(b"a" * (200 << 20)), gzip.compress(b"\n" * (200 << 20)), gzip.compress(good * 30_000)):
             assert post(bomb).status in (400, 413), len(bomb)
         assert rss(team.process) - before < 400 << 20, (before, rss(team.process))
-        # Chunks, whose length is not known before.
+        # Chunked bodies, whose length is not known in advance.
         request = (f"POST /api/findings HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked\r\n\r\n").encode()
         body = b"".join(f"{len(part):x}\r\n".encode() + part + b"\r\n" for part in (good[:10], good[10:])) + b"0\r\n\r\n"
         assert b'"new":1' in team.send(request + body)
@@ -679,7 +679,7 @@ def shipped(work):
 
 
 def fuzzed(work, count=600):
-    """Malformed requests: each gets an error or an end, and the server goes on."""
+    """Each malformed request gets an error or a closed connection, and the server keeps running."""
     work.filled()
     token = work.token("anna", "read,triage,ship")
     chance = random.Random(7)
@@ -731,7 +731,7 @@ def fuzzed(work, count=600):
 
 
 def behind_nginx(work):
-    """The configuration of docs/SERVE.md, in nginx."""
+    """Serves behind nginx with the configuration of docs/SERVE.md."""
     work.filled()
     token, ships = work.token("anna", "read,triage"), work.token("ships", "ship", "third")
     chain, key = work.certificate()
@@ -783,7 +783,7 @@ class Decisions:
     """Makes decisions about groups, through `zguard triage` and the server by turns, in two threads, and knows which were acknowledged."""
 
     GROUPS = range(20)
-    # Groups with a finding that is later than all decisions: resolved, they are regressions.
+    # Groups with a finding that is later than all decisions: resolving such a group makes it a regression.
     SEEN_AGAIN = GROUPS[::4]
     WORDS = {"resolve": [], "mute": [], "reopen": [], "assign": ["--to", "bob"], "comment": []}
 
@@ -822,7 +822,7 @@ class Decisions:
         self.pool.shutdown()
 
     def check(self):
-        """Each acknowledged decision is there once, after those that were over before it, and the states are what the decisions give."""
+        """Each acknowledged decision is stored once, after decisions that ended before it began. The states follow from the decisions."""
         for thread in self.threads:
             thread.result()
         listed = self.work.run("triage", self.place, "--format", "json", "--limit", "1000").stdout
@@ -849,8 +849,8 @@ class Decisions:
 
 
 def everything_killed(work):
-    """Servers, shippers and the database are killed while findings arrive and decisions are made: each finding and each acknowledged decision
-    is there once, and the states are what the decisions give."""
+    """Servers, shippers and the database are killed while findings arrive and decisions are made: each finding and each acknowledged
+    decision is stored once, and the states follow from the decisions."""
     seed = random.randrange(1 << 30)
     print(f"       seed {seed}")
     chance = random.Random(seed)
@@ -871,7 +871,7 @@ def kill_everything(work, place, port, secret, triages, chance):
     work.collect(place, source=write_report(work.path / "first", 999, first).parent)
     count = fill(work, 20, 50)
     target = f"https://127.0.0.1:{port}/api/findings"
-    # Two send to the server, one writes to the database itself.
+    # Two shippers send to the server, and one writes to the database directly.
     calls = [(target, "--token-file", str(secret))] * 2 + [(place,)]
 
     def ship(number):
@@ -901,7 +901,7 @@ def kill_everything(work, place, port, secret, triages, chance):
                 assert shippers[which].poll() is None, shippers[which].communicate()
                 shippers[which].kill()
                 shippers[which].communicate()
-                # Without its memory a shipper sends everything again.
+                # Without its state file a shipper sends everything again.
                 if chance.random() < 0.8:
                     for path in work.source.glob(".zguard-collect-*"):
                         path.unlink(missing_ok=True)
@@ -918,7 +918,7 @@ def kill_everything(work, place, port, secret, triages, chance):
 
 
 def described_calls(work):
-    """The description has every call, what it takes, and how a token is given."""
+    """docs/fleet.openapi.json describes every call, the responses 401 and 403, and how a token is given."""
     document = json.loads((ROOT / "docs/fleet.openapi.json").read_text())
     assert document["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
     known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
@@ -932,7 +932,7 @@ def described_calls(work):
 
 
 def symbols(work):
-    """A large file arrives in parts, also if the server is killed meanwhile; the findings of its build get names. Wrong parts are refused."""
+    """A large file arrives in parts, even if the server is killed. Findings of its build get names. Wrong parts are refused."""
     source, whole, program = work.path / "shop.c", work.path / "shop.debugged", work.path / "shop"
     source.write_text("""#include <stdlib.h>
 const char room[30 << 20] = {1};
@@ -968,13 +968,13 @@ int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)tota
             assert part(data, offset, upload=upload, size=size).status == 400, (upload, size, offset)
         with contextlib.suppress(ConnectionError):  # the server does not read it
             assert part(b"x" * (17 << 20), 0, size=18 << 20).status == 413
-        # More files at once than the server keeps for a token: it is asked to wait, and others are not.
+        # A token with four incomplete files gets 503 for further files. Other tokens do not.
         answers = [part(b"x", 0, upload=f"{number:032x}", size=4 << 30).status for number in range(6)]
         assert answers == [200] * 4 + [503] * 2 and part(b"x", 0, other).status == 200, answers
         sent = work.run("symbols", "upload", source, "--to", team.address + "/api/symbols", "--token-file", secret, status=1)
         assert "ELF" in sent.stderr, sent
         port = team.port
-    # A server that is killed while parts arrive, and started again at the same port.
+    # The server is killed while parts arrive, and started again at the same port.
     words = [str(ZGUARD), "symbols", "upload", str(whole), "--to", f"http://127.0.0.1:{port}/api/symbols", "--token-file", str(secret)]
     with Team(work, port=port) as team:
         sending = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=work.environment)
@@ -992,7 +992,7 @@ int main(void) { struct cart *cart = calloc(1, 64); drop(cart); return (int)tota
             listed = work.run("symbols", "list", work.place).stdout
             assert "shop.debugged" in listed and "debug information" in listed, listed
             assert again.get(f"/api/groups/{groups(again)[0]['signature']}/findings", reader).json()["stacks"]["access"][0]["line"] == 5
-            # A tenant whose files fill its share gets no more, and others do.
+            # A tenant whose files fill its share cannot upload more, and other tenants can.
             with contextlib.closing(sqlite3.connect(work.place.removeprefix("sqlite:"), timeout=60)) as base, base:
                 base.execute("INSERT INTO zguard_symbols VALUES ('default', 'ff', 'debug', 'large', ?, 'none', 1, 0)", [40 << 30])
             subprocess.run(["gcc", "-g", "-Wl,--build-id=0x" + "12" * 20, "-x", "c", "-o", program, "-"], check=True,

@@ -2,8 +2,8 @@
 """Tests `zguard triage` in directories, SQLite and PostgreSQL: states, regressions, mutes, and what reports and pages say of them.
 Closing line: N passed, N failed.
 
-Every case runs in each of the three stores. Writers are killed at random moments: a decision arrives whole or not at all, and one that was
-acknowledged is there once."""
+Every case runs in each of the three stores. Writers are killed at random moments: a decision is stored whole or not at all, and an
+acknowledged decision exactly once."""
 
 import argparse
 import concurrent.futures
@@ -82,7 +82,7 @@ def a_life(work, place):
     assert one["state"] == "resolved" and one["assigned"] == "bob", one
     assert one["triage"].startswith("resolved in 1.10 by anna on ") and one["triage"].endswith("; assigned to bob"), one
     assert work.state(place, 2) == "open"
-    # An older version in the field is no regression; a later one is, and says which.
+    # A finding in an older version is no regression. One in a later version is, and the text names that version.
     work.seen(place, 1, "1.9", ago=-2)
     assert work.state(place, 1) == "resolved"
     work.seen(place, 1, "1.11", ago=-2)
@@ -196,7 +196,7 @@ def several_at_once(work, place):
     said = work.triage(place, "resolve", signature(0), signature(1), signature(0), signature(3)).stdout
     assert [line.split(":")[0] for line in said.splitlines()] == [signature(group) for group in (0, 1, 3)], said
     assert [work.state(place, group) for group in range(4)] == ["resolved", "resolved", "open", "resolved"]
-    # Nothing is decided if one of them is unknown.
+    # Nothing is decided if one of the signatures is unknown.
     work.triage(place, "reopen", signature(0), signature(9), status=1)
     assert work.state(place, 0) == "resolved"
     assert len(work.triage(place, "show", signature(0)).stdout.splitlines()) == 4
@@ -204,7 +204,7 @@ def several_at_once(work, place):
 
 @everywhere
 def earlier_signatures(work, place):
-    """A decision about a signature that the group had earlier is one about the group, also when the findings with that one are pruned."""
+    """A decision about an earlier signature of a group holds for the group, even after the findings with that signature are pruned."""
     def seen(number, group, former=(), ago=3600):
         one = finding(number, group, pid=number, at=int(time.time()) - ago, origin={"host": "a"})
         one["former_signatures"] = [signature(each) for each in former]
@@ -221,7 +221,7 @@ def earlier_signatures(work, place):
     del stored["signature"]
     said = work.run("report", "--format", "json", write_report(work.path / "one", 2, [stored])).stdout
     now, before = json.loads(said)["signature"], json.loads(said)["former_signatures"][0]
-    # A finding without a signature is stored with the present one, and knows the earlier one.
+    # A finding without a signature is stored with its present signature, and can be found by the earlier one.
     new = finding(3, 2, pid=3, at=int(time.time()) - 60, origin={"host": "a"})
     del new["signature"]
     source = Path(place) if Path(place).is_dir() else work.path / "new"
@@ -235,7 +235,7 @@ def earlier_signatures(work, place):
 
 
 def another_user(work):
-    """What root decides in another user's directory, that user sees and decides on."""
+    """A user sees, and can change, decisions that root has made in the user's directory."""
     if os.geteuid() != 0:
         return
     place = work.path / "theirs"
@@ -254,7 +254,7 @@ def another_user(work):
     assert "muted" in theirs().stdout, theirs()
     result = theirs("reopen", signature(1))
     assert result.returncode == 0 and work.state(place, 1) == "open", result
-    # A file that may not be read, a link, a pipe, and one that is not ours to parse.
+    # The file of decisions is unreadable, a symbolic link, a FIFO, or damaged.
     kept = place / ".zguard-triage"
     kept.chmod(0)
     assert theirs().returncode == 0 and "open" in theirs().stdout and "may not be read" in theirs().stderr, theirs()
@@ -276,7 +276,7 @@ def another_user(work):
 
 
 def without_sqlite(work):
-    """Where the states cannot be told, none is claimed."""
+    """If the states cannot be read, reports claim none."""
     place = work.path / "kept"
     work.seen(str(place), 1)
     work.triage(place, "mute", signature(1))
@@ -372,7 +372,7 @@ def pages(work, place):
 
 
 def described(answer, path, method="get"):
-    """The answer has what the description says, and nothing else."""
+    """The answer has the form that docs/fleet.openapi.json describes, and no other keys."""
     document = json.loads((ROOT / "docs/fleet.openapi.json").read_text())
     known = document["components"]["schemas"]
 
@@ -398,7 +398,7 @@ def a_role_that_only_reads(work):
     said = work.triage(reading, "mute", signature(1), status=1)
     assert "permission denied" in said.stderr, said.stderr
     work.triage(place, "mute", signature(1))
-    # The new table is not readable yet: groups are shown as open, and it is said; no state is claimed.
+    # The role may not read the new table: groups are shown as open with a warning, and `report --state` fails.
     assert work.state(reading, 1) == "open" and "may not be read" in work.triage(reading).stderr
     assert "may not be read" in work.run("report", reading, "--state", "open", status=1).stderr
     fleet.server.query("GRANT SELECT ON zguard_triage TO viewer")

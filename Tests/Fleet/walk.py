@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Tests the walk-through of docs/FLEET.md with its own commands.
-Two machines (network namespaces) run two releases of a program, the second one stripped at first, a third one runs PostgreSQL, and the second
-one a browser. Symbols that come later join the groups of one bug. Groups are
-triaged, the second release brings an old bug, a regression and a new bug, and mail comes about the latter two. The same with SQLite and
-with a directory. Needs the superuser.
+Two machines (network namespaces) run two releases of a program. On the second machine the first release is stripped, and a browser runs.
+This machine runs PostgreSQL. Symbols that are uploaded later join the groups of one bug. Groups are triaged. The second release brings an
+old bug, a regression and a new bug, and mail reports the latter two. The same is done with SQLite and a directory. Needs the superuser.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -25,7 +24,7 @@ from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 PAGE = ROOT / "docs/FLEET.md"
 PROGRAM = TESTS / "Fleet/Walk/shop.c"
-# Its bugs: one that stays open, one that is said to be repaired, and one of the second release.
+# Functions with the bugs of the program: one stays open, one is resolved in triage, one is new in the second release.
 FUNCTIONS = ["read_dropped_cart", "free_voucher_twice", "drop_label_twice"]
 STORE = "postgresql://collector@db.example/findings"
 PASSWORD = "twenty-two steps"
@@ -40,7 +39,7 @@ def blocks():
 
 
 class Net:
-    """A network with two machines, and this one for the database."""
+    """A network of two machines and this one, which runs the database."""
 
     def __init__(self):
         # Several runs may take place at once.
@@ -88,7 +87,7 @@ class Walk:
         self.program = None
 
     def install(self, release):
-        """Puts a release of the program where it runs: stripped on the second machine, as long as the first release is out."""
+        """Builds a release of the program. On the second machine, the first release is stripped."""
         made = builds.BUILD / f"walk/{release}/shop"
         self.program = builds.compiled(made, ["gcc", "-g", "-O1", "-w", f"-DRELEASE={release}", str(PROGRAM), "-o", str(made)], [PROGRAM])
         self.programs = dict.fromkeys(self.net.machines, self.program)

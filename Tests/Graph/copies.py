@@ -45,7 +45,7 @@ def program():
 
 @contextlib.contextmanager
 def running(way, count=FEW, options=""):
-    """A guarded process. It must find itself unharmed at its end."""
+    """Runs a guarded process. Its check of itself must pass at its end."""
     process = subprocess.Popen([program(), way, str(count)], env=guarded_by(options=options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         process.is_available = True
@@ -76,7 +76,7 @@ def amounts(found):
 
 
 def family(process):
-    """Other processes with the process's program: its children, helpers and copies."""
+    """Other processes that run the process's program: its children, helpers and copies."""
     own, found = os.readlink(f"/proc/{process.pid}/exe"), []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -116,7 +116,7 @@ def way_case(way, reason):
 
 
 def equal_results(options, count, reason=None):
-    """A copy shows what the process shows that SIGSTOP has stopped."""
+    """zguard leaks finds the same in a copy as in the process while SIGSTOP stops it."""
     def test(directory):
         with running("plain", count, options) as process:
             found, summary = look(process)
@@ -147,7 +147,7 @@ def small_process(directory):
 
 @contextlib.contextmanager
 def with_copy(process):
-    """A look that is held up while its copy exists. Gives zguard and the copy."""
+    """Stops `zguard leaks` while its copy of the process exists. Yields zguard and the copy."""
     for _ in range(20):
         looker = subprocess.Popen([ZGUARD, "leaks", str(process.pid), "--format", "json"], env=scrubbed(), stdout=subprocess.PIPE, text=True)
         try:
@@ -210,14 +210,14 @@ def zguard_is_killed(directory):
 
 
 def zguard_is_killed_at(way):
-    """zguard is killed at each of its calls of ptrace. The thread that made the copy has its registers and its signal mask again."""
+    """zguard is killed at each of its calls of ptrace. The thread that made the copy gets its registers and its signal mask back."""
     def test(directory):
         trace = Path(directory) / "trace"
         strace = ["strace", "-qq", "-o", trace, "-e", "trace=ptrace"]
         with running(way) as process:
             run_within(TIMEOUT_SECONDS, [*strace, ZGUARD, "leaks", process.pid], env=scrubbed())
             calls = trace.read_text().splitlines()
-            # Of the calls that write one word each, a few.
+            # Of the many calls that write one word each, try one in nine.
             places = [number for number, call in enumerate(calls, 1) if "POKEDATA" not in call or number % 9 == 0]
             assert len(places) > 20 and any("PTRACE_O_EXITKILL" in call for call in calls), len(calls)
             for place in places:

@@ -59,7 +59,7 @@ def build_swift(kind, name="holders"):
 
 
 def cases(source, function):
-    """The expected texts of each case of a program by its name, which the table at the end of the program has."""
+    """The expected texts of each case of a program, by the name of the case's function."""
     text = (PROGRAMS / source).read_text()
     return {name: texts.split(" | ") for texts, name in re.findall(rf"^// case: (.*)\n{function}", text, re.M)}
 
@@ -72,7 +72,7 @@ def c_cases(source="holders.c"):
 
 
 def uv_cases():
-    """None if libuv's header is missing."""
+    """No cases if libuv's header is missing."""
     if not Path("/usr/include/uv.h").exists():
         print("libuv: not tested: libuv1-dev is not installed")
         return {}
@@ -91,7 +91,7 @@ def swift_kinds():
 
 
 def pattern(texts):
-    """A regular expression of texts of which one is expected."""
+    """A regular expression that matches each of the texts."""
     return "(?:" + "|".join(re.escape(text).replace(r"\#", r"\d+") for text in texts) + ")"
 
 
@@ -124,7 +124,7 @@ def held_case(build, name, texts, words=()):
 
 
 def kinds(directory):
-    """A double free, and a write that is found late, have holders, too."""
+    """A double free and a write have holders. A write that is found late is a write-after-free."""
     for words, kind in ((["struct", "free"], "double-free"), (["struct", "write"], "use-after-free")):
         finding, said = first_finding(directory, build_c("-O0"), *words)
         assert finding["kind"] == kind and said.startswith("still held by offset 8 of a live block"), (finding["kind"], said)
@@ -140,7 +140,7 @@ def none_asked(directory):
 
 
 def limited(directory):
-    """A search that takes too long says so, and the finding is there. Stopping zguard makes any search too long."""
+    """A finding whose search takes longer than scan_ms is reported, and says so."""
     started = time.monotonic()
     finding, _ = first_finding(directory, build_c("-O0"), "huge", options=["-o", "scan_ms=1"])
     assert time.monotonic() - started < 60
@@ -148,7 +148,7 @@ def limited(directory):
 
 
 def zguard_is_killed(directory):
-    """A process that asks goes on when zguard is killed, and when zguard does not answer at all."""
+    """A process that waits for a search continues when zguard is killed, and when zguard does not answer at all."""
     for how in ("kill", "stop"):
         program = build_c("-O0")
         process = subprocess.Popen([ZGUARD, "run", "-o", "on_finding=continue", "--", program, "global", "read", "wait"], env=scrubbed(),
@@ -177,7 +177,7 @@ def zguard_is_killed(directory):
 
 
 def many_findings(directory):
-    """Of a program that goes on, the first eight findings are searched; equal ones once."""
+    """If a program continues after findings, holders are searched for the first eight, and once for equal findings."""
     report = Path(directory) / "report.jsonl"
     _, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "-o", "on_finding=continue", "-o", "isolated_per_context=64", "--report", report, "--",
                                               build_c("-O0"), "many"], env=scrubbed())
@@ -205,7 +205,7 @@ def looked_at(program, name, *flags):
 
 
 def dangling_c(directory):
-    """Variables are shown, other places counted."""
+    """zguard dangling lists variables that hold pointers, and only counts other places."""
     for name, place in (("global", "the global 'current' (holders)"), ("thread-local", "the thread-local variable 'thread_block'")):
         code, out, err = looked_at(build_c("-O0"), name, "--fail")
         assert code == 99 and f"  {place}" in out and "→ a freed block of 200 bytes, freed in drop (holders.c:" in out, out + err
@@ -235,7 +235,7 @@ def dangling_json(directory):
 
 
 def references(out):
-    """The references of a text of `zguard dangling`, without what only a running process has: "; stopped for 9 ms", and names of threads."""
+    """The references in the output of `zguard dangling`, without what core files lack: "; stopped for 9 ms", and names of threads."""
     return re.sub("of thread keeper$", "of another thread", re.sub("; stopped for .*", "", out), flags=re.M).splitlines()
 
 

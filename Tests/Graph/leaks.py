@@ -3,8 +3,8 @@
 
 lost.c loses blocks, or keeps them in each way; what LeakSanitizer finds in the same program is compared. containers.cpp does so in C++.
 cycles.swift, value_cycles.swift and service_cycles.swift have one retain cycle of each kind and a corrected twin of each, which must be
-silent; the path of the cycle stands in the comment above each case. xctests.swift has tests of XCTest. correct.swift, and real programs that LeakSanitizer or Valgrind finds
-clean, must be silent.
+silent; the path of the cycle stands in the comment above each case. xctests.swift has tests of XCTest. correct.swift, and real programs
+that LeakSanitizer or Valgrind finds clean, must be silent.
 """
 
 import json
@@ -30,10 +30,10 @@ TIMEOUT_SECONDS = 120
 TRIES = 5
 UNSTOPPED_SECONDS = 60  # a process that is kept from ending never ends
 BUILDS = {"-Onone": ["-Onone"], "-O": ["-O"], "static": ["-O", "-static-stdlib"]}
-# Swift programs of many cases, and what a test of a case is called.
+# Swift programs with many cases, and the first word of the names of their tests.
 SWIFT = {"cycles": "cycle", "value_cycles": "cycle", "service_cycles": "cycle", "correct": "correct"}
 
-# Cases of lost.c: blocks and bytes that are lost, and those that only these lead to.
+# Cases of lost.c: lost blocks and bytes, and blocks and bytes that only lost blocks refer to.
 LOST = {
     "direct": (3, 300, 0, 0), "indirect": (1, 64, 1, 40), "ring": (1, 64, 2, 128), "large-lost": (1, 8 << 20, 1, 48),
     "many": (5000, 5000 * 64, 0, 0), "ended-thread": (1, 64, 0, 0),
@@ -115,7 +115,7 @@ def kept_case(name):
         program = build_c()
         found = looked_at(program, name)
         assert not found, found
-        # At the end, locals of main and of other threads: the latter still exist.
+        # At the program's end, locals of other threads still exist, but those of main do not.
         found = findings_at_end(directory, program, name, "end") if name != "local" else []
         assert not found, found
     return test
@@ -142,7 +142,7 @@ def containers(directory):
     assert not (found := findings_at_end(directory, program, "kept")), found
     found = findings_at_end(directory, program, "object")
     assert [(each["kind"], each["block"].get("class")) for each in found] == [("leak", "shop::Item")], found
-    # The last one may still be in a register or a dead stack slot, as with LeakSanitizer.
+    # A pointer to the last block may still be in a register or a dead stack slot, as with LeakSanitizer.
     assert found[0]["blocks"] in (9, 10), found
     found = findings_at_end(directory, program, "array")
     assert [(each["kind"], each["blocks"]) for each in found] == [("leak", 1)], found
@@ -167,7 +167,7 @@ def swift_cases(source):
 def swift_case(source, kind, name, paths):
     def test(directory):
         program = build_swift(source, kind)
-        # A reference that is left over in main's own frame, or in a register, may hide the cycle. Where it is depends on addresses.
+        # A stale reference in main's own frame or in a register may hide the cycle. Addresses, which vary, decide that.
         for _ in range(TRIES if paths != "-" else 1):
             found = findings_at_end(directory, program, name)
             cycles = [finding for finding in found if finding["kind"] == "retain-cycle"]
@@ -201,7 +201,7 @@ def build_xctests():
 
 
 def test_cases(directory):
-    """What XCTest keeps is not lost, and what a test loses is. Of two cycles one hangs off the other, and is not reported by itself."""
+    """What XCTest keeps is not lost; a cycle that a test loses is. Cycles that only the lost one refers to are no findings."""
     program = build_xctests()
     assert not findings_at_end(directory, program)
     for _ in range(TRIES):
@@ -234,7 +234,7 @@ def real_program(*command, needs=None):
 
 
 def core_file(directory):
-    """gdb's core file gives what the process gives, or nothing."""
+    """zguard finds the same in gdb's core file as in the process, or says that the file lacks memory."""
     core = Path(directory) / "core"
     process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -245,7 +245,7 @@ def core_file(directory):
     finally:
         process.kill()
         process.wait()
-    # gdb writes zeros for the memory around guard pages: what leads where is not known then.
+    # gdb writes zeros for the memory around guard pages, which hides the references there.
     code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "leaks", core, "--format", "json"], env=scrubbed())
     if code != 1 or "lacks the contents of" not in err:
         assert code == 99 and amounts([json.loads(line) for line in out.splitlines()][:-1]) == LOST["indirect"], out + err
@@ -254,7 +254,7 @@ def core_file(directory):
 
 
 def kernels_core_file(directory):
-    """The kernel's core file gives what the process gives."""
+    """zguard finds the same in the kernel's core file as in the process."""
     if not kernel_writes_here():
         return
     process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=directory,
@@ -322,7 +322,7 @@ def thread_does_not_stop(directory):
 
 
 def every_process(directory):
-    """Each process of a run that ends by itself is searched, and none that a fork has left without its threads."""
+    """Each process of a run that ends by itself is searched, except children forked from several threads."""
     program = build_c()
     found = findings_at_end(directory, "/bin/sh", "-c", f"{program} direct end; {program} indirect end; {program} chain end")
     assert sorted(each["blocks"] for each in found) == [1, 3], found

@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 120
 CARTS, MORE = 200, 300
 CART_BYTES = 88
 
-# Where a box is outside of its caller's box, or covers the one before.
+# Titles of flame graph boxes that leave their caller's box or cover the previous box.
 OUTSIDE = """[...document.querySelectorAll('.flame .fb .fb')].filter(b => b.checkVisibility()).map(b => {
     const place = e => [...e.children].find(c => c.tagName === 'rect').getBoundingClientRect();
     const own = place(b), above = place(b.parentNode);
@@ -36,7 +36,7 @@ OUTSIDE = """[...document.querySelectorAll('.flame .fb .fb')].filter(b => b.chec
     return own.left < left - 1 || own.right > above.right + 1 || Math.abs(own.top - above.bottom) > 2
         ? b.querySelector('title').textContent : null;
   }).filter(Boolean)"""
-# The areas of the treemap that is shown, by name.
+# The areas of the boxes of the visible treemap, by name.
 AREAS = """Object.fromEntries([...document.querySelectorAll('.tm')].filter(e => e.checkVisibility()).flatMap(m =>
     [...m.querySelectorAll('.tb')].map(b => { const r = b.querySelector('rect').getBoundingClientRect();
       return [b.querySelector('title').textContent.split(' · ')[0], r.width * r.height]; })))"""
@@ -49,7 +49,7 @@ def build():
 
 
 class Growing:
-    """The program, guarded. It ends with the block of `with`."""
+    """Runs growing.cpp, guarded. The program ends with the `with` block."""
 
     def __enter__(self):
         self.process = subprocess.Popen([build()], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -157,7 +157,7 @@ def growth_page(directory, browser):
     assert (cart["blocks_grown"], cart["blocks_survived"]) == (MORE, CARTS), cart
     assert [age["blocks"] for age in heap["ages"]][1] >= MORE and sum(age["blocks"] for age in heap["ages"]) == heap["blocks"], heap["ages"]
     assert "members" not in heap["ages"][0]
-    # The third look tells blocks of the first from those of the second.
+    # The third look distinguishes blocks first seen by the first look from those first seen by the second.
     ages = [age["blocks"] for age in third["ages"]]
     assert len(ages) == 3 and CARTS + 50 + 25 <= ages[0] <= CARTS + 50 + 60 and ages[1] == MORE and ages[2] == 1, ages
     assert "first seen\n" in text and ", or older\n" in text and re.search(r"^ +1 +\d+ B  now$", text, re.M), text
@@ -242,7 +242,7 @@ def path_of(browser, directory, report, name):
 
 @opened
 def paths(directory, browser):
-    """From a root to the freed block, over as many objects as lead there."""
+    """The picture shows the path from a root over each object to the freed block."""
     # On a busy machine the search for the path may reach its bound on time.
     for _ in range(TRIES):
         finding, _ = holders.first_finding(directory, holders.build_swift("-Onone"), "property")
@@ -278,7 +278,7 @@ def narrow(directory, browser):
             .filter(r => r.left < whole.left - 1 || r.right > Math.min(whole.right, innerWidth) + 1).map(r => `${r.left} to ${r.right}`); })""")
     expect(cut)
     assert browser.evaluate("[...document.querySelectorAll('.bp')].filter(e => e.checkVisibility()).length") == 1
-    # A finding that was seen twice stands for different blocks.
+    # A finding that was seen twice concerns different blocks, so its text has no address.
     both = directory / "both.jsonl"
     line = report.read_text().splitlines()[0]
     both.write_text(line + "\n" + line + "\n")

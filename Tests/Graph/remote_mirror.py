@@ -16,7 +16,7 @@ KINDS = ["unknown", "builtin", "raw pointer", "tuple", "struct", "enum without p
 REFERENCES = ("strong", "unowned", "weak", "unmanaged")
 WORD = 8
 DEEPEST = 20
-# How much a kind says of a word that several payloads of an enum share: an owning reference comes first.
+# If several payloads of an enum share a word, the kind with the highest rank counts: an owning reference before all others.
 RANKS = {"number": 0, "unowned": 1, "unmanaged": 1, "weak": 1, "pointer": 2, "unknown": 3, "strong": 4}
 
 
@@ -47,7 +47,7 @@ def find_library():
 
 
 class RemoteMirror:
-    """The types of a process that does not run on meanwhile."""
+    """Reads the types of objects of a process, which must not run meanwhile."""
 
     def __init__(self, pid):
         self.memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
@@ -116,7 +116,7 @@ class RemoteMirror:
         return 0
 
     def add(self, path, start):
-        """Adds an image. The library looks for section headers, which are not loaded, where they would be if the whole file was."""
+        """Adds an image. The library reads section headers, which are not loaded, at their file offset: `headers` supplies them."""
         try:
             data = Path(path).read_bytes()
         except OSError:
@@ -146,7 +146,7 @@ class RemoteMirror:
         return name
 
     def words(self, instance):
-        """Returns the end of an object's fields, and by offset the kinds of its words that are no numbers. None if the object is unknown."""
+        """Returns the end of an object's fields, and the kinds of its words by offset, except numbers. None if the object is unknown."""
         info = self.library.swift_reflection_infoForInstance(self.context, instance)
         if KINDS[info.kind] not in ("class instance", "closure context"):
             return None
@@ -154,7 +154,7 @@ class RemoteMirror:
         self.add_children(found, info, self.library.swift_reflection_childOfInstance, instance)
         above = self.word(self.word(instance) + WORD) if KINDS[info.kind] == "class instance" else 0
         while above:
-            # An object's children are the properties of its own class.
+            # An instance's children are only the properties of its own class: add those of its superclasses.
             more = self.library.swift_reflection_infoForMetadata(self.context, above)
             if KINDS[more.kind] != "class instance":
                 return None
@@ -191,7 +191,7 @@ class RemoteMirror:
             for index in range(info.fields):
                 child = self.library.swift_reflection_childOfTypeRef(self.context, of_type, index)
                 below = KINDS[child.kind]
-                # Cases without a payload, and witness tables.
+                # Skip cases without a payload, and witness tables.
                 if kind == "class existential" and child.name != b"object" or "enum" in kind and not child.type:
                     continue
                 self.add_value(found, below, child.type, offset + child.offset, depth + 1)

@@ -21,7 +21,7 @@ from Support.environment import HERE, ROOT  # noqa: E402
 X86_VECTORS = re.compile(r"v?(mov[a-z0-9]+|lddqu|and[n]?p[sd]|x?orp[sd]|shufp[sd]|unpck[lh]p[sd]|blendv?p[sd]|insertps|extractps"
                          r"|p[a-z0-9]+|broadcast\w+|(insert|extract)[fi]\w+|perm\w+|gather\w+|maskmov\w+|testp[sd]|zeroupper|zeroall|align[dq]"
                          r"|aes\w+|sha\w+|gf2p8\w+|dbpsadbw)$")
-# x87 and MMX instructions without a vector operand, and instructions that load the flags. wait: fwait.
+# x87 and MMX instructions without a vector operand, and instructions that load the flags. `wait` is fwait.
 X86_OTHERS = re.compile(r"(f\w+|v?ldmxcsr|xrstor\w*|emms|femms|wait)$")
 X86_REGISTERS = re.compile(r"%([xyz]?mm|st\b)")
 # Excludes saturating arithmetic (sq…, uq…, suqadd, usqadd), which sets FPSR.QC.
@@ -138,7 +138,8 @@ def rule_is_right(arch, directory):
             assert count and not found, f"{name} {extra}: {found}"
 
 
-# Loads and stores the program's vector registers around one of its own instructions, which it executes on aligned copies of its operands.
+# The function executes an instruction of the program on aligned copies of the operands, and loads and stores the program's vector registers
+# around it.
 FOR_THE_PROGRAM = "zg_arch_unaligned_call: "
 
 

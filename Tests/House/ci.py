@@ -98,7 +98,7 @@ def is_well_formed(_):
 
 
 def options_exist(_):
-    """Every option on the page is one of the command that it is given to."""
+    """Each option on the page exists in the command that the page gives it to."""
     helps = {command: subprocess.run([ZGUARD, command, "--help"], capture_output=True, text=True, check=True).stdout for command in ("run", "report")}
     seen = 0
     for line in PAGE.read_text().splitlines():

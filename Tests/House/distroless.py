@@ -41,7 +41,7 @@ int main(int count, char **arguments) {
     return !strcmp(what, "seven") ? 7 : 0;
 }
 """
-# The last line of the image in docs/INSTALL.md: zguard's path, and how it runs the program.
+# The ENTRYPOINT of the image in docs/INSTALL.md: zguard's path, and the arguments with which zguard runs the program.
 RECIPE = re.search(r"^FROM shop\nADD \S+ /opt/\nENTRYPOINT (\[.*\])$", (ROOT / "docs/INSTALL.md").read_text(), re.M)
 INSTALLED, *RUN = json.loads(RECIPE[1])
 SECONDS = 120
@@ -110,14 +110,14 @@ def mount(*words):
 
 
 def expect(said, status, *patterns):
-    """Returns problems if the status or the standard error differ."""
+    """Returns problems if the status differs, or standard error lacks a pattern."""
     problems = [] if said[0] == status else [f"status {said[0]}, not {status}"]
     problems += [f"does not say {pattern}" for pattern in patterns if not re.search(pattern, said[2])]
     return problems + (said[2].splitlines()[-15:] if problems else [])
 
 
 def runs(root, checks, name):
-    """What `zguard run` says of a program and of its end."""
+    """Checks what `zguard run` reports of findings, a crash and exit statuses."""
     use = root.zguard(*RUN, "use")
     checks.check(f"{name}: a use after free", expect(use, 139, r"use-after-free: read at .* \(\S*shop\.c:6\)", r"#0 total .*shop\.c:6",
                                                      r"freed by[^=]* main .*shop\.c:13", r"allocated by[^=]* main .*shop\.c:9"))
@@ -169,7 +169,7 @@ def statistics(root, checks, name):
 
 
 def optional_libraries(root, checks, name, place):
-    """What needs a library that the root lacks ends with one sentence that names it."""
+    """A command that needs a library that the root lacks fails with one sentence that names the library."""
     for words, library in ((["report", f"sqlite:{place}/findings.db"], r"libsqlite3\.so\.0"), (["report", "postgresql://x@127.0.0.1:1/y"], r"libpq\.so\.5")):
         said = root.zguard(*words)
         checks.check(f"{name}: {words[1]}", expect(said, 1, rf"^zguard: error: .*{library}.*\n(hint: .*\n)?$"))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests the documentation of the libraries: symbols, catalogs, code samples and the tutorial.
-Every public symbol of a debug build is documented, docc converts the catalogs without a warning, the Swift code in them, in README.md and in
-docs compiles, in Swift 6 and with every upcoming feature. --built: follows the tutorial step by step and compares the output. Closing line: N passed, N failed."""
+Every public symbol of a debug build is documented. docc converts the catalogs without a warning. The Swift code in the catalogs, in
+README.md and in docs compiles in Swift 6 and with every upcoming feature. --built: follows the tutorial step by step and compares the
+output. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -100,7 +101,7 @@ def problems_of(symbol):
     text = "\n".join(line["text"] for line in symbol["docComment"]["lines"])
     if kind not in ("swift.func", "swift.method", "swift.type.method", "swift.init") or not place:
         return []
-    # The standard library documents the requirements of its protocols; the parameters of a memberwise initializer are its properties.
+    # The standard library documents the requirements of its protocols; properties document the parameters of a memberwise initializer.
     if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter sets the property of the same name" in text:
         return []
     signature = symbol.get("functionSignature", {})
@@ -109,7 +110,7 @@ def problems_of(symbol):
     returns = "".join(fragment["spelling"] for fragment in signature.get("returns", []))
     if returns not in ("", "()", "Void") and kind != "swift.init" and "- Returns:" not in text:
         missing.append(f"{name}: what it returns")
-    # Search for `throws` after the parameters; that of a closure type is in parentheses.
+    # Search for `throws` outside parentheses: inside, it belongs to a closure type.
     outside, inside = "".join(fragment["spelling"] for fragment in symbol["declarationFragments"]), None
     while outside != inside:
         inside, outside = outside, re.sub(r"\([^()]*\)", "", outside)
@@ -154,8 +155,8 @@ def samples(module):
 
 
 def page_samples():
-    """Yields the Swift samples of README.md and of docs, made complete: an ellipsis stands for anything, the imports of a page hold until
-    its end, and parts of a manifest are put into one."""
+    """Yields the Swift samples of README.md and of docs, made complete: `{ … }` becomes `{}`, an import holds until the end of its page,
+    and a part of a manifest gets the rest of the manifest."""
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         imports = []
         for number, (indent, text) in enumerate(re.findall(r"^( *)```swift\n(.*?)^ *```", path.read_text(), re.M | re.S), 1):
@@ -193,7 +194,7 @@ def check_samples(run, group, found, prelude, temporary):
 
 
 def check_addresses(run):
-    """All pages have the same placeholder for the address of ZombieGuard, and TESTING.md says that it is one."""
+    """All pages have the same placeholder for the address of ZombieGuard, and TESTING.md says that it is a placeholder."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *(path for module in MODULES for path in sorted(catalogue(module).rglob("*"))
                                                                           if path.suffix in (".md", ".swift", ".tutorial"))]
     found = {url for path in pages for url in re.findall(r'package\(url: "([^"]*)"', path.read_text())}
@@ -202,7 +203,7 @@ def check_addresses(run):
 
 
 def check_widths(run, module):
-    """A page cuts off code that is wider than its column."""
+    """Code fits the column of its page, which cuts off wider code."""
     texts = [(path.name, code) for path in sorted(catalogue(module).glob("*.md"))
              for code in re.findall(r"^```\w*\n(.*?)^```", path.read_text(), re.M | re.S)]
     texts += [(path.name, path.read_text()) for path in sorted(catalogue(module).glob("Resources/*")) if path.suffix != ".svg"]

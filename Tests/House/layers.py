@@ -78,7 +78,7 @@ def layer_of(name):
 def symbols(objects):
     """Returns the symbols that each object defines, and those that it references, weak or not.
 
-    The linker leads a reference to a wrapped symbol (--wrap) to another one.
+    The linker resolves a reference to a wrapped SYMBOL (--wrap) to __wrap_SYMBOL.
     """
     defined, taken = {}, {}
     wrapped = {flag.removeprefix("-Wl,--wrap=") for flag in builds.library_flags("link") if flag.startswith("-Wl,--wrap=")}

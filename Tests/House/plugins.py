@@ -100,7 +100,7 @@ import XCTest
 @main struct Main { static func main() { XCTMain([testCase([("testAddsOne", OldTests.testAddsOne)])]) } }
 """
 
-# Options of `zguard run` that the plugins lack, and why.
+# Options of `zguard run` that the plugins do not forward.
 NOT_FORWARDED = {"--help"}
 
 
@@ -221,7 +221,7 @@ def check_testing(run, package):
         said = said[1] if said else "nothing"
         run.check(f"options with {' '.join(words) or 'no profile'}", [
             said] if any(part not in said for part in has) or any(part in said for part in lacks) else [])
-    # An entry point of the package's own runs all tests, whatever the library that is asked for.
+    # A package's own entry point runs all tests, whichever testing library is asked for.
     entry = package.directory / "Tests/LinuxMain.swift"
     entry.write_text(ENTRY_POINT)
     result = package("zguard-test", "--quiet")
@@ -320,7 +320,7 @@ def check_help(run, package):
 
 
 def check_built(run, directory):
-    """Without an installed zguard, in a directory whose name LD_PRELOAD could not contain."""
+    """Without an installed zguard, the plugins build it, here in a directory whose name LD_PRELOAD could not contain."""
     package = Package(directory / "a user's: packages", None)
     result = package("zguard-run", "till", "bug")
     expect(run, "zguard and its library are built", result, status=139, says=("building zguard", "a deallocated Shop.Cart"))

@@ -187,7 +187,7 @@ def verify(folder, signers):
 
 
 def write_keys(folder):
-    """Makes two throw-away keys, and a file of the public one for each."""
+    """Makes two throw-away key pairs, and for each a file of allowed signers with the public key."""
     for name in ("key", "other"):
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name)
         (folder / f"{name}.signers").write_text(f"releaser {(folder / f'{name}.pub').read_text()}")
@@ -330,7 +330,7 @@ def integration_is_well_formed(_):
     script = INTEGRATION / "devcontainer-feature/install.sh"
     run("sh", "-n", script)
     assert script.stat().st_mode & stat.S_IXUSR
-    # The options of a feature are the variables of its script.
+    # A dev container passes the options of a feature to its script as variables.
     used = set(re.findall(r"\$\{([A-Z]+)[:}]", script.read_text()))
     assert used == {name.upper() for name in feature["options"]}, used
     workflow = yaml.safe_load((INTEGRATION / "zombies.yml").read_text())

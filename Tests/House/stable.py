@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what users rely on (docs/STABILITY.md) with the list of what was released, Tests/House/Stable/released.txt.
-A line of that list that has gone is a break, and fails. New lines are allowed, and recorded at a release with --update; --complete fails
-for lines that are not recorded. Closing line: N passed, N failed."""
+A missing line of that list breaks compatibility, and fails. New lines are allowed, and recorded at a release with --update; --complete
+fails for lines that are not recorded. Closing line: N passed, N failed."""
 
 import argparse
 import contextlib
@@ -65,7 +65,7 @@ def of_manual():
     for title, kind in (("EXIT STATUS", "status"), ("ENVIRONMENT", "variable")):
         section = re.search(rf'^\.SH "?{title}"?\n(.*?)^\.SH', page, re.M | re.S)[1]
         yield from (f"{kind} {name}" for name in re.findall(r"^\\fB([A-Z_0-9]+)\\fR$", section, re.M))
-    # What a status means is in its source, once.
+    # Failure.swift has the names of the statuses.
     text = (ROOT / "Sources/zguard/Failure.swift").read_text()
     yield from (f"status {name} = {value}" for name, value in re.findall(r"static let (\w+): Int32 = (\d+)", text))
 
@@ -96,7 +96,7 @@ def schemas():
         document = json.loads((ROOT / f"docs/{name}.schema.json").read_text())
         yield from (f"key {line}" for line in keys_of(document, name))
         for key, value in document.get("$defs", {}).items():
-            # The runtime's own lines are between it and the zguard of the same version.
+            # rawFinding describes the runtime's own lines, which only the zguard of the same version reads.
             if key != "rawFinding":
                 yield from (f"key {line}" for line in keys_of(value, f"{name}#{key}"))
 
@@ -199,7 +199,7 @@ def gone(released, present):
 
 
 def breaks_are_seen(present):
-    """Whether the comparison fails for each kind of change, on copies of what there is."""
+    """Returns the changes to copies of the present lines that the comparison judges wrongly."""
     kinds = {}
     for line in sorted(present):
         kinds.setdefault(line.split()[0], line)
@@ -216,7 +216,7 @@ def breaks_are_seen(present):
 
 
 def schema_changes_are_seen():
-    """Whether a removed key, a key that is no longer always there, another type, and a removed value are each a difference."""
+    """Returns the changes of a schema that are not seen: of a removed key, a key no longer required, another type, a removed value."""
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x", "y"]}, "b": {"type": ["integer", "null"]}}}
     before = set(keys_of(schema, "s"))
     changes = {"key": lambda s: s["properties"].pop("b"), "required": lambda s: s["required"].clear(),

@@ -54,7 +54,7 @@ def cells_say_what_was_run(_):
 
 
 def order_is_that_of_every_run(_):
-    """The order must not depend on that of a set of strings, which differs from process to process."""
+    """The order of the table must not depend on the order of a set of strings, which differs from process to process."""
     script = ("import sys; sys.path[:0] = ['Tests', 'Tests/House']; import systems; print(systems.command().table("
               "[systems.result(emulator=name + ' 10.0', what=name) for name in ('qemu-user', 'qemu-system', 'other')]))")
     tables = {subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True,

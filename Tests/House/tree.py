@@ -178,7 +178,7 @@ def named_places(text):
 
 
 def exists(place):
-    """From the root or a folder that the pages write about; letters in capitals stand for any name, and so do words in angle brackets."""
+    """Whether a place exists below the root or a folder that the pages describe. Words in capitals or angle brackets stand for any name."""
     if re.search(r"\b[A-Z]{4,}(?=Report|\b)", place) and place.split("/")[-1] not in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"):
         place = place.rsplit("/", 1)[0]
     place = re.sub(r"<\w+>", "*", place)
@@ -203,7 +203,7 @@ def broken_links(page):
 
 
 def architecture_pages():
-    """Exactly these pages, each short enough to be read at once, and what they name and link to exists."""
+    """docs/architecture has exactly the pages in PAGES. Each has at most PAGE_BYTES, and the places that it names and links to exist."""
     found = {str(path.relative_to(ROOT)) for path in (ROOT / "docs/architecture").rglob("*") if path.is_file()}
     assert found == {page for page in PAGES if page.startswith("docs/architecture/")}, f"pages: {sorted(found ^ set(PAGES[2:]))}"
     problems, seen = [], 0
@@ -224,7 +224,7 @@ def architecture_pages():
 README_LINES, README_BYTES, DOCUMENT_BYTES = 90, 5120, 10240
 # Documents that may be long, because they contain a generated table.
 GENERATED = {"OPTIONS.md", "COMPATIBILITY.md", "COMPATIBILITY-PROGRAMS.md"}
-# Folders whose files users' documents name. Other paths in them are those of installed files or of other projects.
+# Folders whose files the users' documents name. Other paths in the documents belong to installed files or other projects.
 OURS = ("Benchmarks", "Debuggers", "Examples", "Fuzz", "Plugins", "Services", "Sources", "Tests", "docs", "scripts")
 
 
@@ -261,7 +261,7 @@ def user_documents():
 
 
 def design_records():
-    """One decision each, numbered without a gap, with question, figures and answer."""
+    """Each record in docs/design has question, figures and answer, and the records are numbered without a gap."""
     records = sorted((ROOT / "docs/design").iterdir())
     numbers = [int(record.name.split("-")[0]) for record in records]
     assert numbers == list(range(1, len(records) + 1)), f"docs/design: {numbers}"
@@ -470,12 +470,12 @@ def valgrind_stays_usable():
 
 # The newest symbol versions that may be required, by library. glibc 2.31: Debian 11, Ubuntu 20.04.
 OLDEST = {"build/lib/libzguard.so": {"GLIBC": (2, 31)}, "build/bin/zguard": {"GLIBC": (2, 31)}}
-# The only libraries that both may require, so that they work in a root with libc alone.
+# The only libraries that libzguard.so and zguard may require, so that they work in a root with libc alone.
 LIBC_ALONE = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d")
 
 
 def symbols_are_old_enough():
-    """Requires no symbol that older systems lack, not even weakly, and no newer relocation format."""
+    """libzguard.so and zguard require no symbol that older systems lack, not even weakly, and no newer relocation format."""
     problems = []
     for name, newest in OLDEST.items():
         said = run("objdump", "-T", ROOT / name)

@@ -83,7 +83,7 @@ def every_end(work):
     # A test that fails in both is no difference.
     result, rows, found = tried(work, "#expect(Bool(false))", "--runs", "1")
     assert result.returncode == 0 and rows["status"] == ["1", "1"], result
-    # An entry point of the package's own runs all tests, whatever the library that is asked for.
+    # A package's own entry point runs all tests, whichever testing library is asked for.
     (work / "Tests/XCTMain.swift").write_text(ENTRY_POINT)
     result, rows, _ = tried(work, "Cart().add(\"milk\")", "--runs", "1")
     assert result.returncode == 0 and rows["tests"] == ["1", "1"], result

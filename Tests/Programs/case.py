@@ -62,8 +62,8 @@ class Source(Need):
 
 class Case:
     name = ""
-    # One-line description of the case, and the command that prints the program's version. None: the version command of the first of the
-    # needs.
+    # `what` describes the case in one line. `version` is the command that prints the program's version; None: the command of the first
+    # need, with --version.
     what = ""
     version = None
     # Whether the case takes too long for every change, and so runs only with --long.

@@ -20,7 +20,7 @@ class Python(Case):
 
 
 class PythonMalloc(Case):
-    """The same script without Python's own pools: each object is a block."""
+    """The script of `Python` without Python's own pools: each object is a block."""
     name = "python3-malloc"
     what = "the same, with malloc for every object"
     needs = (PYTHON_NEED,)
@@ -68,7 +68,7 @@ PHP_NEEDS = (Need("php", "php-cli"), *(
 
 
 class Php(Case):
-    """Loads its extensions with RTLD_DEEPBIND, which bypasses preloaded libraries."""
+    """PHP loads its extensions with RTLD_DEEPBIND, which bypasses preloaded libraries."""
     name = "php"
     what = "arrays, DOM, SQLite, mbstring, intl; extensions bound past every preload"
     needs = PHP_NEEDS
@@ -79,7 +79,7 @@ class Php(Case):
 
 
 class PhpMalloc(Case):
-    """The same script without PHP's own pools."""
+    """The script of `Php` without PHP's own pools."""
     name = "php-malloc"
     what = "the same without PHP's own pools"
     needs = PHP_NEEDS

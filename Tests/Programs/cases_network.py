@@ -273,7 +273,7 @@ http {{ access_log off; {paths} server {{ listen 127.0.0.1:{port}; location / {{
 
     def wait_until_ready(self, run, server):
         def is_open():
-            # It exists first, listens then, and is opened for nginx last.
+            # php-fpm first creates the socket, then listens, and last makes the socket accessible to nginx.
             path = run.dir / "socket"
             return path.exists() and path.stat().st_mode & 0o666 == 0o666
 

@@ -17,7 +17,7 @@ def build_debugged(inputs):
 
 
 class Gdb(Case):
-    """The debugger and its program are both guarded: the debugger gets a fault before anything else."""
+    """The debugger and its program are both guarded: the debugger sees a fault before the guard's handler does."""
     name = "gdb"
     what = "breakpoints, stacks, containers, Python, a watchpoint, a fault and a core file of a program that is also guarded"
     needs = (Need("gdb", "gdb"), Need("g++", "g++"))

@@ -175,9 +175,8 @@ class PacketReaders(Case):
         run.keep("some")
 
 
-# Stressors in few rounds: bad alternate stacks, jumps out of handlers, contexts, faults of every kind, filters, ends
-# of other
-# processes, protected and locked memory. None fills memory or the disk.
+# Stressors in few rounds: bad alternate stacks, jumps out of handlers, contexts, faults of every kind, filters, ends of other processes,
+# protected and locked memory. None fills memory or the disk.
 STRESSORS = {"bad-altstack": 20, "clone": 20, "context": 200, "exit-group": 10, "longjmp": 500, "mlock": 20, "pkey": 10, "pthread": 100, "ptrace": 50,
              "rseq": 50, "seccomp": 10, "sigabrt": 10, "sigchld": 20, "sigfpe": 30, "signest": 20, "sigsegv": 100, "sigsuspend": 20, "sigtrap": 20,
              "usersyscall": 50, "vfork": 30, "vm-segv": 5}

@@ -23,9 +23,7 @@ from Support.environment import ARCH, HERE, LIBRARY, guarded_by, scrubbed  # noq
 
 SECONDS = 900  # time limit under emulation on a busy machine
 
-# qemu's user mode differs from a real kernel here: redis detects a bug of arm64 kernels by a field in
-# /proc/self/smaps, and takes
-# its absence for the bug.
+# In qemu's user mode /proc/self/smaps lacks a field, whose absence redis takes for a bug of arm64 kernels: ignore that warning.
 CASES = {
     "python3": r"""
 python3 - <<'END'

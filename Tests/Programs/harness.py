@@ -63,9 +63,8 @@ class Guard:
 class Watcher(threading.Thread):
     """Watches a process and its descendants: which executables have the guard in their memory map."""
 
-    # Time that a process may take to load its libraries after exec, and then to start the guard, before it counts as
-    # unguarded.
-    # Relocation of a large program takes long on a busy machine.
+    # Time that a process may take to load its libraries after exec, and then to start the guard, before it counts as unguarded. Relocation
+    # of a large program takes long on a busy machine.
     LOADING_SECONDS, STARTING_SECONDS = 0.5, 4.0
 
     def __init__(self, pid, guard):

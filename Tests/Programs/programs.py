@@ -69,7 +69,7 @@ def install_packages(cases):
 
 
 def exit_if_missing(name, cases):
-    """Ends a driver of this name, which has --install-only, if a program is missing."""
+    """Ends the process with an error if a program of the cases is missing. `name`: the driver, which must have --install-only."""
     if missing := [need.describe() for case in cases for need in case.needs if not need.is_met()]:
         sys.exit(f"{name}: error: not installed: " + ", ".join(missing) + "\nhint: --install-only fetches them")
 

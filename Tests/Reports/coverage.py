@@ -154,7 +154,7 @@ def is_all(result, pairs=None):
 
 
 def shares_are_counted(work):
-    # A block lives while 256 others are made, by the same stack or by one of the next three.
+    # Each block is freed 256 allocations later, by the second or the third stack after its own: 8 + 7 pairs.
     assert is_all(work.run(10, 100, flags=options(isolated_per_context=ALL_BLOCKS)), pairs=15)
     found = work.coverage(10, 100, flags=options(isolated_per_context=ALL_BLOCKS))
     assert (found["blocks"], found["blocks_watched"], found["stacks"], found["stacks_watched"]) == (1000, 1000, 10, 10), found
@@ -187,7 +187,7 @@ def processes_are_added_up(work):
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
     assert 0.95 * 40_000 <= found["blocks"] <= 40_000, found
-    # A pair that each child watches does not make up for others that their parent has seen.
+    # Every child watches the same one of the parent's pairs: it counts at most once.
     found = work.coverage(10, 0, "inherit", 20, flags=options(isolated_per_context=1, isolated_windows="off"))
     assert found["pairs"] == 10 and found["pairs_watched"] <= 1 and found["frees_guarded_at_once_percent"] > 60, found
 
@@ -239,7 +239,7 @@ def required_share(work):
                         out.stderr.splitlines()[-1]) and LINE.match(out.stderr.splitlines()[0]), out.stderr
     assert "asks for 90 %" in work.run(1000, 2, flags=["--require-coverage", "90", "--quiet", *less], status=98).stderr
     assert closing(work.run(1000, 2, flags=["--require-coverage", "0.1%", *less]))
-    # Busy pairs and a rare one: the stack's first blocks are watched, the rare free is not.
+    # The first blocks of a busy stack are watched, but not the single free at another place.
     out = work.run(1, 300_000, "rare", flags=["--require-coverage", "90%"], status=98)
     says, watched, pairs, at_once, _ = closing(subprocess.CompletedProcess([], 0, "", out.stderr.splitlines()[0]))
     assert (says, pairs) == ("no findings", 4) and watched < pairs and at_once < 1, out.stderr
@@ -259,7 +259,7 @@ def nothing_is_known(work):
     assert out.stderr == "==zguard== no findings; coverage is unknown\n", out.stderr
     out = work.run(1, 1, flags=["--require-coverage", "1"], limits=no_files, status=98)
     assert "coverage is unknown; '--require-coverage' asks for 1 %" in out.stderr, out.stderr
-    # A soft limit alone does not hinder zguard, and the program inherits it.
+    # A soft limit of 0 does not stop zguard while the hard limit is infinite; the program inherits the soft limit.
     out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
     assert out.stdout == "0\n" and closing(out)[2] > 0, (out.stdout, out.stderr)
     if os.geteuid() == 0:
@@ -283,7 +283,7 @@ def programs_without_the_library(work):
 
 
 def programs_without_their_environment(work):
-    """A program that is executed without LD_PRELOAD is not watched, which the closing line must say. With children=ignore that is wanted."""
+    """A program executed without LD_PRELOAD is not watched. The closing line must say so, except with children=ignore."""
     script = f"env -i /bin/true; env -u LD_PRELOAD true; env true; {sys.executable} -c \"import os; os.execvpe('true', ['true'], {{}})\""
     out = work.zguard("run", "sh", "-c", script)
     assert out.stderr.endswith(", 3 programs ran unguarded\n"), out.stderr
@@ -292,7 +292,7 @@ def programs_without_their_environment(work):
 
 
 def programs_with_privileges(work):
-    """The loader preloads nothing into a setuid program that another user starts; where the kernel grants no privileges, it does."""
+    """The loader preloads nothing into a program that gains privileges (setuid, file capabilities); under no_new_privs it preloads."""
     if os.geteuid() != 0:
         return
     os.chmod(work.path, 0o755)
@@ -307,7 +307,7 @@ def programs_with_privileges(work):
     assert out.stderr.endswith(", 2 programs ran unguarded\n"), out.stderr
     out = work.zguard("run", "setpriv", "--no-new-privs", "sh", "-c", script, limits=nobody)
     assert "unguarded" not in out.stderr, out.stderr
-    # Root gains nothing by root's setuid program, nor by capabilities.
+    # Root gains no privileges from a setuid program of root or from file capabilities.
     out = work.zguard("run", "sh", "-c", script)
     assert "unguarded" not in out.stderr, out.stderr
 

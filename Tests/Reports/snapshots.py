@@ -3,8 +3,8 @@
 
 Each snapshot in Tests/Reports/Snapshots is NAME.txt: the command in the first line, then the output of `zguard`.
   {build}     the folder of the programs, which are built from the sources named in PROGRAMS
-Normalized are addresses, process ids, times, coverage, and what depends on the versions of libc and the Swift runtime (names and numbers of
-folded runtime frames). --update writes the snapshots again; review the difference before committing it.
+The test normalizes addresses, process ids, times, coverage, and what depends on the versions of libc and the Swift runtime (names and
+numbers of folded runtime frames). --update writes the snapshots again; review the difference before committing it.
 """
 
 import argparse

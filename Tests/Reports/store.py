@@ -69,7 +69,7 @@ class Work:
         return [name for name in sorted(os.listdir(self.store)) if ".unfinished-" not in name] if self.store.exists() else []
 
     def kept(self):
-        """Returns the raw findings beside reports, of running runs or of runs whose zguard was killed."""
+        """Returns the files with raw findings beside reports: of active runs, and of runs whose zguard was killed."""
         return [name for name in sorted(os.listdir(self.store)) if ".unfinished-" in name] if self.store.exists() else []
 
     def complete(self):
@@ -260,7 +260,7 @@ def killed_at_every_call(work, action):
                 break
             continue
         calls[call] += 1
-        # A repeated finding has one line.
+        # Three functions make findings; a finding that is repeated has no second line.
         assert len(own_lines(work)) >= min(written, 3), f"{what}: {written} lines were written, {len(own_lines(work))} are left"
         whole = own_lines(work)
         result = work.report()

@@ -102,7 +102,7 @@ class Terminal:
             *lines, last = screen.splitlines() or [""]
             return last == PROMPT.rstrip() and any(line.endswith(PROMPT + command) for line in lines)
 
-        # On a busy machine, the terminal itself may show what is typed, in front of the prompt.
+        # On a busy machine, the terminal may echo the typed command before the prompt appears.
         whole = self.wait(f"the end of '{command}'", is_over).splitlines()
         typed = next(index for index, line in enumerate(whole) if line.endswith(PROMPT + command))
         return self.screen().splitlines(), whole[typed + 1:-1]
@@ -183,7 +183,7 @@ def seen(kind, columns, work):
 def one_report(build, work):
     """Without a terminal: one report, and the same exit status as unguarded."""
     for how, kind in REPORTED.items():
-        # The optimizer may remove the bug in these builds.
+        # The optimizer may remove these bugs from the optimized build.
         if build == "dynamic" and how in ("free", "read"):
             continue
         code, out, err = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--", program(build), how], env=environment())
@@ -211,7 +211,7 @@ def swifts_report(build, work):
 
 
 def as_asked(build, work):
-    """The Swift runtime reports too if SWIFT_BACKTRACE or the option is set, or without zguard to read the report."""
+    """The Swift runtime also reports if SWIFT_BACKTRACE or swift_backtrace=keep is set, or if no zguard reads the finding."""
     cases = [([ZGUARD, "run"], {"SWIFT_BACKTRACE": "enable=yes,color=no"}), ([ZGUARD, "run"], {"SWIFT_BACKTRACE": "interactive=no"}),
              ([ZGUARD, "run", "-o", "swift_backtrace=keep"], {}), ([ZGUARD, "run"], {"ZGUARD_OPTIONS": "swift_backtrace=keep"})]
     for how in ("retain", "null", "unowned"):

@@ -170,7 +170,7 @@ def scripts(work):
 
 
 def emptied(work):
-    """LD_PRELOAD is unset if it named only the library; a shell starts such programs like any others."""
+    """A program that cannot load the library gets no LD_PRELOAD if it named only the library, also when a shell starts the program."""
     plain = work.run(None, "bash", "-c", "musl x; tsan y; exit 0")
     guarded = work.run(str(LIBRARY), "bash", "-c", "musl x; tsan y; exit 0")
     assert (guarded.stdout, guarded.stderr) == (plain.stdout, plain.stderr) and "nothing" in guarded.stdout, guarded
@@ -208,7 +208,7 @@ def counted(work):
 
 
 def own_page(work):
-    """A forked child has its parent's statistics page, too. `zguard stats` shows the child's, whichever has the lower address."""
+    """A forked child also maps its parent's statistics page. `zguard stats` shows the child's page, whichever of the two lies lower."""
     source, program = work.path / "forks.c", work.path / "forks"
     source.write_text(FORKS)
     subprocess.run(["gcc", "-O1", "-o", program, source], check=True, timeout=DEADLINE_SECONDS)
@@ -233,7 +233,7 @@ def own_page(work):
 
 
 def copies(work):
-    """Makes a folder like a toolchain's: swift-test starts what its words say; the other programs print LD_PRELOAD."""
+    """Makes a folder like a toolchain's: swift-driver and swift-test start the program in their arguments, the others print LD_PRELOAD."""
     tools = work.path / "toolchain"
     tools.mkdir()
     for name, program in (("swift-driver", "starter"), ("swift-test", "starter"), ("swift-frontend", "glibc"), ("clang", "glibc")):
@@ -256,10 +256,10 @@ def exempt(work):
                 result = work.run(preload, tools / "swift-test", way, "fork", program)
                 assert f" {shown}\n3\nunchanged\n" in result.stdout, f"{way} of {program.name}: {result.stdout}"
                 assert not result.stderr, result.stderr
-    # A searched program of the system, and a program of the package manager.
+    # A program in a system directory is exempt, also if posix_spawnp starts it.
     result = work.run(library, tools / "swift-test", "posix_spawnp", "fork", "/usr/bin/env")
     assert "LD_PRELOAD" not in result.stdout, result.stdout
-    # `swift` without a verb, compilers that somebody guards, and others are guarded, and so is what they start.
+    # A compiler is guarded if it is started by `swift` without a verb, or by a program that is no package manager.
     for program in (tools / "swift", work.programs / "starter"):
         assert f" {library}\n" in work.run(library, program, "execve", "fork", tools / "clang").stdout, program
     # Without a compiler beside it, a program of that name is no package manager.
@@ -278,7 +278,7 @@ int main(void) { free_twice(malloc(SIZE)); }
 
 
 def named(work):
-    """`--only` guards the programs that it names, by name, path and pattern, and what they start if it is named."""
+    """`--only` guards the programs that it lists by name, path or pattern. A program that they start must be listed as well."""
     source = work.path / "twice.c"
     source.write_text(TWICE)
     (work.path / "folder").mkdir()

@@ -72,7 +72,7 @@ def chosen(seed, number):
 
 
 def kinds_of(case):
-    """Keys of which each slice of the cases contains at least one."""
+    """Returns keys of a case. Each slice contains at least one case of every key."""
     return [(key, case["program"], case[key]) for key in ("what", "where", "handler", "short", "options")]
 
 

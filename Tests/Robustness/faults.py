@@ -472,8 +472,8 @@ def faults_of(scenario, counts, long):
 
 
 def kinds_of(scenario, fault):
-    """Keys of which each slice has at least one: each kind of call failing once, always and now and then, with each errno and cut short; each
-    scenario; and all combined faults."""
+    """Returns keys of a case. Each slice contains at least one case of every key: each kind of call failing once, always and now and then,
+    with each errno and cut short; each scenario; and all combined faults."""
     first, _, more = fault.partition(",")
     kind, error, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"

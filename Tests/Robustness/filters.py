@@ -89,7 +89,7 @@ def zguard_over_launcher(launcher, program, answer, way):
 
 
 def library_alone(launcher, program, way):
-    """The library does not know the filter without zguard, and makes only system calls that every program start makes."""
+    """Without zguard the library cannot know the filter, so it makes only system calls that every program start makes."""
     def test(place):
         report = place / "raw"
         environment = guarded_by(LIBRARY, f"report_path={report}:on_finding=continue")
@@ -102,7 +102,7 @@ def library_alone(launcher, program, way):
 
 
 def run_over_unreadable(launcher, program):
-    """If zguard cannot read the filter either, its closing line names the filter."""
+    """If neither the library nor zguard can read the filter, the closing line says that a program started under a filter."""
     def test(place):
         environment = scrubbed()
         # The launcher, which installs the filter, runs unguarded.

@@ -144,8 +144,8 @@ class Trial:
         return [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
 
     def printed(self):
-        """Returns the findings that processes printed themselves because they outlived the program, such as a child that it forked when
-        its group had just been read: zguard waits for nobody but the program. The size of the block identifies the finding."""
+        """Returns the findings that processes printed themselves because they outlived the program, the only process that zguard waits for.
+        A child that is forked after `run` has listed the processes to kill survives. The size of the block identifies the finding."""
         if self.victim != "program":
             return set()
         sizes = re.findall(r"^==zguard== double-free .* block of (\d+) bytes", (self.work / "errors").read_text(errors="replace"), re.MULTILINE)

@@ -135,7 +135,7 @@ def pages_that_lie(work):
 
 
 def pages_of_a_real_heap(work):
-    """A real page with changed numbers; its heap exists."""
+    """The page is that of a real heap, with some numbers changed."""
     lie(work, 0.4, "sealed", preload=True)
 
 

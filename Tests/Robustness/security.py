@@ -277,7 +277,7 @@ def hostile_statistics(work):
 
 
 def listed_calls():
-    """What docs/SYSTEM-CALLS.md says that the runtime calls, by the first cell of each row."""
+    """Returns the system calls that docs/SYSTEM-CALLS.md lists, by the first cell of each row."""
     rows = re.findall(r"^\| ([^|`]+) \|(.*)", (TESTS.parent / "docs/SYSTEM-CALLS.md").read_text(), re.M)
     return {when: set(re.findall(r"`([a-z_0-9]+)`", calls)) for when, calls in rows}
 
@@ -296,7 +296,7 @@ def traced_calls(work, options, *words):
 
 
 def calls_as_listed(work):
-    """Nothing is called that docs/SYSTEM-CALLS.md does not list: at the start, and while a program does nothing but allocate."""
+    """The library makes only system calls that docs/SYSTEM-CALLS.md lists: at the start, and while a program only allocates."""
     listed = listed_calls()
     plain, of_libc = traced_calls(work, None)
     for options in ("", "profile=fence", "profile=sample", "overhead=5%", "pressure_thread_bytes=1m:isolated_overhead=100%"):

@@ -1,4 +1,4 @@
-// Threads allocate in the same new contexts at the same time: each is counted once, and counted once as isolated.
+// Threads allocate in the same new contexts at the same time: a context is counted once, and once as isolated.
 // link: runtime
 // options: isolated_overhead=100%:isolated_windows=off
 

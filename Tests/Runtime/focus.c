@@ -1,4 +1,4 @@
-// Every block of a focused stack is isolated, placed as wanted, however many there are; other stacks are as always.
+// Every block of a focused stack is isolated and placed as the list says, without a limit; other stacks are unaffected.
 // link: runtime
 // options: focus=focus.list
 // also: profile=fence isolated_per_context=0
@@ -41,7 +41,7 @@ static bool find(const char *block, struct zg_block_view *view) {
     return zg_lookup_block((uint64_t)block, view) && zg_lookup_is_isolated(view);
 }
 
-// Writes the identities of the makers' innermost frames. The list does not exist yet, which is a degradation only.
+// Writes the identities of the makers' innermost frames. Without a list the runtime starts and notes a degradation.
 static void write_list(int file) {
     zg_runtime_start();
     CHECK(!zg_focus_is_on, "without a list no stack is focused");

@@ -1,4 +1,4 @@
-// Tests identities of stacks: equal in another process and directory, different for other frames, as zguard's.
+// Tests identities of stacks: equal in another process and directory, equal to zguard's, different for other frames.
 // link: runtime
 // library: loading_library.c
 

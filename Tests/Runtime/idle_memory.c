@@ -180,7 +180,7 @@ static int repeat_large(void) {
     return 0;
 }
 
-// Blocks that all differ in size cost few page faults, too.
+// Blocks that all differ in size cause few page faults.
 static int mix_large(void) {
     enum { ROUNDS = 600 };
     unsigned seed = 1;

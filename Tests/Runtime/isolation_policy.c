@@ -199,7 +199,7 @@ static void check_income(void) {
     CHECK_EQUAL(budget.forgone_ns, 0, "all is kept");
     zg_budget_note_ran(&budget, 100000 * MS, 30);
     CHECK_EQUAL(budget.earned_ns, 3000 * MS, "of 100 s");
-    // The start time was computed at the previous reading: 3 ms and a sixteenth of 20 ms.
+    // The start allowance is computed from the previous reading of 20 ms: 3 ms and a sixteenth of 20 ms.
     CHECK_EQUAL(budget.forgone_ns, 3000 * MS + 3 * MS + 20 * MS / 16 - 64 * MS, "64 ms are kept");
     CHECK_EQUAL(zg_budget_permille(30, 0), 30, "isolated_overhead alone");
     CHECK_EQUAL(zg_budget_permille(30, 100), 30, "less than half of overhead");

@@ -1,4 +1,4 @@
-// Two threads at once are the first to call libc's own malloc, and end. Repeated in many processes: it is a race.
+// Two threads make the first calls of libc's own malloc at once, and end. Many processes repeat this race.
 // preload
 // control
 

@@ -79,7 +79,7 @@ static void check_comings_and_goings(void) {
     }
 }
 
-// --- another library in its place ------------------------------------------------------------------------------------
+// --- another library at the same addresses ---------------------------------------------------------------------------
 
 static _Alignas(ElfW(Ehdr)) char bytes[1 << 20];
 

@@ -1,4 +1,4 @@
-// Captures on thousands of coroutine stacks need no system call, and survive that memory read before was unmapped.
+// Captures on thousands of coroutine stacks rarely need a system call, and work after memory read before was unmapped.
 // qemu-user: seccomp filters are not emulated
 // preload
 // control

@@ -1,4 +1,4 @@
-// Live isolated blocks: if masked loads are slow, reads behind them pass after a while; writes are always found.
+// Live isolated blocks: reads behind a block fault, only at first if masked loads are slow; writes are always found.
 // preload
 
 #include <dlfcn.h>

@@ -108,7 +108,7 @@ static void check_retiring(void) {
     CHECK(zg_page_time_allows(zg_page_later, false), "blocks in use have the rest");
 }
 
-// Pages that a test is granted after others have used up the budget.
+// A test is granted time for pages after others have used up the budget. The next test does not get the rest.
 static void check_grant(void) {
     spend(zg_page_new_code, false);
     CHECK(!zg_page_time_allows(zg_page_first, false), "nothing is left");

@@ -427,7 +427,7 @@ static void check_missing(void) {
     CHECK(readings.total, "whatever becomes of its name");
     check_kept_group();
     put_memory(500);
-    // A filter was installed after the start: no more files are opened, for any reader.
+    // A filter was installed after the start, so no reader opens files any more.
     put("/proc/self/status", STATUS "Seccomp:\t2\nSeccomp_filters:\t1\n");
     put(TWO "/memory.events", "low 0\nhigh 9\nmax 5\noom 99\noom_kill 0\n");
     readings = read_all();

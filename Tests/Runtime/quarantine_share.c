@@ -27,7 +27,7 @@ static void check_limit(uint64_t least, uint64_t most, const char *text) {
 #define ONE heap_free(heap_allocate(8 * KIB, 16, false));
 #define EIGHT ONE ONE ONE ONE ONE ONE ONE ONE
 static void check_rows(void) {
-    // Evictions of so many flushes are counted later; a flush has 64 blocks, the limit 32.
+    // The counter may lack the evictions of the last 16 flushes. A flush has 64 blocks, the limit of 256 KiB 32 blocks.
     enum { ROUNDS = 400, UNCOUNTED_FLUSHES = 16 };
     uint64_t before = zg_stats_get(zg_counter_evictions);
     for (int round = 0; round < ROUNDS; round++) {

@@ -149,7 +149,7 @@ static void check_changes(void) {
         zg_quarantine_verify_all("test");
         CHECK_EQUAL(findings() - before, 1, "one changed byte of a large block");
         large[at] = ZG_FILL_FREED;
-        // In pages that were touched every change is found; other pages were not filled.
+        // Every change is found in pages that were written before the free. Other pages were not filled.
         large = heap_allocate(300000, 16, false);
         memset(large, 7, 300000);
         heap_free(large);

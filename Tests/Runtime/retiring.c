@@ -52,7 +52,7 @@ static bool is_dead(const char *block, size_t size) {
 static const char *fence_of(const char *block, size_t size, size_t alignment) {
     size_t step = alignment > PAGE || (uint64_t)block % PAGE == 0 ? PAGE : alignment < 16 ? 16 : alignment;
     const char *fence = block + round_up(size, step);
-    // Some of malloc's blocks of up to 8 bytes have only the alignment of what fits.
+    // malloc aligns some blocks of up to 8 bytes only to their size, rounded up to a power of two.
     bool is_small = step == 16 && (uint64_t)fence % PAGE != 0;
     return is_small ? block + round_up(size, promised_alignment(size)) : fence;
 }

@@ -1,4 +1,4 @@
-// The way back that a function's instructions show equals that of libc's unwind information.
+// The CFA and the saved frame pointer found from a function's instructions equal those of libc's unwind tables.
 // link: runtime
 // processor: x86_64
 // timeout: 60
@@ -43,7 +43,7 @@ int main(void) {
                 none++;
                 continue;
             }
-            // A compiler does not say that a frame pointer has been popped: its place is then below the stack pointer.
+            // Compilers emit no CFI for the pop of a frame pointer: its saved value then lies below the stack pointer.
             const struct zg_cfi_rule *fp = &row.registers[ZG_ARCH_FP];
             uint64_t fp_back = fp->how == zg_cfi_at_offset ? (uint64_t)-fp->value : 0;
             if (fp_back > (uint64_t)row.cfa.value) fp_back = 0;
@@ -57,7 +57,7 @@ int main(void) {
     }
     printf("%lu instructions: %lu equal, %lu other, %lu not found\n", equal + other + none, equal, other, none);
     CHECK(equal + other > 100000, "most instructions of libc show a way back");
-    // Behind a call that does not return (__stack_chk_fail, abort) another function follows. 3 % of Debian 12's libc.
+    // 3 % differ in Debian 12's libc: behind a call that does not return (__stack_chk_fail, abort) is another function.
     CHECK(other * 25 < equal, "it is the right one");
     return check_end();
 }

@@ -14,8 +14,8 @@ The comment lines below a test program's first line state how it is built and ru
   timeout         seconds, if the default is too short
   slow            takes long: --slice runs only its share of these tests
   warning         text that the library may print on standard error; otherwise it must not print anything
-  processor       the only processor that it runs on, because it contains instructions
-  qemu-user       why it does not run under qemu's user mode: what that lacks or does differently
+  processor       the only processor that it runs on, because it contains this processor's instructions
+  qemu-user       why it does not run under qemu's user mode: what qemu lacks or does differently
 Every program ends its output with "checks N failures M" and exits with 0 if all checks hold.
 """
 

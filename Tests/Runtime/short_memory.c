@@ -168,7 +168,7 @@ static void *nap(void *unused) {
     return unused;
 }
 
-// The runtime starts its thread together with the program's own thread, for every kind of stack.
+// The runtime starts its thread when the program starts one, without a check of the calling stack.
 static int start_beside(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000)) return 1;

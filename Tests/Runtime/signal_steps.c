@@ -106,7 +106,7 @@ static int first_allocations(void) {
     return 0;
 }
 
-// In every round of destructors, the runtime's runs before that of a later key. Single steps go on to the last round.
+// In each round, the runtime's key destructor runs before those of later keys. Single-stepping ends in the last round.
 static pthread_key_t key;
 static void last_round(void *value) {
     uint64_t round = (uint64_t)value;

@@ -46,7 +46,7 @@ static void check_aside(void) {
     CHECK_EQUAL(counted(), before, "it is counted nowhere");
     for (int i = 0; i < BLOCKS; i++) zg_entry_plain_free(mine[i], FRAME);
 
-    // More than the number of frees that a signal handler may defer.
+    // Free more blocks than a signal handler may defer.
     CHECK(BLOCKS > 2 * MOST_DEFERRED, "many");
     for (int i = 0; i < BLOCKS - 1; i++) zg_entry_plain_free(blocks[i], FRAME);
     char *moved = zg_entry_reallocate(blocks[BLOCKS - 1], 2 * SIZE, FRAME);

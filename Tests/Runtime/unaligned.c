@@ -110,7 +110,7 @@ static bool has(const char *flag) {
 
 // --- running an instruction ----------------------------------------------------------------------------------------
 
-// State of a run. `vectors` is an area of xsave with x87, SSE, AVX and AVX-512.
+// State of a run. `vectors` is an xsave area with x87, SSE, AVX and AVX-512.
 struct state {
     _Alignas(64) uint8_t vectors[STATE_BYTES];
     uint64_t registers[16], flags;
@@ -134,7 +134,7 @@ static void handle(int number, siginfo_t *info, void *context) {
     interrupted->uc_mcontext.gregs[REG_RIP] += 64; // the end of the instruction's place
 }
 
-// Runs the code at `code` with the state's vectors, flags, and its registers but rsp.
+// Runs the code at `code` with the vectors, flags and registers of the state, except rsp.
 void run_code(struct state *state, const void *code, uint64_t components);
 __asm__("run_code:\n push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n push %rdi\n push %rdx\n"
         " mov %rsi, own_code(%rip)\n mov %rdi, own_state(%rip)\n mov %rsp, own_sp(%rip)\n"
@@ -283,7 +283,7 @@ static void check(const struct instruction *it, int encoding) {
     native.registers[it->base] = replaced.registers[it->base];
     CHECK(!memcmp(native.registers, replaced.registers, sizeof native.registers), text);
     CHECK_EQUAL(replaced.flags & 0x8d5, native.flags & 0x8d5, text);
-    // The bytes of xsave for software, and those of the last x87 instruction, are not the instruction's.
+    // Skip xsave's bytes for software, and its fields of the last x87 instruction: this instruction sets neither.
     CHECK(!memcmp(native.vectors, replaced.vectors, 6), text);
     CHECK(!memcmp(native.vectors + 24, replaced.vectors + 24, 416 - 24), text);
     CHECK(!memcmp(native.vectors + HEADER_AT + 64, replaced.vectors + HEADER_AT + 64, STATE_BYTES - HEADER_AT - 64),

@@ -1,4 +1,4 @@
-// Without memory tagging, profile mte is profile guard, and the statistics say so; with it, they count tagged blocks.
+// Profile mte: the statistics count tagged blocks. Without memory tagging it acts as profile guard and reports that.
 // link: runtime
 // options: profile=mte:isolated_per_context=0
 // warning: no memory tagging

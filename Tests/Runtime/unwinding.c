@@ -46,8 +46,8 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_init_local(&cursor, &context);
     for (int i = 0; count < MOST; i++) {
         if (unw_get_reg(&cursor, UNW_REG_IP, &pc) < 0 || !pc) break;
-        // The step through the signal frame leads to the interrupted frame, which libunwind marks. On arm64 it marks
-        // the frame before, which is the signal trampoline's.
+        // libunwind marks the interrupted frame, to which the step through the signal frame leads. On arm64 libunwind
+        // marks the frame before, which is the signal trampoline's.
         bool is_marked = unw_is_signal_frame(&cursor) > 0;
         if (i >= 2) frames[count++] = pc + (ZG_ARCH_SIGNAL_RETURN_BYTES ? was_marked : is_marked);
         was_marked = is_marked;
@@ -126,8 +126,8 @@ static __attribute__((noinline)) int recurse_with_alloca(int depth) {
     return depth ? recurse_with_alloca(depth - 1) + room[depth] : 0;
 }
 
-// Two stacks with the same return addresses at the same places. A frame between them begins elsewhere, and only the
-// frame pointer saved below that frame tells the stacks apart.
+// Two stacks with the same return addresses at the same places. One frame begins at another address in each stack, and
+// only the frame pointer saved below that frame tells the stacks apart.
 static uint64_t shifted_at, shifted_wanted;
 static volatile int shifted_bytes = 16;
 static void (*volatile shifted_entry)(size_t);

@@ -20,7 +20,7 @@ enum { VECTORS_SET = 50, MATRICES_SET = 63 /* PR_SVE_SET_VL, PR_SME_SET_VL */, V
 static inline bool has_vectors(void) { return getauxval(AT_HWCAP) & HAS_VECTORS; }
 static inline bool has_matrices(void) { return has_vectors() && getauxval(AT_HWCAP2) & HAS_MATRICES; }
 
-// Sets the greatest length, for this thread and its new threads. Returns it in bytes, or 0 if the processor has none.
+// Sets the greatest vector length for this thread and its new threads. Returns it in bytes, or 0 if unsupported.
 static inline uint64_t longest(bool is_there, int call) {
     int set = is_there ? prctl(call, VECTOR_MOST, 0, 0, 0) : 0;
     return set > 0 ? (uint64_t)set & 0xffff : 0;

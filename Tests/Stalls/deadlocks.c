@@ -1,6 +1,6 @@
 // C programs whose threads wait for each other, or only seem to, one per function. Tests/Detection/stalling.py reads
-// the lines in front of the functions, as in ways.c. deadlock: the finding is one; waits=FUNCTION: so does a third
-// thread; circle: without the main thread.
+// the lines in front of the functions, as in ways.c. More words: deadlock: the finding is a deadlock; waits=FUNCTION: a
+// third thread waits, in FUNCTION; circle: the main thread is not part of the cycle.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 static pthread_mutex_t locks[3] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static atomic_int ready;
 
-// The main thread has waited for events, and the kernel ends the process in two seconds.
+// Waits for events, as an event loop does, in the main thread. SIGALRM ends the process after two seconds.
 STEP begin(void) {
     for (int i = 0; i < 3; i++) poll(NULL, 0, 20);
     alarm(2);
@@ -115,7 +115,7 @@ CASE joins_while_holding(void) {
     join(thread);
 }
 
-// The main thread is not on the circle, but waits for it.
+// The main thread is not part of the cycle, but waits for a lock of the cycle.
 // stalls: take_second, call=futex, held=hold_and_take, waits=hold_and_take, freeze, deadlock, circle
 CASE beside_a_circle(void) {
     pthread_t thread;
@@ -125,7 +125,7 @@ CASE beside_a_circle(void) {
     take_second(0);
 }
 
-// A thread that has waited once, and is no loop of events, is in a deadlock all the same.
+// A thread that has waited for events only once is not an event loop, but its deadlock is found nevertheless.
 // stalls: take_again, call=futex, freeze, deadlock
 CASE is_no_loop(void) {
     poll(NULL, 0, 20);
@@ -202,7 +202,7 @@ CASE both_are_read(void) {
     read_shared(0);
 }
 
-// The kernel follows the owners of mutexes with priority inheritance, and does not see the others.
+// The kernel knows the owners of mutexes with priority inheritance, but not the owners of other mutexes.
 // stalls: take_second, call=futex, held=hold_and_take, freeze, deadlock
 CASE one_inherits_priority(void) {
     locks[1] = of_kind(PTHREAD_MUTEX_DEFAULT, PTHREAD_PRIO_INHERIT, PTHREAD_MUTEX_STALLED);
@@ -229,7 +229,7 @@ static void *hold_and_take_in_time(void *unused) {
     return unused;
 }
 
-// One of the two gives up.
+// No deadlock: the other thread stops waiting after 900 ms.
 // stalls: take_second, call=futex, held=hold_and_take_in_time
 CASE with_a_limit(void) {
     pthread_t thread;
@@ -266,7 +266,7 @@ CASE is_held_for_long(void) {
 }
 
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-// What stands behind a condition looks like the owner of a lock.
+// The words behind the condition variable hold a thread id, as the owner field of a lock does.
 static struct {
     pthread_cond_t condition;
     int behind[4];
@@ -315,7 +315,7 @@ static void *arrive_late(void *unused) {
 
 STEP wait_at_barrier(void) { pthread_barrier_wait(&barrier); }
 
-// The threads that have arrived so far are as many as the id of the one that waits for the next.
+// The barrier's counts of arrived threads and of rounds equal the id of the waiting thread, as a lock's owner would.
 // stalls: wait_at_barrier, call=futex
 CASE round_looks_like_a_thread(void) {
     pthread_t thread;
@@ -362,7 +362,7 @@ static void *write_and_read_in_time(void *unused) {
     return unused;
 }
 
-// One of the two gives up.
+// No deadlock: the other thread stops waiting after a second.
 // stalls: read_shared, call=futex, held=write_and_read_in_time
 CASE is_written_with_a_limit(void) {
     pthread_t thread;
@@ -386,7 +386,7 @@ static void *write_what_is_read(void *unused) {
     return unused;
 }
 
-// None of these threads can go on, but nobody knows who reads.
+// These threads are deadlocked, but an rwlock does not record its readers: the finding is a stall.
 // stalls: write_shared, call=futex, freeze
 CASE who_reads_is_unknown(void) {
     pthread_t thread;
@@ -422,7 +422,7 @@ CASE is_tried_only(void) {
     poll(NULL, 0, 20);
 }
 
-// Words of the program's own, in the form of glibc's locks that the waiting thread holds.
+// The program's own futex words, with the contents of glibc locks that the waiting thread holds.
 static _Atomic unsigned own_mutex[5], own_rwlock[13], own_number;
 
 static void *wake_late(void *word) {

@@ -1,5 +1,5 @@
-// A loop of events that computes for as many seconds of processor time as its argument says. A second argument names
-// the file of a cgroup that the program joins before.
+// Event loop that computes for the seconds of CPU time in its first argument. A second argument is the cgroup.procs
+// file of a cgroup that the program joins first.
 // usage: on_processor SECONDS [CGROUP/cgroup.procs]
 #define _GNU_SOURCE
 #include <fcntl.h>

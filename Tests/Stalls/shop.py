@@ -1,4 +1,4 @@
-"""A loop of events in Python that computes in a function called by C code, or waits for a lock.
+"""A Python event loop that computes in a function called by C code, or waits for a lock.
 usage: shop.py computes|waits"""
 import select
 import sys

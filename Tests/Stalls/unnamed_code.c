@@ -1,6 +1,6 @@
-// A loop of events whose code is in no file, as that of a just-in-time compiler, and has a name in /tmp/perf-PID.map.
+// Event loop whose code is in no file, like that of a just-in-time compiler, and has a name in /tmp/perf-PID.map.
 // usage: unnamed_code file|grows|link|other ELSEWHERE
-// The map is a file, one whose last line is written in two parts, a link to ELSEWHERE, or another user's file.
+// The map is a file, a file whose last line is written in two parts, a link to ELSEWHERE, or another user's file.
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdbool.h>

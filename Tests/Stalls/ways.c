@@ -295,7 +295,7 @@ STEP write_shared(double length) { take_shared(pthread_rwlock_wrlock, length); }
 // stalls: write_shared, call=futex, held=write_for_long
 CASE waits_to_write(void) { turn(wait_by_poll, write_shared, 1); }
 
-// Does not compute: on a busy machine each time would be a stall of its own.
+// Sleeps, because computing takes longer on a busy machine: each turn would then be a stall of its own.
 // stalls: sleep_on, call=clock_nanosleep
 CASE often_a_little(void) {
     for (int i = 0; i < 4; i++) turn(wait_by_poll, sleep_on, 0.32);
@@ -354,7 +354,7 @@ CASE healthy(void) {
     for (int i = 0; i < 60; i++) turn(wait_by_epoll, compute, 0.002);
 }
 
-// Does not compute: on a busy machine that would take longer.
+// Sleeps, because computing takes longer on a busy machine, and would then be a stall.
 // nothing
 CASE once_a_little(void) { turn(wait_by_poll, sleep_on, 0.3); }
 

@@ -228,7 +228,7 @@ let isThere = DispatchSemaphore(value: 0)
 
 @inline(never) func waitFor(_ queue: DispatchQueue) { queue.sync { print("served") } }
 
-/// The main thread has waited for events, and the kernel ends the process in two seconds.
+/// Waits for events, as an event loop does, in the main thread. SIGALRM ends the process after two seconds.
 func begin() {
     for _ in 0..<3 { poll(nil, 0, 20) }
     alarm(2)
@@ -258,7 +258,7 @@ func mainQueueIsAwaited() {
     waitFor(stock)
 }
 
-// The queue that the first one targets waits.
+// The main thread waits for a queue whose target queue waits.
 // stalls: waitFor, call=futex, held=waitFor(_:), freeze, deadlock
 func targetIsAwaited() {
     let part = DispatchQueue(label: "com.shop.stock.part", target: stock)
@@ -288,7 +288,7 @@ func queueWaitsForLock() {
     waitFor(stock)
 }
 
-// Nobody knows who signals.
+// A semaphore has no owner, so no holder is reported.
 // stalls: waitFor, call=futex
 func queueWaitsForSemaphore() {
     begin()

@@ -1,5 +1,5 @@
-"""Runs SQLite's own tests, from Debian's source package: `testfixture` is built from it, as the tests examine internals.
-It runs the scripts, each of which is a unit."""
+"""Runs SQLite's own tests, from Debian's source package. Builds `testfixture` from the source, because the tests examine internals.
+`testfixture` runs the scripts, each of which is a unit."""
 
 import re
 import shutil

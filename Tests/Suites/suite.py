@@ -212,8 +212,8 @@ class Suite:
         return wanted / "tree"
 
     def download_source(self, source, version, same, directory):
-        """Downloads the package's files with the .dsc. After security updates the archive may lack the source of the installed revision,
-        and mirrors that of the newest; then the source of another version that is the `same` will do."""
+        """Downloads the package's files with the .dsc. After a security update, the archive may lack the source of the installed
+        revision, and a mirror that of the newest: then takes any version for which `same` returns the same part."""
         shown = subprocess.run(["apt-cache", "showsrc", "--only-source", source], capture_output=True, text=True)
         others = re.findall(r"^Version: (\S+)$", shown.stdout, re.M)
         for each in dict.fromkeys([version, *others]):
@@ -233,8 +233,8 @@ def upstream(version):
 
 
 def add_source_entries(folder=Path("/etc/apt")):
-    """Debian has no source entries by default: adds one for each Debian entry with binaries. Returns False if that was done before or is
-    impossible."""
+    """Adds a source entry for each Debian entry with binaries, because Debian has none by default. Returns False if that was done before or
+    is impossible."""
     entry = folder / "sources.list.d/zguard-suites.sources"
     if entry.exists() or not os.access(folder, os.W_OK):
         return False

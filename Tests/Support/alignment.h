@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-// Returns the alignment that malloc promises for this size: blocks of up to 8 bytes need only that of what fits.
+// Returns the alignment that malloc promises: the size rounded up to a power of two, from 2 to 16; 16 for 0 bytes.
 __attribute__((unused)) static uint64_t promised_alignment(uint64_t size) {
     uint64_t alignment = 2;
     while (alignment < size && alignment < 16) alignment *= 2;

@@ -112,7 +112,7 @@ class Browser:
         self.call("Emulation.setScriptExecutionDisabled", value=not script)
         self.requests, self.complaints = [], []
         began = time.monotonic()
-        # The page before may end its loading meanwhile: the load must be that of this one.
+        # The previous page may finish loading meanwhile: wait for the load event of the new page.
         loader = self.call("Page.navigate", url=path if str(path).startswith("http") else f"file://{path}")["loaderId"]
         while loader not in self.loaded:
             self.receive(began + wait, f"loading {path}")

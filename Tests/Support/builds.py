@@ -122,7 +122,7 @@ def compiled(target, command, sources, cwd=None):
 
 
 def system_wide():
-    """A lock for the driver that installs a package into the system, and for drivers that this would disturb."""
+    """Returns a lock for the driver that installs a package into the system, and for drivers that an installation would disturb."""
     return locked(BUILD / "system.lock")
 
 

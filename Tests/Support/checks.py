@@ -83,8 +83,8 @@ def as_shell(status):
 
 def run_tests(tests, prefix, only="", workplace=Path, shows_passed=False, part=None, kinds=lambda name: ()):
     """Calls each of `tests`, pairs of a name and a function, with `workplace(new directory)`. A test fails by AssertionError, or if an
-    operation that it needs fails. Runs the tests of the slice `part` and the first of each of their `kinds`; all without it. Returns the
-    exit status."""
+    operation that it needs fails. `part`: the slice to run; it also runs the first test of each of the `kinds`. Without it, runs all tests.
+    Returns the exit status."""
     checks = Checks()
     if part:
         chosen = part.choose(tests, name=lambda test: test[0], kinds=lambda test: kinds(test[0]))

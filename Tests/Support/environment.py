@@ -21,11 +21,11 @@ OUT_OF_PLACE = ("ZGUARD_", "ZG_FAULT", "ZG_CAPTURES", "LD_", "MALLOC_", "GLIBC_T
 
 
 def scrubbed(**variables):
-    """Returns the caller's environment without these variables, in the C locale, plus the given variables."""
+    """Returns the caller's environment without the variables of OUT_OF_PLACE, in the C locale, plus the given variables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OUT_OF_PLACE)}
     return {**kept, "LC_ALL": "C", **variables}
 
 
 def guarded_by(library=LIBRARY, options="", **variables):
-    """Returns the same for a program that runs with the library preloaded, without zguard."""
+    """Returns the scrubbed environment for a program that runs with the library preloaded, without zguard."""
     return scrubbed(LD_PRELOAD=str(library), ZGUARD_OPTIONS=options, **variables)

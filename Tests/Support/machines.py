@@ -78,7 +78,8 @@ class Machine:
 
     def run(self, root, command, seconds, shares=None, kept=None, directory="/", cpu="max,pauth-impdef=on", machine="virt,mte=on,gic-version=3", **environment):
         """Boots and runs a command as superuser in `root` (a directory of this machine). `shares`: {directory here: directory in the
-        machine}; `kept`: the same, but writes are made here. Returns status and output; the status is None after a timeout of `seconds`."""
+        machine}; `kept`: the same, but writes change the directory here. Returns status and output; the status is None after a timeout of
+        `seconds`."""
         shared = [("share", *pair) for pair in (shares or {}).items()] + [("keep", *pair) for pair in (kept or {}).items()]
         variables = [f"{name}={value}" for name, value in {**ENVIRONMENT, **environment}.items()]
         job = f"cd {shlex.quote(str(directory))} && exec env -i {shlex.join([*variables, *(str(word) for word in command)])}\n"

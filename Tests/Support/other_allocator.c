@@ -1,5 +1,5 @@
-// Stands in for mimalloc's libmimalloc.a: defines what that defines in one object with malloc. Static programs are
-// linked with it behind the archive of the runtime, and none may need it.
+// Takes the place of mimalloc's libmimalloc.a: defines the functions of mimalloc's object that defines malloc. Static
+// programs are linked with this archive behind the runtime's, and must not need this object.
 
 // clang-format off
 #define FUNCTIONS(X) \

@@ -29,7 +29,7 @@ CONTRAST = """(() => {
 
 
 def text_problems(page):
-    """Returns what makes a page depend on others, or lets text of a report become part of it."""
+    """Returns what makes a page depend on other files, or lets text of a report act as markup or script."""
     text = page.read_text()
     body = re.sub(r"<(style|script)>.*?</\1>", "", text, flags=re.DOTALL)
     problems = [f"refers to {link}" for link in re.findall(r'(?:src|href|action)="([^"]*)"', body)

@@ -145,7 +145,7 @@ PARTS = [
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
     Part("history", driver("Symbols/history"), 16, slices=12),
-    # Leaks and retain cycles, and none where there are none.
+    # Finds leaks and retain cycles, and none in programs without any.
     Part("leaks", driver("Graph/leaks"), 60, slices=12),
     Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
     Part("holders", driver("Graph/holders"), 40, slices=8),
@@ -172,7 +172,7 @@ PARTS = [
     # Roots with libc alone.
     Part("distroless", driver("House/distroless"), 2),
     Part("distroless-full", driver("House/distroless", "--full"), 8, needs=("distroless",), when="full"),
-    # What users rely on, compared with what was released.
+    # Compares the interfaces that users rely on with those of the releases.
     Part("stable", driver("House/stable"), 6, needs=("zguard", "debug"), holds=("debug",)),
     # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),

@@ -1,6 +1,6 @@
-"""Reserves ports for test servers that no other process gets.
-They are outside the kernel's range of ephemeral ports, are no registered service's, and are held against other test processes while they
-are needed.
+"""Reserves ports for test servers, so that no other process gets the same ports.
+The ports are outside the kernel's range of ephemeral ports, belong to no registered service, and are held against other test processes
+while they are needed.
 
 A port is held by a name in the abstract namespace of Unix sockets: the name is visible to exactly those who see the port (both are
 separated by network namespaces), for every account, and disappears with the process."""

@@ -66,7 +66,7 @@ def add_option(parser):
 
 
 def is_elsewhere(arch):
-    """Returns whether another call of the driver must do the work for this --arch; false in that call."""
+    """Returns whether the driver must call itself (`run`) to do the work for this --arch; false in these calls."""
     return arch != HERE and not stage()
 
 
@@ -90,8 +90,8 @@ def emulator(arch):
 
 
 def binds():
-    """Returns the directories of this machine that a driver needs in the root: its files, and its libraries and the tree at their own
-    paths."""
+    """Returns the directories of this machine that a driver needs in the root: all files below /host, and the libraries and the source
+    tree at their own paths."""
     return {"/": "/host", f"/usr/lib/{HERE}-linux-gnu": f"/usr/lib/{HERE}-linux-gnu", "/usr/lib64": "/lib64", ROOT: ROOT}
 
 

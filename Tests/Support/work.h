@@ -1,5 +1,5 @@
 // A workload with a known result, for programs that are observed at work.
-// Any thread.
+// Call from any thread.
 
 #ifndef WORK_H
 #define WORK_H
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The same numbers in every run (xorshift64*, Vigna, "An experimental exploration of Marsaglia's xorshift generators",
-// 2016).
+// Returns the same random numbers in every run (xorshift64*, Vigna, "An experimental exploration of Marsaglia's
+// xorshift generators", 2016).
 __attribute__((unused)) static uint64_t work_random(uint64_t *state) {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -82,7 +82,7 @@ def compile_program(path, way, directory):
     header = dict(line[2:].strip().split(": ", 1) for line in source.read_text().splitlines()
                   if line.startswith("// ") and ": " in line)
     command += ["-o", str(executable), str(source), *header.get("libs", "").split()]
-    # These builds run in the directory into which the compiler writes split debug information.
+    # Compile in the directory into which the compiler writes split debug information.
     builds.compiled(executable, command, [source, TESTS / "Bugs/bug.h"], cwd=folder)
     options = [option for option in header.get("options", "").split(":") if option]
     return Program(f"{way} {path}", executable, options=options)
@@ -347,7 +347,7 @@ def modules_for_every_address(directory):
     yield builds.BUILD / "zombies/O-dynamic/shop", 7
     yield builds.BUILD / "zombies/Onone-dynamic/shop", 23
     yield ROOT / "build/lib/libzguard.so", 31
-    # Its debug information, if installed, is in a separate file.
+    # libc's debug information, if installed, is in a separate file.
     yield Path("/lib/x86_64-linux-gnu/libc.so.6").resolve(), 307
 
 

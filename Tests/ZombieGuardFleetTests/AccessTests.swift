@@ -7,7 +7,7 @@ import ZombieGuard
 @testable import ZombieGuardFleet
 
 @Suite struct AccessTests {
-    /// Bytes that count how often one of them is looked at.
+    /// Bytes that count how often they are read.
     private struct CountedBytes: RandomAccessCollection {
         final class Count { var reads = 0 }
 
@@ -24,7 +24,7 @@ import ZombieGuard
 
     @Test func comparisonLooksAtEveryByte() {
         let hash = Array(Secret.hash("a token").utf8)
-        // The place of the difference changes nothing; nil: there is none.
+        // Reads all bytes, wherever the difference is; nil: the bytes are equal.
         for place in [nil] + (0..<hash.count).map(Optional.some) {
             var other = hash
             if let place { other[place] ^= 1 }
@@ -66,7 +66,7 @@ import ZombieGuard
         #expect(bound.tenant(asked: nil) == "shop")
         #expect(bound.tenant(asked: "shop") == "shop")
         #expect(bound.tenant(asked: "default") == nil)
-        // Canonically equal, but another tenant for a database.
+        // Canonically equal to an allowed name, but another tenant in a database.
         #expect(bound.tenant(asked: "cafe\u{301}") == nil)
         let all = User(name: "a", roles: [.read], tenants: .all)
         #expect(all.tenant(asked: nil) == "default")
@@ -81,14 +81,14 @@ import ZombieGuard
         #expect(sessions.token(of: id, now: end - 1) == token.hash)
         #expect(sessions.token(of: token.hash, now: 1000) == nil)
         #expect(sessions.token(of: id, now: end) == nil)
-        // It is gone, whatever the clock says later.
+        // The expired session stays closed, even if the clock is earlier.
         #expect(sessions.token(of: id, now: 1000) == nil)
         let other = sessions.open(for: token, now: 1000)
         sessions.close(other)
         #expect(sessions.token(of: other, now: 1000) == nil)
     }
 
-    /// The number of sessions is bounded; who opens many closes own ones before those of others.
+    /// The number of sessions is bounded. A token with many sessions loses its own before other tokens lose theirs.
     @Test func sessionsAreBounded() {
         let sessions = Sessions(most: 100)
         let tokens = (0..<12).map { Token.make(for: User(name: "\($0)", roles: [.read], tenants: .all)).token }

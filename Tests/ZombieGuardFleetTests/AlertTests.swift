@@ -36,7 +36,7 @@ import Testing
             "alert new program=bin/x to a b", "alert new program=bin/x to b", "# no rule", "", "digest 3")
         #expect(rules.watches.map(\.way.name) == ["a", "b"] && rules.digest == 3)
         #expect(rules.watches.allSatisfy { $0.conditions.program == "bin/x" })
-        // Another order is the same watch; another condition is not.
+        // A watch has the same id in another order of rules, and another id with another condition.
         let other = try self.rules("alert new program=bin/y to a", "alert new program=bin/x to b")
         #expect(other.watches[1].id == rules.watches[1].id && other.watches[0].id != rules.watches[0].id)
         #expect(try self.rules("alert new to a", "pages https://x.example//").pages == "https://x.example")

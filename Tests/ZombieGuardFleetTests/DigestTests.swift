@@ -5,7 +5,7 @@ import Testing
 @testable import ZombieGuardFleet
 
 @Suite struct DigestTests {
-    /// FIPS 180-4's examples, and texts around the length of a block in pieces of every size.
+    /// FIPS 180-4's examples, and texts of about a block's length, added in pieces of every size.
     @Test func digestsAreSHA256() {
         func digest(_ pieces: [[UInt8]]) -> String {
             var digest = Digest()

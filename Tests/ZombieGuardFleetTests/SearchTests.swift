@@ -75,7 +75,7 @@ import ZombieGuard
 
     // MARK: Plans
 
-    /// A day that has a table of its own.
+    /// Returns the day `age + 1` days ago, which has a table of its own.
     private static func day(_ age: Int) -> String { Timestamp.now.earlier(bySeconds: Int64(age + 1) * 86400).day }
 
     private static func finding(_ number: Int) -> Finding {
@@ -189,7 +189,7 @@ import ZombieGuard
             _ = try reader.days(of: [signature], since: Self.day(30))
             _ = try reader.days(of: signature, since: Self.day(30))
         }.plans
-        // SQLite names the tables of a view or of a union: none of them is read as a whole.
+        // SQLite's plans name the tables of a view or a union: no query scans a whole table.
         let tables = plans.filter { plan in
             ["zguard_days_", "zguard_findings_", "zguard_weeks"].contains { plan.contains($0) }
         }
@@ -220,7 +220,7 @@ import ZombieGuard
             #expect(try differences().isEmpty && sums("zguard_weeks") == sums("zguard_totals"))
         }
         #expect(try sums("zguard_weeks") > 0 && sums("zguard_weeks") < 60)
-        // A shipper of an earlier version drops a day, and makes the views anew.
+        // A shipper of an earlier version drops a day and recreates the views.
         let day = try #require(
             store.query("SELECT min(substr(name, 13)) FROM sqlite_master WHERE name GLOB 'zguard_days_2???_??_??'")
                 .first?.first?.text)

@@ -1,5 +1,5 @@
-// Tests of symbols that come later: kept files, and stored findings that are named. Tests/Fleet/symbols.py tests them with real programs
-// in every kind of store.
+// Tests of symbols that arrive after their findings: kept files, and names for stored findings. Tests/Fleet/symbols.py
+// tests these symbols with real programs in every kind of store.
 
 import Glibc
 import Testing
@@ -13,7 +13,7 @@ import ZombieGuardCore
 
     // MARK: Findings
 
-    /// A finding of a stripped program whose code is at `offset`.
+    /// Returns a finding without names. Its access is at `offset` in a stripped library.
     private func raw(_ offset: UInt64, number: Int, version: String = "1.0", day: Int = 10) throws -> ShippedFinding {
         let line = """
             {"schema":"zguard.finding/1","kind":"use-after-free","access":"read","confidence":"exact","address":"0x\(number)",\
@@ -77,7 +77,7 @@ import ZombieGuardCore
         #expect(try database.insert(findings) == 0)
         #expect(try apply([0x10: "shop::add", 0x20: "shop::drop"], to: database).findings == 0)
         try expectConsistent(database, 6)
-        // The old signature leads to both; addresses stay, names are found.
+        // The old signature leads to both new groups, frames keep their addresses, and searches find the names.
         let reader = FleetReader(database)
         #expect(try Set(reader.groups(signed: old).map(\.signature)) == result.after)
         var filter = FleetFilter()
@@ -96,7 +96,7 @@ import ZombieGuardCore
         let new = try #require(result.after.first)
         #expect(try numbers(database, "zguard_totals") == [old: 2, new: 2])
         try expectConsistent(database, 4)
-        // The group that is left does not show a finding that is gone.
+        // The old group does not show a finding that has moved to the new group.
         let rows = try database.query("SELECT body FROM zguard_groups WHERE signature = $1", [.text(old)])
         #expect(rows.first?.first?.text?.contains("shop::drop") == false)
     }
@@ -180,7 +180,7 @@ import ZombieGuardCore
     }
 
     private func expectKept(_ keeper: any SymbolKeeper, _ other: any SymbolKeeper) throws {
-        // More than one row of a database; random bytes do not get shorter.
+        // Needs more than one row of a database, because random bytes cannot be compressed.
         let large = (0..<1_300_000).map { _ in UInt8.random(in: 0...255) }
         let small: [UInt8] = Array("other".utf8)
         #expect(try keeper.version() == nil && keeper.entries().isEmpty && keeper.open(.debug, buildID: "ab") == nil)

@@ -93,7 +93,7 @@ import ZombieGuard
         #expect(TriageEvent(line: line.replacing("count 7 after 2", with: "phase 7")[...]) == nil)
     }
 
-    /// The scanner beneath is fuzzed as the reader of reports; this is what is made of its values.
+    /// Tests the use of the scanned values. The scanner itself is fuzzed as a part of the report reader.
     @Test func damagedLinesAreReadOrLeftOut() {
         var state: UInt64 = 1
         func random(_ bound: Int) -> Int {

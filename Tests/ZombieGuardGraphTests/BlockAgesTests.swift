@@ -21,7 +21,7 @@ import Testing
         #expect(ages.isNew(start: 0x3000, stack: 3, since: first))
         #expect(!ages.isNew(start: 0x3000, stack: 3, since: second))
         #expect(!ages.isNew(start: 0x1000, stack: 1, since: first))
-        // Freed at the second look: a later block at this address is a new one.
+        // The second look found this block freed: a later block at its address is new.
         #expect(ages.isNew(start: 0x2000, stack: 2, since: first))
     }
 

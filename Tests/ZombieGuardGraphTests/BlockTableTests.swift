@@ -57,7 +57,7 @@ import Testing
 
     @Test func findsIndexedRegions() {
         let table = BlockTable()
-        // The regions of 1 MiB; the second has no area, and the third begins with a hole.
+        // Three regions of 1 MiB: the second has no area, and the third begins with a hole.
         table.beginArea(base: 0x1000_0000, slotSize: 16, slotCount: 100)
         table.add(slot: 3, start: 0x1000_0030, size: 16, stack: 0, family: 0)
         table.beginArea(base: 0x1020_0040, slotSize: 32, slotCount: 100)

@@ -40,7 +40,7 @@ private final class DamagedMemory: MemoryReader {
 
     func read(at address: UInt64, upTo count: Int) -> [UInt8] {
         reads += 1
-        // Kinds of metadata, descriptors and mangled types, so that not all ends at the first word.
+        // Kinds of metadata, descriptors and mangled types, so that not every walk ends at the first word.
         let words: [UInt64] = [
             0, 0x200, 0x201, 0x202, 0x301, 0x303, 0x400, 0x500, 16, 17, 18, 0x80_0010, 0xc_0000_0002, 0x7fff_0000_1000,
             0x5f01_0000_1001, 0x0067_5378_7461_5379, 0x4153_4141_7401_5f41, 3, 0x4000_0050_0003, 1 << 33,

@@ -1,4 +1,4 @@
-// Why a busy thread had no processor.
+// Tests of the reason why a busy thread waited for a processor.
 
 import Glibc
 import Testing
@@ -6,8 +6,8 @@ import Testing
 @testable import ZombieGuard
 
 @Suite struct BusyTimeTests {
-    /// Returns what a thread that runs for 400 ms and then waits for 600 ms weighs. 600 ms of throttled periods are counted
-    /// while it runs, or while it waits.
+    /// Returns the weight of a thread that runs for 400 ms and then waits for 600 ms. 600 ms of throttled periods are
+    /// counted while it runs, or while it waits.
     private func weight(isThrottledWhileRunning: Bool) throws -> UInt64 {
         var times = try #require(ThreadTimes(of: Int(getpid()), thread: UInt32(getpid())))
         (times.isRunnable, times.isStopped) = (true, false)
@@ -33,7 +33,7 @@ import Testing
         #expect(try weight(isThrottledWhileRunning: true) == 400)
     }
 
-    /// A thread of the pool that has computed for long begins to serve the queue, and sleeps.
+    /// Another thread of the pool, which has computed for long before, begins to serve the queue, and sleeps.
     @Test func timesOfAnotherThreadAreNotCounted() throws {
         var times = try #require(ThreadTimes(of: Int(getpid()), thread: UInt32(getpid())))
         (times.ran, times.delayed, times.isRunnable, times.isStopped) = (5_000_000, 0, false, false)

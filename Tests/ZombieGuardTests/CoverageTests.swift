@@ -80,7 +80,7 @@ import Testing
         #expect(!all.reaches(percent: 0.1) && all.reaches(percent: 0))
     }
 
-    /// The requirement is about pairs: all blocks of the first stack may be watched, and no rare free.
+    /// The requirement is a share of pairs: all blocks of one stack may be watched, but no rare free.
     @Test func requirementIsAboutPairs() {
         let busy = coverage([
             "allocations": 300_000, "fenced_blocks": 300_000, "contexts": 1, "contexts_fenced": 1, "frees": 300_000,

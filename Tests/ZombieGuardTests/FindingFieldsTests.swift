@@ -1,4 +1,4 @@
-// The table of a finding's keys: what it reads and writes is what Foundation reads, and what the schema says.
+// The table of a finding's keys: reads and writes what Foundation reads, and has the keys of the schema.
 
 import Foundation
 import Testing
@@ -38,7 +38,7 @@ import Testing
         (try? JSONSerialization.jsonObject(with: Data(line.utf8))) as? Object
     }
 
-    // Whether Foundation reads the same from the line.
+    // Returns whether the finding has the values that Foundation has read.
     private func isEqual(_ finding: Finding, _ object: Object) -> Bool {
         func frames(_ value: Any?) -> [String] {
             (value as? [Object] ?? []).map { frame in
@@ -89,7 +89,7 @@ import Testing
         #expect(try Finding(parsing: finding.jsonLine) == finding)
     }
 
-    /// Of lines with random changes, those are read that Foundation reads, and as Foundation reads them.
+    /// The scanner accepts the changed lines that Foundation accepts, and findings have the values that it reads.
     @Test func randomLinesAreReadLikeFoundation() {
         var generator = SeededGenerator(seed: 23)
         let signs = Array("\"\\{}[]:,0123456789.eE-+ntfu \t\u{1}ä".utf8)

@@ -85,7 +85,7 @@ extension Finding.Frame {
 }
 
 extension Finding {
-    /// Parses a line as of this user.
+    /// Parses a line of a report of this user. `init(jsonLine:)` sets the author to unknown.
     init(parsing line: String) throws {
         var line = line
         self = try JSONScanner.read(&line, Finding.read)

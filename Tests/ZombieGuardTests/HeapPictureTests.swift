@@ -87,7 +87,7 @@ import Testing
         #expect(main.children[0].children.map(\.values) == [[60, 1]])
     }
 
-    // Nothing is outside of its caller, nothing overlaps, and no amount is lost.
+    // Checks that every box lies inside its caller's, that no boxes overlap, and that widths match the amounts.
     private func check(_ box: FlameGraph.Box) {
         for measure in box.values.indices {
             var end = 0.0
@@ -114,7 +114,7 @@ import Testing
         check(root)
         #expect(root.count <= 2 * FlameGraph.mostBoxes + 1 && root.count > 1000)
         #expect(root.values == [stacks.reduce(0) { $0 + $1.1[0] }, stacks.reduce(0) { $0 + $1.1[1] }])
-        // What is too small to be drawn is counted at its caller.
+        // Functions too small to be drawn are counted in their caller's box.
         func omitted(_ box: FlameGraph.Box) -> Int { box.omitted + box.children.reduce(0) { $0 + omitted($1) } }
         #expect(omitted(root) > 0)
     }

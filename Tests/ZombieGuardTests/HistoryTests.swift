@@ -31,7 +31,7 @@ private final class Noise: MemoryReader {
     }
 }
 
-/// Memory of this process that stands for another process's memory. Reads outside of it fail.
+/// Memory of this process that takes the place of another process's memory. Reads outside of it fail.
 private final class OwnMemory {
     static let bytes = 4096
     let start = UnsafeMutableRawPointer.allocate(byteCount: bytes, alignment: 4096)

@@ -8,7 +8,7 @@ import Testing
 @testable import ZombieGuardStalls
 
 @Suite struct MainQueueWatchTests {
-    /// A stall is made after the look that ends it began, by a millisecond or more on a busy machine.
+    /// A stall event is created after the last look began: on a busy machine, a millisecond or more later.
     @Test func stallThatIsMadeAfterItsLookBegan() throws {
         let server = zg_system_thread_id()
         try #require(server != getpid())

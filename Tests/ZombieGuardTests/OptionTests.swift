@@ -90,7 +90,7 @@ import Testing
             let given = try RuntimeOptions(inherited: nil, profile: nil, given: ["\(alias)=\(other)"])
             #expect(given.textWithoutReportPath == "\(alias)=\(other)")
         }
-        // Lists have the new names only.
+        // Lists contain only the new names.
         for option in OptionTable.options { #expect(!option.name.hasPrefix("fence")) }
         #expect(
             throws: Failure.usage(

@@ -42,7 +42,7 @@ import Testing
         #expect(all.runs == [.init(pairs: 2, watched: 1), .init(pairs: 3, watched: 2)])
         #expect(all.pairs[.init(alloc: 1, free: 2)] == .init(seen: 1, watched: 1))
         #expect(all.pairs[.init(alloc: 3, free: 4)] == .init(seen: 2, watched: 1))
-        // One more pair in the second run, as in the first: the series goes on, up to the pairs that are left.
+        // The second run watched one new pair, like the first. The series continues, up to the one unwatched pair.
         #expect(all.expectedInTenRuns == 1)
         let read = try #require(PairCoverage(lines: Array(all.lines.utf8)))
         #expect(read.lines == all.lines && read.runs == all.runs && read.pairs == all.pairs)

@@ -126,7 +126,7 @@ import Testing
         finding.addSignature()
         #expect(finding.signature == finding.computeSignature())
         #expect(finding.formerSignatures == [finding.computeFormerSignature()])
-        // Without its stacks, the finding keeps the signature that it had.
+        // A finding without stacks keeps its former signature.
         var thinned = Finding(kind: .useAfterFree, signature: finding.formerSignatures[0])
         thinned.addSignature()
         #expect(thinned.signature == finding.formerSignatures[0])
@@ -307,7 +307,7 @@ struct RotationTests {
         }
     }
 
-    /// A ring of blocks has any number of steps.
+    /// A retain cycle may have any number of steps.
     @Test func leastRotationOfALongCycleNeedsNoCopies() {
         #expect(leastRotation(of: Array(repeating: "a", count: 300_000) + ["A"]) == 300_000)
     }

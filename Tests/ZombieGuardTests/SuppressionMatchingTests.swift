@@ -120,7 +120,7 @@ import Testing
             _ = other.stacks.free.popLast()
             findings.append(other)
         }
-        // Kind and frames, and for a crash what else its signature depends on.
+        // Kind and frames identify a finding; for a crash, the other parts of its signature do, too.
         let signatures = findings.map { finding in
             finding.computeFormerSignature() + (finding.kind == .crash ? finding.computeSignature() : "")
         }

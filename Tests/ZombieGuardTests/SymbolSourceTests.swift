@@ -84,7 +84,7 @@ import Testing
         #expect(name(program, triple).frame.function == nil)
         #expect(isTriple(name(program, triple, debug: [scratch.path + "/debug"]).frame))
         #expect(isTriple(name(program, triple, directories: [scratch.path + "/debug"]).frame))
-        // The debug file alone suffices, too.
+        // The debug file is enough if the program is missing.
         #expect(isTriple(name("/gone/program", triple, debug: [scratch.path + "/debug"]).frame))
         // A debug file at the right path with another build-id is ignored.
         let other = try compile("-g", "-O0", name: "other", id: "00ff")
@@ -147,7 +147,7 @@ import Testing
         #expect(missing.notes == ["not all names for '\(program)': '\(split)' is missing or from another build"])
         #expect(missing.frame.function == "triple") // from the symbol table
         #expect(name(program, triple, directories: [elsewhere]).notes.isEmpty)
-        // Another build's file with the same name.
+        // The file with this name is from another build.
         try build(["-DOTHER", "-O1", "-fno-inline"])
         #expect(name(program, triple).notes.count == 1)
     }

@@ -113,7 +113,7 @@ import Testing
         var raw = Finding.sample()
         raw.stacks.free = [Finding.Frame(pc: Address(rawValue: 16)), Finding.Frame(pc: Address(rawValue: 32))]
         var finished = raw
-        // An inlined function is another frame with the same address. The access stack may be replaced by the runtime.
+        // Symbolication adds inlined functions as frames of the same address. zguard may replace a crash's stack.
         finished.stacks.free.insert(Finding.Frame(pc: Address(rawValue: 16)), at: 0)
         finished.stacks.access = []
         finished.signature = "0123456789abcdef"

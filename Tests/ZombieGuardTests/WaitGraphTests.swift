@@ -74,7 +74,7 @@ import Testing
         let text = finding.stall?.flame ?? ""
         #expect(text.contains("<title>serve · 4 samples · 100 % of all</title>"))
         #expect(text.contains("<title>total · 3 samples · 75 % of all</title>") && !text.contains("<b>"))
-        // Counts of a report may be anything.
+        // A report may contain any counts.
         finding.stall?.sampled = [.init(count: .max, stack: stack(["a"])), .init(count: -1, stack: stack(["b"]))]
         #expect(finding.stall?.flame?.contains("<svg") ?? false)
     }

@@ -1,4 +1,4 @@
-// An array of objects is freed by delete, not delete[]. The pointer to the first object leads behind the array cookie.
+// An array of objects is freed by delete, not delete[]. The pointer to the first object points behind the array cookie.
 // finding: dealloc-mismatch
 // access: free
 // block: size=104 offset=8 state=live

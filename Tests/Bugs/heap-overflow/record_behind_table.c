@@ -1,4 +1,4 @@
-// A record behind the end of a table is read, while the only pointers at hand lead to other blocks.
+// A record behind the end of a table is read by a function whose arguments point to other blocks.
 // finding: heap-overflow
 // access: read
 // block: size=80 offset=104 state=live

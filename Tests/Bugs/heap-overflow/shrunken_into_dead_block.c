@@ -1,4 +1,4 @@
-// A loop over a large block that realloc has shrunk runs into the freed block behind.
+// A loop over a large block that realloc has shrunk runs into the freed block behind it.
 // finding: heap-overflow
 // access: read
 // block: size=90000 state=live

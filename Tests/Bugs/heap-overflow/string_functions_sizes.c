@@ -49,7 +49,7 @@ int main(void) {
             char *block = make_block(bytes + 1);
             block[bytes] = 0;
 #else
-            // The terminator lies in the next slot: a function that goes on ends there.
+            // The terminator lies in the next slot: a function that runs past the end of the block stops there.
             char *block = make_block(bytes), *next = make_block(bytes);
             next[0] = 0;
 #endif

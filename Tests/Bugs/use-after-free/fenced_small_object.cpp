@@ -1,4 +1,4 @@
-// A virtual function is called on a freed isolated block that held an object of nothing but a vtable pointer.
+// A virtual function is called on a freed isolated block that held an object with only a vtable pointer.
 // finding: use-after-free
 // access: call
 // block: size=8 offset=0 state=retired language=c++ class=Circle member=area()

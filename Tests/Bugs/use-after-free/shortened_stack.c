@@ -1,4 +1,4 @@
-// After two million distinct stacks, only the innermost frames of new stacks are recorded; the finding has those.
+// After two million distinct stacks, only the innermost frames of new stacks are recorded, and appear in the finding.
 // finding: use-after-free
 // access: read
 // block: size=72 offset=8

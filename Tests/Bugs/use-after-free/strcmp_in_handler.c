@@ -1,4 +1,4 @@
-// A signal handler that interrupts nothing of the runtime compares a freed string.
+// A signal handler compares a freed string. The handler does not interrupt the runtime.
 // finding: use-after-free
 // access: read
 // block: size=20 offset=0 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// A pointer that was never initialized is read from a new block, which is filled, and dereferenced.
+// A pointer that was never initialized is read from a new block with fill bytes, and dereferenced.
 // finding: wild-access
 // access: write
 // block: size=64 state=live

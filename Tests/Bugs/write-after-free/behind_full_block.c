@@ -1,4 +1,4 @@
-// The first word of a freed block is written. A live block ends where it begins, and may have been overrun.
+// The first word of a freed block is written. The live block that ends at this address may have been overrun.
 // finding: write-after-free
 // access: write
 // block: size=64 offset=0 state=quarantined

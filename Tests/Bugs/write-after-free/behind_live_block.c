@@ -1,4 +1,4 @@
-// The first word of a freed block behind a live one is written, and the bytes between both are as they were.
+// The first word of a freed block behind a live block is written, and the bytes between the two blocks are unchanged.
 // finding: write-after-free
 // access: write
 // block: size=50 offset=0 state=quarantined

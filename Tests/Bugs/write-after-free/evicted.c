@@ -1,4 +1,4 @@
-// A late write is found when the block leaves a small quarantine. Windows are off: with them the write itself faults.
+// A late write is found when the block leaves a small quarantine. Windows are off: in a window, the write would fault.
 // finding: write-after-free
 // access: write
 // block: size=200 offset=50 language=unknown

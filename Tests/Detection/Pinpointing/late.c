@@ -1,12 +1,12 @@
-// A program with a bug that is found late: one block of a busy allocation stack is written to after it was freed, or
-// beside its bounds.
+// A program with a bug that is found late: a write after free, or out of bounds, in one of the many blocks of a busy
+// allocation stack.
 // usage: late BUG NUMBER [WHERE] [MARK]
-//   BUG      freed (write after free, found at eviction), freed-shared (the same, and another place calls the function
+//   BUG      freed (write after free, found at eviction), freed-shared (the same, with a second call of the function
 //            that allocates), freed-exit (found at exit), behind (one byte behind a block), far-behind (17 bytes
 //            behind), front (in front of a block), none, held (none; all blocks are live at once)
 //   NUMBER   which block of the busy stack
 //   WHERE    main, thread, child (a forked process), program (an executed program)
-//   MARK     a file: the bug is there only while the file does not exist, and then makes it
+//   MARK     a file: if it exists, the program has no bug; otherwise the program creates the file and has the bug
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ static long number;
 static int is_planted = 1;
 
 #ifdef TAGGED
-// With this function the runtime takes the program for fontconfig, which keeps a tag in the lowest bit of pointers.
+// The runtime recognizes fontconfig by this function: fontconfig keeps a tag in the lowest bit of pointers.
 void FcConfigGetCurrent(void) {}
 enum { TAG = 1 };
 #else

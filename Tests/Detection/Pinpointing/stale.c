@@ -1,12 +1,12 @@
-// Preload library that plants a write after free, or a write behind a block, in an unmodified program. It directs the
-// calls of free and malloc in the program and its libraries here, and counts them: a measure of progress that does not
-// depend on the machine's speed or the runtime.
+// Preload library that plants a write after free, or a write behind a block, in an unmodified program. It redirects the
+// calls of free and malloc by the program and its libraries to itself and counts them, which measures progress
+// independently of the machine's speed and of the runtime.
 // STALE_PROGRAM  start of the executable's name; other programs run unchanged
-// STALE_AT       number of the call of free whose block is written to, or with STALE_BEHIND=1 of malloc
-//                for an odd size
+// STALE_AT       number of the call of free whose block is written to; with STALE_BEHIND=1, number of the call of
+//                malloc with an odd size
 // STALE_AFTER    number of calls of free between that call and the write
-// STALE_BEHIND   1: writes to the byte behind the block instead, when it is allocated
-// STALE_SITE     if given, the block is the first one from STALE_AT on with this stack of its free and this size
+// STALE_BEHIND   1: writes to the byte behind a block when it is allocated, instead of to a freed block
+// STALE_SITE     if given, the block is the first one from STALE_AT on whose free stack and size have this hash
 // STALE_OUT      file: "site SITE" of the chosen block, "reused" where its memory belongs to another block before the
 //                write, "wrote" before the write, and the number of calls at the end
 
@@ -43,7 +43,7 @@ __attribute__((noinline)) static void stale_write(volatile char *place) {
     __asm__("");
 }
 
-// Identifies the innermost frames of the call, wherever the libraries lie, and the size.
+// Returns a hash of the size and the innermost frames of the call, independent of the libraries' load addresses.
 static uint64_t site_of(size_t bytes) {
     enum { SKIPPED = 3, FRAMES = 8 };
     void *frames[FRAMES];
@@ -83,7 +83,7 @@ static void counted_free(void *block) {
     stale_write(stale + LEAST_BYTES / 2);
 }
 
-// Says whether the chosen block's memory has been handed out again, for then the write is to another block.
+// Writes "reused" if the new block has the chosen block's memory: the planted write then hits the new block.
 static void *look(char *block) {
     static int is_said;
     if (!stale || !after || is_said || !block || getpid() != process) return block;

@@ -9,7 +9,7 @@ protocol P: AnyObject {
     func constant() -> Int
     func isSame(_ other: AnyObject) -> Bool
 }
-/// The same requirements, but not limited to classes: an existential of this type holds the reference in its buffer.
+/// The requirements of P, but not class-bound: an existential of type Q holds the reference in its buffer.
 protocol Q {
     var n: Int { get nonmutating set }
     var leaf: Leaf { get }
@@ -38,7 +38,7 @@ class Open: P, Q {
     func constant() -> Int { 7 }
     func isSame(_ other: AnyObject) -> Bool { self === other }
 }
-/// Keeps calls of Open's methods dynamic.
+/// Overrides the members of Open, so that the optimizer keeps their calls dynamic.
 final class Overriding: Open {
     override var n: Int { didSet { leaf.value = n } }
     override func tick() -> Int { 1 }
@@ -96,7 +96,7 @@ nonisolated(unsafe) unowned(unsafe) var unsafely: AnyObject = Leaf.shared
 nonisolated(unsafe) unowned var unowning: AnyObject = Leaf.shared
 extension Leaf { nonisolated(unsafe) static let shared = Leaf() }
 
-/// Whether the C string of this argument is this text. A Swift String might allocate an object.
+/// Returns whether the argument has this text. Compares C strings, because a Swift String might allocate an object.
 func isArgument(_ number: Int, _ text: StaticString) -> Bool {
     number < Int(CommandLine.argc)
         && strcmp(CommandLine.unsafeArgv[number]!, UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)) == 0
@@ -113,7 +113,7 @@ func drop(_ object: AnyObject) {
 }
 
 /// Prints the result and ends the process, so that nothing in scope is released.
-/// With --probe it then reads the object, which is found unless an access has made the object readable.
+/// With --probe, also reads the object: this read is reported unless an earlier access has made the object readable.
 @inline(never) @_optimize(none)
 func done<Value>(_ value: Value) -> Never {
     print(value)

@@ -51,7 +51,7 @@ final class Panel: Sink {
     func tapped(_ count: Int) -> Int { count }
 }
 
-// Not limited to classes: its methods receive the address of the reference.
+// A protocol that is not class-bound: its methods receive the address of the reference.
 protocol Layered {
     var layer: Int { get }
 }
@@ -540,7 +540,7 @@ func makeDrawer<Content>(_ content: Content) -> Drawer<Content> { Drawer(content
 @_optimize(none)
 func makeBranch() -> Branch { Branch() }
 
-/// A cell with an account and a screen whose only strong references are in `kept`.
+/// Returns a cell whose account and screen have strong references only in `kept`.
 @inline(never)
 @_optimize(none)
 func cell() -> Cell {
@@ -559,7 +559,7 @@ func deadCell() -> Cell {
     return cell
 }
 
-/// A function of its own, so that no reference in the caller outlives the drop.
+/// Returns the address of the first kept object. Not inlined, so that no reference in the caller outlives the drop.
 @inline(never)
 @_optimize(none)
 func keptAddress() -> UnsafeRawPointer { address(kept[0]) }
@@ -568,7 +568,7 @@ func keptAddress() -> UnsafeRawPointer { address(kept[0]) }
 @_optimize(none)
 func makeTile() -> Tile { Tile() }
 
-/// Slots whose only strong references are in `kept`.
+/// Returns slots whose objects have strong references only in `kept`.
 @inline(never)
 @_optimize(none)
 func sinks() -> [SinkSlot] {

@@ -35,8 +35,8 @@ protocol Listener: AnyObject {
     func changed(_ count: Int) -> Int
 }
 
-/// A final class: its methods are called without its virtual table, so that a call through a protocol only passes the class
-/// pointer on.
+/// A final class: its protocol witness calls the method directly and not through the vtable, so that a call through the
+/// protocol loads the class pointer only to pass it as an argument.
 final class Alarm: Listener {
     var rings = 1
     func changed(_ count: Int) -> Int { rings + count }

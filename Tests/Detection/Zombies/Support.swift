@@ -102,7 +102,7 @@ func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
 /// Strong references that outlive the function that stores them.
 nonisolated(unsafe) var kept: [AnyObject] = []
 
-/// The address of an object, which is not accessed.
+/// Returns the address of an object without accessing the object.
 func address<Object: AnyObject>(_ object: Object) -> UnsafeRawPointer {
     UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
 }

@@ -1,4 +1,4 @@
-// Uses deleted C++ objects in every way that C++ knows: cplusplus [--kept | --reused] CASE.
+// Uses deleted C++ objects in every way that C++ has: cplusplus [--kept | --reused] CASE.
 // The lines above a case have the keys that Tests/Detection/zombies.py documents.
 
 #include <cstdio>
@@ -144,8 +144,8 @@ template <typename Value> [[noreturn]] static void done(Value value) {
 
 // MARK: cases
 //
-// The first vtable pointer of a freed object is a trap word: its use tells a call from a cast. Further vtable pointers
-// and members hold the plain fill: in an isolated block the read faults, in the quarantine findings are inferred.
+// The first vtable pointer of a freed object is a trap word, whose use distinguishes a call from a cast. Further vtable
+// pointers and members hold the plain fill: reads of isolated blocks fault, findings in the quarantine are inferred.
 
 // case: A virtual method is called.
 // class: Circle

@@ -1,4 +1,4 @@
-// A shop whose releases differ by their bugs: each worker, a process, has one. RELEASE is 10 (release 1.10) or 11.
+// A shop whose releases have different bugs, one per worker process. RELEASE is 10 (release 1.10) or 11.
 // Release 1.10 reads a dropped cart and frees a voucher twice. Release 1.11 still does both, and frees a label twice.
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-// Runs one case of the program that it is compiled with. Words: the case's name; "fixed" for the corrected twin; "wait"
-// to print "ready" then and wait for the end of standard input.
+// Runs one case of the program that it is compiled with. Arguments: the case's name; "fixed" for the corrected twin;
+// "wait" to print "ready" after the case and wait for the end of standard input.
 
 import Glibc
 
 // Overwrites dead stack frames, in which references may be left over.
 @inline(never) func scrub(_ depth: Int) -> Int {
-    // Larger ones are on the heap.
+    // Larger allocations would be on the heap.
     let sum = withUnsafeTemporaryAllocation(byteCount: 1000, alignment: 16) { room in
         _ = memset(room.baseAddress!, 0, room.count)
         return depth == 0 ? 0 : scrub(depth - 1)

@@ -31,7 +31,7 @@ struct Both : Base, Second {};
 
 using shop::Item;
 
-// Case "kept": each kind of container leads to its blocks. None is static: the compiler would drop those that are not read.
+// Case "kept": each kind of container refers to its blocks. The compiler would drop static variables that nobody reads.
 std::vector<std::unique_ptr<Item>> vector;
 std::list<Item> list;
 std::map<std::string, Item> map;

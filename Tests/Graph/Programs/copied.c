@@ -70,12 +70,12 @@ static void advise_region(int advice) {
     if (madvise(region, region_bytes, advice)) fail("madvise");
 }
 
-// Memory of which a fork has no copy.
+// Memory that a fork does not copy.
 static void plain(void) {}
 static void shared(void) { map_region(MAP_SHARED); }
 static void left_out(void) { advise_region(MADV_DONTFORK); }
 static void wiped(void) { advise_region(MADV_WIPEONFORK); }
-// Blocks of the heap that a fork leaves out.
+// Heap blocks that a fork leaves out (MADV_DONTFORK).
 static void left_out_blocks(void) {
     char *block = malloc(64 * PAGE);
     memset(block, 0, 64 * PAGE);
@@ -89,7 +89,7 @@ static void much_shared(void) {
     for (size_t at = 0; at < region_bytes; at += PAGE) ((char *)region)[at + PAGE / 2] = 1;
 }
 
-// Waits for any child. There is none but its own.
+// Waits for any child. The process has no child but the one that this thread forks.
 static int wait_flags;
 static void *wait_for_children(void *unused) {
     while (!ends) {
@@ -122,7 +122,7 @@ static void child_signal(void) {
     sigaction(SIGCHLD, &action, NULL);
 }
 
-// Sleeps, waits and signals go on as without a look.
+// Sleeps, waits and signals must work as without `zguard leaks`.
 static volatile long ticks;
 static void tick(int signal) {
     (void)signal;
@@ -210,7 +210,7 @@ static void filtered(void) {
 static void reaper(void) { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 static void ring(void) {
     struct io_uring_params parameters = {0};
-    // Where the kernel has none, the driver leaves this way out.
+    // If the kernel lacks io_uring, the driver skips this case.
     if (syscall(SYS_io_uring_setup, 4, &parameters) < 0) puts("unavailable");
 }
 
@@ -250,7 +250,7 @@ int main(int argument_count, char **arguments) {
     char byte;
     ssize_t count;
     while ((count = read(0, &byte, 1)) > 0 || (count < 0 && errno == EINTR)) {
-        // The peer of a closed socket sees the end at once, while somebody looks.
+        // The peer of a closed socket sees the end at once, even while zguard reads a copy of this process.
         if (byte == 'c') {
             close(sockets[1]);
             struct pollfd wait = {.fd = sockets[0], .events = POLLIN};

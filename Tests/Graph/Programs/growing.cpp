@@ -1,5 +1,5 @@
-// Has live blocks, says "ready", and for each line with a number N allocates N carts and frees half of its lines of text. A class has a name
-// that a page must not take for a tag.
+// Allocates blocks, and prints "ready". For each line with a number N, allocates N carts and frees half the texts.
+// The class name Cart<script> must not become a tag in a page.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A freed block to which something still points, and an access to the block. Words: who holds it, and how it is used:
-// read (default), write, or free; a third one: wait for a line of input first. Each case says in a comment what the finding must name first: "// case: TEXT".
+// Accesses a freed block to which a pointer remains. Arguments: the case; the access: read (default), write or free;
+// any third one: waits for a line of input. A case's comment is what the finding must name first: "// case: TEXT".
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -33,7 +33,7 @@ __attribute__((noinline)) static char *make_block(void) {
     return block;
 }
 
-// Pointers are kept encoded on the way, so that only the planted one remains. What was stored by now is in memory.
+// Encodes a pointer, so that only the planted one is found. The barrier makes the compiler finish earlier stores.
 static uint64_t hidden(void *pointer) {
     __asm__ volatile("" : : "r"(pointer) : "memory");
     return ~(uint64_t)pointer;
@@ -478,7 +478,7 @@ int main(int count, char **words) {
     if (!strcmp(name, "many")) return use_many();
     for (unsigned long i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(cases[i].name, name)) continue;
-        // Only the first blocks of an allocation stack have pages of their own, where each access faults.
+        // Make this case's block only: just the first blocks of an allocation stack are isolated.
         uint64_t block = cases[i].make();
         drop(block);
         scrub();

@@ -35,7 +35,7 @@ struct Cart {
 };
 } // namespace shop
 
-// The address of a block, so encoded that no search takes it for a pointer. What was stored by now is in memory.
+// Encodes an address, so that no search takes it for a pointer. The barrier makes the compiler finish earlier stores.
 static uint64_t hidden(void *pointer) {
     __asm__ volatile("" : : "r"(pointer) : "memory");
     return ~reinterpret_cast<uint64_t>(pointer);
@@ -166,7 +166,7 @@ __attribute__((noinline)) static uint64_t any() {
     return hidden(item);
 }
 
-// Who deletes the item while others still share it: the control block has the pointer, and so has the vector.
+// The item is deleted while it is still shared: the control block and the vector have pointers to it.
 // case: offset 16 of a live std::_Sp_counted_ptr<shop::Item*,
 __attribute__((noinline)) static uint64_t shared_pointer() {
     auto *items = new std::vector<std::shared_ptr<shop::Item>>;
@@ -264,7 +264,7 @@ __attribute__((noinline)) static uint64_t thread_argument() {
     return result;
 }
 
-// A generator that has been suspended: its frame has the local variable.
+// A suspended generator, whose coroutine frame has the local variable.
 struct Generator {
     struct promise_type {
         Generator get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }

@@ -13,7 +13,7 @@ final class Listener {
 
 @_silgen_name("swift_retainCount") func retainCount(_ object: UnsafeRawPointer) -> Int
 
-// All strong references to a listener go, although the case still holds a pointer to the listener.
+// Releases all strong references to a listener, although the case still holds a pointer to the listener.
 @inline(never) func overRelease(_ hidden: UInt) {
     let object = UnsafeRawPointer(bitPattern: ~hidden)!
     for _ in 0..<retainCount(object) { Unmanaged<Listener>.fromOpaque(object).release() }
@@ -34,7 +34,7 @@ final class Listener {
     _ = withUnsafeTemporaryAllocation(byteCount: 16384, alignment: 16) { memset($0.baseAddress!, 0, $0.count) }
 }
 
-// What must outlive the case is kept here, and reached by nothing that points to the listener itself.
+// Keeps objects alive after the case. The listener itself is never stored here.
 nonisolated(unsafe) var kept: [Any] = []
 
 final class Feed {
@@ -352,7 +352,7 @@ final class LockedOne: Sendable { let state = Mutex<Listener?>(nil) }
     return result
 }
 
-// What only looks like a reference: the identifier of the object, a number, and the side table of a weak reference.
+// Words that only look like references: the object's identifier, a number, and the side table of a weak reference.
 struct WeakListener { weak var value: Listener? }
 final class Registrations {
     var identifiers: [ObjectIdentifier: Int] = [:]
@@ -551,7 +551,7 @@ nonisolated(unsafe) var recent: (Listener?, Listener?) = (nil, nil)
 
 // MARK: what Dispatch holds
 
-// A closure that captures one object has the object itself as its context, which is word 5 of the block.
+// A closure that captures one object has that object as its context, which is word 5 of the Dispatch block.
 
 // case: a closure that has captured it
 @inline(never) func dispatchSource() -> UInt {

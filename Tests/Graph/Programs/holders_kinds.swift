@@ -1,5 +1,5 @@
 // Freed heap objects of the kinds in Detection/Zombies/Kinds.swift, each still held by the property of Store with the
-// name of the case. Word: the case; a third word: wait for a line of input before the use.
+// name of the case. Arguments: the case; with a third one, waits for a line of input before the use.
 
 import Foundation
 
@@ -109,7 +109,7 @@ nonisolated(unsafe) let cases: [(String, (Store) -> UInt)] = [
     ("keyPathObject", { set(&$0.keyPathObject, makeKeyPath(words(1))) }),
 ]
 
-/// Returns the reference in a word of a value, encoded so that no search finds it. Above 48 bits are tags.
+/// Stores a value; returns the reference in one of its words, encoded so that no search finds it. Clears tag bits.
 @inline(never) func set<Value>(_ place: inout Value, _ value: consuming Value, word: Int = 0) -> UInt {
     place = value
     return ~(withUnsafeBytes(of: place) { $0.load(fromByteOffset: word * 8, as: UInt.self) } & 0xffff_ffff_fff8)

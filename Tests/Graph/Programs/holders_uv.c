@@ -15,7 +15,7 @@ struct session {
 
 __attribute__((noinline)) static struct session *open_session(void) { return calloc(1, sizeof(struct session)); }
 
-// The address of a block, so encoded that no search takes it for a pointer. What was stored by now is in memory.
+// Encodes an address, so that no search takes it for a pointer. The barrier makes the compiler finish earlier stores.
 static uint64_t hidden(void *pointer) {
     __asm__ volatile("" : : "r"(pointer) : "memory");
     return ~(uint64_t)pointer;

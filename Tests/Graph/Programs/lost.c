@@ -1,5 +1,5 @@
 // Blocks that are lost in each way, and blocks that are kept in each way. The argument chooses the case.
-// Each case prints "ready" and ends or waits for the end of its input, so that it can be looked at from outside.
+// Each case prints "ready" and ends, or waits for the end of its input while another process examines it.
 
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -5,10 +5,10 @@ import Dispatch
 import Foundation
 import Glibc
 
-// Tasks and blocks of Dispatch run on other threads, which need a moment to let go of them.
+// Tasks and Dispatch blocks run on other threads, which release them a moment later.
 func settle() { usleep(30_000) }
 
-// Each thread of the pool keeps memory of its last jobs for the next ones that it makes: it still refers to the task.
+// Each thread of the pool caches memory of its last jobs, which still refers to the task: let new jobs reuse it.
 func useUpJobs() {
     let done = DispatchSemaphore(value: 0)
     for _ in 0..<8 {
@@ -114,7 +114,7 @@ actor Poller {
         if isFixed { task?.cancel() }
     }
 }
-// A task that waits for a timer is kept by it, so that nothing is lost.
+// The timer keeps the task that waits for it, so that nothing is lost.
 // case: -
 func taskThatSleeps(_ isFixed: Bool) {
     let poller = Poller()
@@ -176,7 +176,7 @@ func foundationTimer(_ isFixed: Bool) {
     alarm.set(isFixed)
     if isFixed { alarm.timer?.invalidate() }
 }
-// Foundation loses a timer that was never scheduled or was invalidated, and nothing else with it.
+// Foundation itself leaks a timer that was never scheduled or was invalidated, but nothing else.
 // case: -
 func unscheduledTimer(_ isFixed: Bool) { Alarm().set(true) }
 // What the closure of an invalidated timer has captured is lost with the timer.

@@ -62,7 +62,7 @@ final class Page {
     var previous: Page?
     unowned var first: Page?
 }
-// A list whose pages hold both neighbours: the shortest cycle is two of them.
+// A doubly linked list: two neighbouring pages are the shortest cycle.
 // case: Page.next → Page.previous → Page | Page.previous → Page.next → Page
 func doublyLinked(_ isFixed: Bool) {
     let first = Page()
@@ -86,7 +86,7 @@ final class Canvas {
     var model: Model?
     var other: Model?
 }
-// References that own nothing stand in front of the one that does.
+// Unowned and weak references precede the strong reference.
 // case: Canvas.other → Model.view → Canvas | Model.view → Canvas.other → Model
 func amongUnowned(_ isFixed: Bool) {
     let canvas = Canvas()
@@ -123,7 +123,7 @@ enum Expression {
     case symbol(Symbol)
 }
 final class Symbol { var value = Expression.number(1) }
-// Only one case is indirect, and the object is in a case beside it.
+// Only one case is indirect. The object is the payload of another case.
 // case: Symbol.value → indirect enum Expression → Symbol
 func indirectCase(_ isFixed: Bool) {
     let symbol = Symbol()
@@ -274,7 +274,7 @@ final class Wizard {
     var first: (() -> Void)?
     var second: (() -> Void)?
     var count = 0
-    // The outer closure is weak, but the inner one captures the strong self of the outer one.
+    // The outer closure captures self weakly, but the inner one captures the outer one's strong self.
     func start(_ isFixed: Bool) {
         first = { [weak self] in
             guard let self else { return }
@@ -317,7 +317,7 @@ final class Token {
     let cancel: () -> Void
     init(_ cancel: @escaping () -> Void) { self.cancel = cancel }
 }
-// A token that its own closure removes, in a captured variable.
+// A captured variable holds a token, and the token's own closure clears the variable.
 // case: Token.cancel → closure #1 in tokenInVariable → Token
 func tokenInVariable(_ isFixed: Bool) {
     var token: Token?
@@ -464,7 +464,7 @@ func unownedInStruct(_ isFixed: Bool) {
     if !isFixed { _ = Unmanaged.passRetained(nest) }
 }
 final class Erased { var part: Any? }
-// An unowned reference in a value of an existential.
+// An unowned reference in an existential: no cycle, although the object is never freed.
 // case: - leak
 func unownedInExistential(_ isFixed: Bool) {
     struct Part { unowned let owner: Erased }

@@ -1,5 +1,5 @@
 // XCTest keeps all test cases until the process ends, with what their properties hold. With LOST in the environment,
-// testLost loses a cycle, with two more that hang off it.
+// testLost loses a cycle, and two more cycles to which the first refers.
 
 import Glibc
 import XCTest
@@ -34,7 +34,7 @@ final class CartTests: XCTestCase {
         second.order?.next = second.order
     }
 
-    // So that no word of the stack refers to an object of testLost.
+    // Overwrites words of the stack that may still refer to objects of testLost.
     func testMore() {
         XCTAssertEqual((0..<1000).map { "\($0)" }.joined().count, 2890)
     }

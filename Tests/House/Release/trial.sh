@@ -90,7 +90,7 @@ pages() {
     try "$where: the debuggers' commands" test -s "$prefix/share/zguard/zguard_gdb.py" -a -s "$prefix/share/zguard/zguard_lldb.py"
 }
 
-# Runs zguard from the unpacked directory, after the directory was moved, and through links to the program and to the directory.
+# Runs zguard from the unpacked directory, from the moved directory, and through links to the program and the directory.
 try "the archive is unpacked" tar -xJf "$archive"
 trial "unpacked" "$PWD/$top/bin/zguard"
 pages "unpacked" "$top" "$top/share/zsh/site-functions/_zguard"

@@ -1,4 +1,4 @@
-// For the interpreter: the compiler's process executes it without creating a file.
+// For the interpreter (`swift script.swift`): the compiler's process executes this code without creating a file.
 import Foundation
 
 final class Node {

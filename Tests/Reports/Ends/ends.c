@@ -37,7 +37,7 @@ static void burn_for(double seconds) {
     while ((double)used.tv_sec + (double)used.tv_nsec / 1e9 < seconds) clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
 }
 
-// Kills itself within its CPU limit: after three quarters of the limit, or with children that have used more.
+// Kills itself below its own CPU limit: after three quarters of the limit, or after a child used more than the limit.
 static void die_within_limit(double own, double of_child, rlim_t seconds) {
     pid_t child = fork();
     if (child == 0) {

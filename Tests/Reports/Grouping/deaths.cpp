@@ -1,4 +1,4 @@
-// Ends that signatures tell apart, and ends that are one bug, for Tests/Reports/grouping.py; the argument chooses.
+// Ways to die that have different signatures, and ways that are one bug, for grouping.py; the argument chooses the way.
 // grouping.py inserts code at the UNRELATED markers.
 
 #include <cassert>
@@ -88,7 +88,7 @@ FRAME static int outer(const std::string &how) {
     return result;
 }
 
-// Functions without linkage names, which g++ inlines by their bare names.
+// Functions without linkage names: g++'s debug information gives their inlined frames bare names.
 namespace dock {
 static int open(const std::string &how) {
     if (how == "dock") throw std::runtime_error("the dock is closed");

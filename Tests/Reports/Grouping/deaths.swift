@@ -1,4 +1,4 @@
-// Ends that signatures tell apart, and ends that are one bug, for Tests/Reports/grouping.py; the argument chooses.
+// Ways to die that have different signatures, and ways that are one bug, for grouping.py; the argument chooses the way.
 // grouping.py inserts code at the UNRELATED markers.
 
 // UNRELATED 1

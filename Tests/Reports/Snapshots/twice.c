@@ -1,4 +1,4 @@
-// Frees a block twice, three times over at the same place: one finding that is seen three times.
+// Makes the same double free three times: one finding, seen three times.
 
 #include <stdlib.h>
 

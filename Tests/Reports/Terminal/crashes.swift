@@ -21,7 +21,7 @@ final class Observer {
 
 nonisolated(unsafe) var innermost: UnsafeMutableRawPointer?
 
-/// The frame escapes, so each call needs a frame of its own.
+/// The address of the local variable escapes, so each call needs a stack frame of its own.
 @inline(never) func descend(_ depth: Int) -> Int {
     var frame = (depth, depth, depth, depth)
     withUnsafeMutablePointer(to: &frame) { innermost = UnsafeMutableRawPointer($0) }

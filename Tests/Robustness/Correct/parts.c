@@ -267,7 +267,7 @@ PART(tags)(long size, long count) {
     return sum;
 }
 
-// What malloc promises for small blocks: the alignment of what fits.
+// Small blocks, aligned as malloc promises: for every type that fits into the block.
 PART(small)(long size, long count) {
     sum_t sum = 0;
     for (long i = 0; i < count; i++) {
@@ -503,7 +503,7 @@ PART(limits)(long size, long count) {
     return sum;
 }
 
-// A rare place frees some of the blocks of a busy one; nobody uses them afterwards.
+// Frees some blocks of a busy allocation site at rare places. The program does not use these blocks afterwards.
 APART void free_rarely(void *block, long way) {
     if (way % 3 == 0) free(block);
     else if (way % 3 == 1) block = realloc(block, 100000), free(block);

@@ -264,7 +264,7 @@ static NOINLINE void *all_bugs(void *unused) {
     write_late();
     return NULL;
 }
-// Frees blocks of a busy place at rare places, while the process has one thread: these frees are watched.
+// Frees blocks of a busy allocation site at rare places. The process has one thread, so that watchpoints can be set.
 static NOINLINE void free_deep(void *block, int depth) {
     if (depth) free_deep(block, depth - 1);
     else free(block);
@@ -292,7 +292,7 @@ int main(int count, char **words) {
     look_around();
     if (bugs) {
         free_rarely();
-        // Signals of watchpoints are taken before another program is executed; this one is not found.
+        // The runtime takes pending signals of watchpoints before exec. This program does not exist, so execl returns.
         execl("/nothing/is/here", "nothing", (char *)NULL);
     }
     work((void *)1);

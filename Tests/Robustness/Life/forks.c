@@ -347,7 +347,7 @@ static void end_inside_fork(void) {
     while (!__atomic_load_n(&fork_has_begun, __ATOMIC_ACQUIRE)) usleep(1000);
 }
 
-// --- a program in the place of another -------------------------------------------------------------------------------
+// --- exec ------------------------------------------------------------------------------------------------------------
 
 static void say_descriptors(void) {
     int count = 0;

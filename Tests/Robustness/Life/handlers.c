@@ -246,7 +246,7 @@ static void many_threads(void) {
     back_to_default();
 }
 
-// The stack may overflow inside malloc or free, too; the program continues after that.
+// The stack may overflow inside malloc or free. The program continues after the overflow.
 static NOINLINE int run_over(int depth) {
     volatile char room[2000];
     room[depth % 2000] = 1;

@@ -268,7 +268,7 @@ static void filter(int which, unsigned answer) {
     } else {
         static const int left[] = {SYS_read,   SYS_write, SYS_exit,  SYS_exit_group, SYS_rt_sigreturn, SYS_mmap,
                                    SYS_munmap, SYS_brk,   SYS_futex, SYS_mprotect,   SYS_madvise};
-        // If `which` is -2: a stricter sandbox that also refuses mprotect and madvise, which the heap does not need.
+        // If `which` is -2: also refuse mprotect and madvise, which a heap that has already grown does not need.
         int count = (int)(sizeof left / sizeof *left) - (which == -2 ? 2 : 0);
         for (int i = 0; i < count; i++) {
             program[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)left[i], 0, 1);

@@ -144,7 +144,7 @@ static void lie(uint64_t seed) {
     case 2: make_plausible(); break;
     default: break;
     }
-    // Changes a few words and halves of words, in any page.
+    // Overwrites a few words and half words, whichever way the page was filled.
     for (uint64_t i = next() % 20 + 1; i > 0; i--) words[first + next() % count] = value();
     for (uint64_t i = next() % 20; i > 0; i--) ((uint32_t *)(words + first))[next() % (2 * count)] = (uint32_t)value();
     keep_head();

@@ -1,6 +1,6 @@
-// Frees blocks twice. Without an argument, or with one that chooses the name in the finding. "wait": waits until its
-// input ends. "many N": N times, and prints the time in milliseconds. "different N": N findings that grouping does not
-// join.
+// Frees a block twice; "other" or "third" as the argument chooses another function name for the finding. "wait": then
+// waits until its input ends. "many N": makes N double frees, and prints the time in milliseconds. "different N": makes
+// N findings that grouping does not join.
 
 #include <stdio.h>
 #include <stdlib.h>

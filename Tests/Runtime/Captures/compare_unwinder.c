@@ -2,8 +2,8 @@
 //
 // ZG_CAPTURES            existing directory; each process writes a file of counters and a log of differing stacks there
 // ZG_CAPTURES_MODE       compare: both unwind each chosen event, in random order; the one that goes first is timed
-//                        ours, libunwind: only that one unwinds the chosen events, as in a product without the other.
-//                        libunwind's stack is also put into the depot, which our captures include; that is timed apart
+//                        ours, libunwind: only that unwinder runs, as in a product without the other. libunwind's stack
+//                        is also put into the depot, timed separately, because our captures include this step
 // ZG_CAPTURES_EVERY      chooses every Nth event; other events are unwound without a comparison and without a timer
 //
 // The counters lie in a shared mapping of the file, so that they survive every kind of process end; a forked child adds

@@ -1,6 +1,6 @@
 // Runs a long random sequence of all allocation functions on several threads, and checks every block against a model.
 // usage: model OPERATIONS THREADS SEED [fill] [round=N] [huge=MIB] [nofork]
-//   fill     read freed blocks, which have to hold the fill (for runs in which no freed block was isolated)
+//   fill     read freed blocks, which must contain the fill pattern (for runs in which no freed block was isolated)
 //   round    operations of one thread in a round
 //   huge     size of the largest block, in MiB
 //
@@ -133,7 +133,7 @@ static void check_kept(const struct worker *worker, const struct block *block, u
              (void *)block->start, when);
 }
 
-// --- which addresses are taken ---------------------------------------------------------------------------------------
+// --- map of live blocks ----------------------------------------------------------------------------------------------
 
 enum { WHOLE_MOST = 1024, STEP = 4096 };
 
@@ -287,7 +287,7 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
         break;
     }
     if (errno != 1234) fail(worker, "a free of %zu bytes changed errno to %d", size, errno);
-    // Blocks that are not slots leave the quarantine first, perhaps at once.
+    // Read slots only: other blocks leave the quarantine earlier, perhaps at once.
     if (reads_fill && size >= 16 && size <= 32768 && block->alignment <= 4096) {
         uint64_t head, tail, wanted = UINT64_C(0x5555555555555555);
         __builtin_memcpy(&head, start + 8, 8), __builtin_memcpy(&tail, start + size - 8, 8);

@@ -30,7 +30,7 @@ func readMemory(
     _ flags: UInt
 ) -> Int
 
-/// Says a word of a freed object, which the kernel reads: the object's page may be protected.
+/// Prints a word of a freed object if the kernel can read it: the object's page may be protected.
 func sayTrapWord(_ name: String, of object: UInt, _ index: Int) {
     var word: UInt = 0
     let done = withUnsafeMutablePointer(to: &word) { word in

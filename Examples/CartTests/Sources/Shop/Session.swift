@@ -5,7 +5,7 @@ public final class Session {
     /// Called at the end.
     public var handler: (() -> Void)?
     public private(set) var sales = 0
-    /// The seller, whom the session does not keep.
+    /// The seller. The session does not retain it.
     public unowned(unsafe) var seller: Seller?
 
     public init() {}
@@ -15,7 +15,7 @@ public final class Session {
 
     public func start() { handler = { [weak self] in self?.sales += 1 } }
 
-    /// Waits like one that asks a server.
+    /// Suspends before it counts the sale, like a method that sends a request to a server.
     public func sell() async {
         await Task.yield()
         sales += 1
@@ -33,7 +33,7 @@ public final class Aisle {
 
     public init() {}
 
-    /// A shelf that keeps its aisle is a bug.
+    /// A bug if `keepingAisle` is true: the shelf keeps the aisle, which keeps the shelf.
     public func addShelf(keepingAisle: Bool) {
         let shelf = Shelf()
         shelf.aisle = self
@@ -48,14 +48,14 @@ public final class Shelf {
     var kept: Aisle?
 }
 
-/// Waits for a signal in a task.
+/// A clock with a task that waits for a signal.
 public final class Clock: @unchecked Sendable {
     private var task: Task<Void, Never>?
     private var waiting: CheckedContinuation<Void, Never>?
 
     public init() {}
 
-    /// A bug: the task keeps the clock until the signal arrives, and nobody else could send the signal.
+    /// A bug: the task keeps the clock until `signal()` is called, but only an owner of the clock can call it.
     public func run() async {
         task = Task { await self.wait() }
         while waiting == nil { await Task.yield() }

@@ -129,7 +129,7 @@ struct HeapTests {
         await Self.meeting.arrive()
     }
 
-    /// Lets two tests wait for each other, for a second at most: they may run one after the other.
+    /// Lets two tests wait for each other, for a second at most, because they may run one after the other.
     private actor Meeting {
         private var count = 0
 

@@ -69,7 +69,7 @@ import ZombieGuardTesting
             Counter.close(handle)
             Counter.add("tea", to: handle)
         }
-        // If a child process reaches this call to run another expectation, this call finds nothing and returns nothing.
+        // In a child process that was started for another call, expectZombie does not run the body and returns nil.
         if let finding { #expect(finding.block?.member == "add(_:)") }
     }
 
@@ -97,7 +97,7 @@ import ZombieGuardTesting
 
     @Test(arguments: [1, 2], ["a", "b"]) func everyArgument(number: Int, name: String) async {
         await expectZombie(of: Box<String>.self) {
-            // In the child process of another argument, the body would end without a finding.
+            // A child process runs the body only for the arguments for which it was started.
             Counter.discard(Box("\(number) \(name)"))
         }
     }

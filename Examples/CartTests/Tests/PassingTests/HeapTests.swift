@@ -112,7 +112,7 @@ import ZombieGuardTesting
     }
 }
 
-/// Without the trait, which would report what is lost outside of the expectation.
+/// Has no `.noLeaks` trait, because the trait would report the session that is lost outside of the expectation.
 struct HeapPartTests {
     @Test func ignoresWhatWasLostBefore() {
         Session().startKeeping()

@@ -177,7 +177,7 @@ func buffers(_ seed: Int) -> Int {
     var sum = 0
     var kept: [Buffer] = []
     for round in 0..<300 {
-        // Some buffers are larger than a slab's slot, or larger than the size from which blocks are retired at once.
+        // Some buffers are larger than a slab's slot, or than ZG_RETIRE_LEAST, where free releases the pages.
         let count = round % 100 == 99 ? 150_000 : round % 20 == 19 ? 6000 : numbers.below(40)
         let buffer = Buffer.make(count)
         sum &+= buffer.total
@@ -201,7 +201,7 @@ func values(_ seed: Int) -> Int {
     }
     sum &+= ledgers.reduce(0) { $0 &+ $1.total &+ $1.copies }
 
-    // Rows that are shared until a write, in sizes from a few bytes to megabytes.
+    // Rows of 1 to 2048 numbers, which are shared until a write.
     let rows = (0..<60).map { Array(repeating: $0, count: 1 << ($0 % 12)) }
     var copy = rows
     for at in stride(from: 0, to: copy.count, by: 3) { copy[at][0] += 1 }
