@@ -36,12 +36,13 @@ ZG_PUBLISH int munlockall(void) {
     return zg_runtime_is_started() ? zg_locking_unlock_all(next) : next.unlock_all();
 }
 
-enum { TRIES = 4 };
+enum { TRIES = 8 };
 long zg_mlock_by_number(long number, uint64_t start, uint64_t bytes, long flags, const uint64_t *frame) {
     bool locks = number != SYS_munlock;
     long result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
     bool is_started = zg_runtime_is_started();
-    // Retries: another thread may have unlocked the freed blocks first, or used up the released limit.
+    // Retries: another thread may have unlocked the freed blocks first, or used up the released limit. With 4 tries,
+    // one of 600,000 calls failed (four threads on two busy processors).
     for (int i = 0; i < TRIES && result < 0 && locks && is_started && zg_locked_any(); i++) {
         zg_locking_unlock_freed(frame);
         result = zg_arch_syscall(number, (long)start, (long)bytes, flags, 0, 0, 0);
