@@ -562,12 +562,14 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     shard->owed_bytes += (int64_t)bytes;
     shard->owed_blocks += (int64_t)count - rejected;
     shard->owed_evictions += rejected;
-    bool is_steady = ZG_LIKELY(shard->steady_flushes && !rejected);
-    uint32_t evicted = is_steady ? take_owed(shard, thread->evicted) : 0;
-    if (!is_steady) settle(shard);
+    if (ZG_LIKELY(shard->steady_flushes && !rejected)) {
+        uint32_t evicted = take_owed(shard, thread->evicted);
+        zg_lock_drop(&shard->lock);
+        evict(thread, thread->evicted, evicted);
+        return;
+    }
+    settle(shard);
     zg_lock_drop(&shard->lock);
-    evict(thread, thread->evicted, evicted);
-    if (is_steady) return;
     evict(thread, pending + pushed, rejected);
     evict_down_to(thread, find_cap());
 }
