@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -161,14 +162,26 @@ class Clients:
         assert self.failure is None, self.failure
 
 
-def slowest(served, seconds, path="/"):
-    """Returns the longest time for a page, requested repeatedly during `seconds`."""
-    longest, end = 0, time.monotonic() + seconds
+def page_times(get, seconds):
+    """Requests a page by `get` repeatedly during `seconds`. Returns how many seconds each request took."""
+    times, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         began = time.monotonic()
-        assert " 200 " in served.get(path)[:20]
-        longest = max(longest, time.monotonic() - began)
+        get()
+        times.append(time.monotonic() - began)
         time.sleep(0.05)
+    return times
+
+
+def check_pages(served, seconds, what):
+    """Requests a page repeatedly during `seconds`: it takes less than a second, and less than MOST_SECONDS if the machine is busy at
+    that moment. Returns the longest time."""
+    def get():
+        assert " 200 " in served.get("/")[:20]
+
+    times = page_times(get, seconds)
+    typical, longest = statistics.median(times), max(times)
+    assert typical < 1 and longest < MOST_SECONDS, f"{typical:.1f} s for a page, {longest:.1f} s at most, while {what}"
     return longest
 
 
@@ -194,13 +207,11 @@ def slow_clients(work):
                                   ("do not read", 500, {"begin": head + b"\r\n"}),
                                   ("read a byte a second", 500, {"begin": head + b"\r\n", "reads": True})):
             with Clients(served, count, **more):
-                longest = slowest(served, 6)
-            assert longest < MOST_SECONDS, f"{longest:.1f} s for a page while {count} connections {what}"
+                longest = check_pages(served, 6, f"{count} connections {what}")
             print(f"  {longest:.3f} s at most while {count} connections {what}")
         # With more connections than descriptors the oldest are closed.
         with Clients(served, 1500, begin=b"GET / HT", feed=b"x"):
-            longest = slowest(served, 6)
-        assert longest < MOST_SECONDS, longest
+            check_pages(served, 6, "1,500 connections are open")
         # Connections that are opened and closed continuously.
         ended = threading.Event()
 
@@ -213,11 +224,12 @@ def slow_clients(work):
         threads = [threading.Thread(target=come_and_go) for _ in range(2)]
         for thread in threads:
             thread.start()
-        longest = slowest(served, 4)
-        ended.set()
-        for thread in threads:
-            thread.join()
-        assert longest < MOST_SECONDS, longest
+        try:
+            check_pages(served, 4, "connections come and go")
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
         # No connection leaks a descriptor.
         end = time.monotonic() + 30
         while descriptors(served) > before + 8 and time.monotonic() < end:
@@ -231,14 +243,13 @@ def few_descriptors(work):
     with Served(work, work.source) as served:
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
         with Clients(served, 200, begin=b"GET / HT", feed=b"x"):
-            longest = slowest(served, 5)
-        assert longest < MOST_SECONDS, longest
+            check_pages(served, 5, "there are 40 descriptors")
         # The limit equals the number of open descriptors, so no descriptor is left.
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (descriptors(served), 40))
         with Clients(served, 5, begin=b"GET / HT"):
             time.sleep(0.5)
         resource.prlimit(served.process.pid, resource.RLIMIT_NOFILE, (40, 40))
-        assert slowest(served, 1) < MOST_SECONDS
+        check_pages(served, 1, "descriptors are available again")
 
 
 def deadlines(work):

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Fleet import fleet  # noqa: E402
 from Fleet.fleet import Work as FleetWork, exactly_once, fill  # noqa: E402
-from Fleet.serve import Clients, raise_descriptors  # noqa: E402
+from Fleet.serve import Clients, page_times, raise_descriptors  # noqa: E402
 from Fleet.store_server import finding, write_report  # noqa: E402
 from Fleet.triage import described  # noqa: E402
 from Support.browser import Browser  # noqa: E402
@@ -501,13 +501,11 @@ def encrypted(work):
 
 
 def slowest(team, token, seconds):
-    longest, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        began = time.monotonic()
+    """Returns the longest time for a page, requested repeatedly during `seconds`."""
+    def get():
         assert team.get("/", token, seconds=20).status == 200
-        longest = max(longest, time.monotonic() - began)
-        time.sleep(0.05)
-    return longest
+
+    return max(page_times(get, seconds))
 
 
 def slow_clients(work):
