@@ -4,8 +4,8 @@
   zguard cart
   zguard $rdi + 16
 
-The target is the stopped process or core file that gdb has open. The command runs `zguard history`. The program zguard is searched
-in the variable ZGUARD, in ../../bin relative to this file, and on the PATH.
+The target is the stopped process or core file that gdb has open. The command runs `zguard history`. zguard is the program that the
+variable ZGUARD names, or else ../../bin/zguard relative to this file, or the first on the PATH.
 """
 
 import os

@@ -145,7 +145,7 @@ static bool find_view(uint64_t address, struct zg_block_view *view) {
 }
 static bool is_in_heap(uint64_t address) { return address - HEAP < HEAP_BYTES; }
 
-// The choice of addresses does not matter: use a part of the heap.
+// Treats every second page of the heap as forgotten. Any other choice would do.
 static bool is_forgotten(uint64_t address) { return is_in_heap(address) && address & 0x1000; }
 static bool is_isolated(const struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++)
@@ -388,7 +388,8 @@ static uint64_t real_value(struct input *input) {
     }
 }
 
-// Returns whether the page with this code is writable. Asks the kernel to write, which fails without a fault.
+// Returns whether the page that contains this code is writable. Asks the kernel to write: a refused write causes no
+// fault.
 static bool is_writable(uint64_t address) {
     char byte = *(const char *)address;
     struct iovec local = {&byte, 1}, remote = {(void *)address, 1};
@@ -473,13 +474,13 @@ int LLVMFuzzerInitialize(int *count, char ***words) {
         if (i % 3 != 1) release(real_blocks[i]);
     zg_config.isolated_per_context = 0;
     zg_signals_watch_aborts(zg_fault_handler);
-    // As in a program, its own handlers run on its own alternate stack.
+    // Like a program, install handlers of the fuzzer's own, which run on an alternate stack of its own.
     stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
     zg_signals_stack(&stack, NULL);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT};
     for (int i = 0; i < 3; i++) CHECK(zg_signals_action(signals[i], &action, NULL) == 0);
-    // Default action in the kernel, so that a fault of the runtime itself ends the fuzzer.
+    // Set the default action in the kernel, past the runtime, so that a fault of the runtime itself ends the fuzzer.
     for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
     metadata = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return 0;

@@ -1,9 +1,9 @@
 // Fuzzes the heap against a model of every block. The input is a sequence of allocations, frees, resizings, misuses,
 // trims, settings and changes of thread, on the real slabs, spans, isolated blocks, quarantine and retired pages.
 //
-// It calls the heap's internal functions. The blocks lie in the heap's own reservations, which ASan's shadow does not
-// cover, and the runtime reads its callers' stacks. It is therefore built with UBSan and with the runtime's own
-// invariant checks instead (process/invariants.h).
+// The fuzzer calls the heap's internal functions. ASan does not fit: the blocks lie in the heap's own reservations,
+// which ASan's shadow does not cover, and the runtime reads its callers' stacks. So the fuzzer is built with UBSan and
+// with the runtime's own invariant checks (process/invariants.h).
 // Only one thread works. It switches between the states of several, so that an input always has the same effect.
 
 #include <errno.h>
@@ -138,7 +138,7 @@ static uint64_t counted_bytes(const struct block *block) {
 static void forget_dead(const struct zg_block *record) {
     for (int i = 0; i < dead_count; i++) {
         if (dead[i].record != record) continue;
-        // The quarantine must hold a block until its cap is exceeded.
+        // The quarantine must hold the block until the quarantine's cap is exceeded.
         if (dead[i].is_held && dead[i].relief == relief)
             CHECK(freed_bytes > cap, "used again after %" PRIu64 " of %" PRIu64 " bytes", freed_bytes, cap);
         dead[i] = dead[--dead_count];
@@ -231,7 +231,7 @@ static void remember_dead(const struct block *block) {
 
 static void check_dead(const struct dead *entry, uint64_t offset) {
     struct zg_block_view view;
-    if (!zg_lookup_block(entry->start + offset, &view)) { // all slots of that run were given back
+    if (!zg_lookup_block(entry->start + offset, &view)) { // the run of slots is empty, and its records were released
         CHECK(entry->relief != relief && zg_retire_is_forgotten(entry->start));
         return;
     }
@@ -273,7 +273,7 @@ static uint64_t size_from(struct input *input) {
     case 1: return take(input, 2);
     case 2: return 20000 + take(input, 2);
     case 3: return 65536 * (1 + take8(input) % 8) - 1 + take8(input) % 3;
-    case 4: return (1 << 20) - 2 + take8(input) % 4; // from here on, spans retire at once
+    case 4: return (1 << 20) - 2 + take8(input) % 4; // spans of 1 MiB or more are retired at once
     case 5: return take(input, 3) % (2 << 20);
     case 6: return take(input, 3) << 4;
     case 7: return 32768 - 8 + take8(input) % 16; // border between slots and spans
@@ -528,7 +528,8 @@ static void *park(void *where) {
 
 int LLVMFuzzerInitialize(int *count, char ***words) {
     (void)count, (void)words;
-    // Windows are off: the records of their blocks disappear with their addresses. Tests/Runtime/windows.c tests them.
+    // Windows are off: the records of their blocks disappear together with their addresses, so the model could not
+    // check them. Tests/Runtime/windows.c tests windows.
     setenv(
         "ZGUARD_OPTIONS",
         "isolated_windows=off:report_path=/dev/null:pressure=0:overread_ms=0:isolated_overhead=100%:dealloc_mismatch=all:handle_signals=0:stats=0",
@@ -610,7 +611,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
     for (int i = 0; i < STEPS_MOST && input.at < input.end; i++) step(&input);
     for (int i = 0; i < dead_count; i++) check_dead(&dead[i], 0);
     check_statistics();
-    // The checks visit every slot that was ever used: not after each input.
+    // Do not check after each input: the checks visit every slot that was ever used.
     if (count % 8 == 0) check_invariants();
     // Free all blocks, so that the next input starts without any.
     while (live_count) {

@@ -1,11 +1,11 @@
 // Fuzzes the conversion of a stack into an id: unwind rules, the fast unwinder, the stack cache, the stack diff cache
 // and the depot. The input is a program's code with its call frame information, and its stack at successive captures.
 //
-//   walk the fast unwinder equals an unwinder with the full CFI rules, which reads every word through the kernel
+//   walk   the fast unwinder agrees with an unwinder with the full CFI rules, which reads every word through the kernel
 //   cache  the stack cache and the stack diff cache return what the unwinder would
 //   depot  returns exactly the frames that were put; equal stacks have equal ids, different stacks different ids
 //
-// The stack lies between inaccessible pages, and so are its pages below the stack pointer; the tables end at an
+// The pages around the stack and the stack's pages below the stack pointer are inaccessible; the tables end at an
 // inaccessible page. All addresses are below 2^32: by design, the cache compares only the low halves of words.
 
 #include <sys/mman.h>
@@ -227,8 +227,8 @@ static int walk_by_full_rules(int most, uint64_t *frames, bool *left) {
             struct zg_registers registers = {.known = UINT64_C(1) << ZG_ARCH_SP | UINT64_C(1) << ZG_ARCH_FP, .pc = pc};
             registers.value[ZG_ARCH_SP] = sp, registers.value[ZG_ARCH_FP] = fp;
             if (!zg_cfi_step(&row, &registers, read_by_kernel, NULL)) break;
-            // If the stack pointer moves down or off the stack, the fast unwinder and this unwinder take different
-            // pages for readable.
+            // If the stack pointer moves down or off the stack, the fast unwinder and this unwinder consider different
+            // pages readable.
             if (registers.value[ZG_ARCH_SP] < sp || registers.value[ZG_ARCH_SP] >= STACK_HIGH) {
                 *left = true;
                 return count;
@@ -371,7 +371,7 @@ static void make_tables(struct input input) {
 static void fuzz_captures(struct input *input) {
     function_count = 1 + take8(input) % FUNCTIONS_MOST;
     make_tables(*input);
-    // Making the tables consumed no input: the stacks are made from all of it, too.
+    // make_tables read a copy of the input, so the stacks are made from the whole input, too.
     depth = 1 + take8(input) % (take8(input) & 1 ? 127 : 32);
     open_stack(STACK_LOW);
     memset(stack_words, 0, STACK_BYTES);

@@ -1,10 +1,10 @@
-// Lets zguard run with C libraries from 2.31 on, although it is built with a newer one: gives everything that is linked
-// into it, including Swift's libraries, the libc functions that older libraries lack or have in another version. No
-// state; symbols are hidden, so that no shared library uses them.
+// Lets zguard run with C libraries from 2.31 on, although it is built with a newer one. Provides the libc functions
+// that older libraries lack, or have in another version, to everything that is linked into zguard, including Swift's
+// libraries. No state; symbols are hidden, so that no shared library uses them.
 //
 // The linker binds a reference to the newest version of a libc function. Functions that moved from libpthread and libdl
 // into libc (2.34), and some others, have a second version that old and new libraries share, and are bound to it here.
-// Functions that did not exist before are implemented here. A test fails for any other reference
+// Functions that older libraries lack are implemented here. A test fails if zguard refers to any other newer version
 // (Tests/House/release.py).
 //
 // All references to the shared versions are weak, because zguard requires no library but libc.so.6 and the loader:
@@ -57,8 +57,9 @@ JUMP(sem_wait, OLDEST);
 JUMP(pthread_once, OLDEST);
 JUMP(__pthread_key_create, OLDEST);
 
-// Since 2.38, headers replace sscanf, strtol and strtoll by these functions, which also accept binary numbers ("0b");
-// no caller in zguard needs them. The older functions are declared by symbol, because headers may redirect their names.
+// Since 2.38, headers replace sscanf, strtol and strtoll by these functions, which also accept binary numbers ("0b").
+// zguard parses no binary numbers, so the older functions serve. They are declared by symbol, because headers may
+// redirect their names.
 int older_vsscanf(const char *text, const char *format, va_list arguments) __asm__("vsscanf");
 long older_strtol(const char *text, char **end, int base) __asm__("strtol");
 long long older_strtoll(const char *text, char **end, int base) __asm__("strtoll");

@@ -1,5 +1,6 @@
-// Opens a file whose path another user has written, for example in a report. The path is resolved, and opened without
-// following links, with that user's rights (rights.h), or only if everyone may read it. Cold; no state, no locks.
+// Opens a file whose path another user has written, for example in a report. Resolves the path, and opens the result
+// without following links, with that user's rights (rights.h), or only if everyone may read the file. Cold; no state,
+// no locks.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,7 +108,7 @@ static void open_plainly(void *argument) {
     request->result = open_checked(request->path, &none, request->resolved);
 }
 
-// The groups of a user; only "nogroup" if the user is in no database.
+// Finds the groups of a user; only "nogroup" if the user is not in the password database.
 static void find_groups(uid_t user, struct request *request) {
     enum { NOGROUP = 65534 };
     struct passwd entry, *found = NULL;

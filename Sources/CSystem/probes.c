@@ -30,7 +30,7 @@ int zg_system_probe_guard_pages(void) {
     return result;
 }
 
-// Tries the calls behind `*last`, which is shared with the parent. Does not return.
+// Tries the calls after index `*last`, which is shared with the parent. Does not return.
 static void try_from(const int32_t *numbers, int count, int *last) {
     while (++*last < count) {
         long number = numbers[*last];

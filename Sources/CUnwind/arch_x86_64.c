@@ -18,8 +18,8 @@ bool zg_thread_registers_of(const void *bytes, size_t count, uint64_t registers[
 }
 
 // On detach, the kernel inspects orig_rax and rax (arch_do_signal_or_restart). -ERESTARTNOHAND, which programs never
-// see, restarts the call if no handler runs, and becomes EINTR otherwise. A relative timeout starts over, which is
-// harmless: the call has only just begun, because a thread seen in such a call is not stopped.
+// see, restarts the call if no handler runs, and becomes EINTR otherwise. A relative timeout starts over. That is
+// harmless, because the call has only just begun: a thread that was already in such a call would not have been stopped.
 bool zg_thread_restart_call(void *bytes, size_t count) {
     enum { RAX = 10, ORIGINAL_RAX = 15, ERESTARTNOHAND = 514 };
     int64_t *words = bytes;

@@ -42,9 +42,9 @@ const char *zg_call_name(long number) {
     }
 }
 
-// zg_call_restarts: the kernel continues or restarts the call, because it returns ERESTARTSYS or a similar code, or
-// ignores signals. Calls that are not listed may return EINTR or a partial result. The header describes calls that
-// depend on the file.
+// zg_call_restarts: the call continues or is restarted, because it ignores signals, or returns ERESTARTSYS or a similar
+// code, which programs never see. zg_call_reads, zg_call_writes and zg_call_connects depend on the file, as the header
+// describes. Calls that are not listed may return EINTR or a partial result.
 static const struct {
     uint16_t number;
     uint8_t stop; // enum zg_call_stop

@@ -1,6 +1,6 @@
 // Unwinds the stack of another thread of this process. The kernel forbids tracing threads of one's own process, so a
 // helper process that shares this process's memory (CLONE_VM) does the tracing, and exits before the caller continues.
-// Its effect on system calls and signals is that of any ptrace stop: sleeps continue. Technique: LeakSanitizer's
+// The stop affects system calls and signals like any ptrace stop: sleeps continue. Technique: LeakSanitizer's
 // StopTheWorld (compiler-rt).
 
 #define _GNU_SOURCE

@@ -28,7 +28,7 @@ enum { GET_RSEQ_CONFIGURATION = 0x420f, RSEQ_SECTION = 8 }; // offset of rseq_cs
 
 struct run {
     int thread, helper, copy;
-    int signal; // signal that arrived meanwhile; 0: none
+    int signal; // signal that arrived during the run; 0: none
     bool is_at_signal;
     int64_t deadline;
 };
@@ -92,8 +92,9 @@ bool zg_snapshot_may_use(int tid) {
     return ptrace(PTRACE_PEEKDATA, tid, rseq.place + RSEQ_SECTION, NULL) == 0 && !errno;
 }
 
-// Changes the registers with which the snapshot code resumes the thread if zguard dies: restarts an interrupted system
-// call, as the kernel does without a signal. Numbers are the kernel's (include/linux/errno.h).
+// Changes saved registers so that an interrupted system call is restarted, as the kernel restarts it if there is no
+// signal. The snapshot code resumes the thread with these registers if zguard dies. Error numbers are the kernel's
+// (include/linux/errno.h).
 static void restart_call(uint64_t registers[REGISTERS]) {
     enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
     if ((int64_t)registers[ORIGINAL_RAX] < 0) return;
@@ -114,7 +115,7 @@ static int write_words(int tid, uint64_t place, const uint64_t words[WORDS]) {
     return 0;
 }
 
-// Lets the helper run until it has forked the copy, and keeps the copy.
+// Lets the helper run until it has forked the copy. Detaches from the helper, and keeps the copy stopped.
 static int run_helper(struct run *run) {
     struct stop stop;
     unsigned long copy;
@@ -231,8 +232,8 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
     other[ORIGINAL_RAX] = UINT64_MAX; // no system call to restart
     other[FLAGS] &= ~(uint64_t)TRAP_FLAG;
     if ((error = set_registers(tid, other)) != 0) return error;
-    // Block signals that are already pending. Do so after setting the registers: from then on, the snapshot code
-    // restores the mask if zguard dies.
+    // Block all signals but SIGSYS, because some may be pending. Do so after setting the registers: from then on, the
+    // snapshot code restores the mask if zguard dies.
     const uint64_t blocked = ~(UINT64_C(1) << (SIGSYS - 1));
     ptrace(PTRACE_SETSIGMASK, tid, sizeof blocked, &blocked);
     error = run_thread(&run);
@@ -245,7 +246,8 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
     return error;
 }
 
-// A killed process leaves its ptrace stop at once, and its memory is freed before its end can be waited for.
+// Asks ptrace, because a killed process leaves its ptrace stop at once. Its end can be waited for only later, when its
+// memory is freed.
 bool zg_snapshot_exists(int copy) {
     errno = 0;
     ptrace(PTRACE_PEEKUSER, copy, RIP * sizeof(uint64_t), NULL);

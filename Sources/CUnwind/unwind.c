@@ -189,8 +189,8 @@ static void walk(struct unwinding *unwinding, struct address_space *space, void 
 }
 
 // Computes the unknown frame pointer that unwinding the last function needs, from the function's prologue and its stack
-// pointer. Accepted only if the word above the saved frame pointer is an address within an image, as a return address
-// is.
+// pointer. Accepts the result only if the word above the saved frame pointer is an address within an image, as a return
+// address is.
 static bool find_frame_pointer(struct unwinding *unwinding, struct address_space *space, const struct stack *stack) {
     struct procedure procedure = {0};
     unsigned char code[64];

@@ -33,7 +33,7 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 #define ADDRESS struct sockaddr *restrict
 #define CONST_ADDRESS const struct sockaddr *
 #define SOCKADDR(address) (address)
-#define ZG_FOR_LARGE_FILES(...) // musl's headers define pread64 and its like as pread
+#define ZG_FOR_LARGE_FILES(...) // musl's headers define pread64 and similar names as macros
 #endif
 
 #define ZG_KERNEL_READS false

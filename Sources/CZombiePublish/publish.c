@@ -119,8 +119,9 @@ static void *pass_on(size_t size, size_t alignment, bool zero) {
     return block;
 }
 
-// Allocates from libc, or from the runtime's reserve if libc can map nothing more under the program's RLIMIT_AS. errno
-// is kept on success, ENOMEM on failure.
+// Allocates from libc, or from the guarded heap's reserved address space if libc can map nothing more under the
+// program's RLIMIT_AS. Tries the guarded heap first if zg_entry_reserve_is_next. errno is kept on success, ENOMEM on
+// failure.
 static void *pass_or_serve(size_t size, size_t alignment, bool zero, enum zg_alloc_family family,
                            const uint64_t *frame) {
     void *block = NULL;
@@ -211,7 +212,7 @@ ZG_PUBLISH void *calloc(size_t count, size_t size) {
     ZG_MUST_TAIL return guarded_calloc(count, size);
 }
 
-// If libc cannot grow its block, moves the contents to a block from the runtime's reserve.
+// If libc cannot grow its block, moves the contents to a block of the guarded heap.
 static void *resize_passed(void *block, size_t size, const uint64_t *frame) {
     if (!block) return pass_or_serve(size, 16, false, zg_family_malloc, frame);
     void *resized = zg_next.realloc(block, size);

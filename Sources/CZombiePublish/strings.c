@@ -23,9 +23,11 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 
 // --- the functions ---------------------------------------------------------------------------------------------------
 
-// Columns: result, symbol, parameters, arguments, test whether a pointer is in the guarded heap, name, check.
+// Columns of the X-macro tables below: result, symbol, parameters, arguments, test whether a pointer is in the guarded
+// heap, name of the function in findings, check.
 #define ONE(pointer) zg_witness_concerns(pointer)
-// The asm statement keeps the compiler from always testing both pointers: often both are in the guarded heap.
+// The asm statement keeps the compiler from always testing both pointers: often the first one is in the guarded heap,
+// and the second need not be tested.
 #define TWO(a, b)                                                                                                      \
     (zg_witness_concerns(a) || ({                                                                                      \
          __asm__ volatile("");                                                                                         \
@@ -33,7 +35,7 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
      }))
 
 // clang-format off
-// Functions that have a zg_bare_ function.
+// Functions with a plain implementation, zg_bare_… (platform/plain_calls.h).
 #define ZG_BARE_WITNESSES(X)                                                                                           \
     X(void *, memcpy, (void *to, const void *from, size_t n), (to, from, n), TWO(to, from), "memcpy", zg_witness_copy(&witness, to, from, n)) \
     X(void *, memmove, (void *to, const void *from, size_t n), (to, from, n), TWO(to, from), "memmove", zg_witness_copy(&witness, to, from, n)) \
@@ -101,7 +103,8 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
     X(wchar_t *, wmemset, (wchar_t *to, wchar_t value, size_t n), (to, value, n), ONE(to), "wmemset", zg_witness_fill(&witness, to, n * sizeof *to))
 // clang-format on
 
-// Since glibc 2.38, programs compiled for C23 call strtol and its kin by these names, which an older libc lacks.
+// Since glibc 2.38, programs compiled for C23 call strtol and similar functions by these names, which an older libc
+// lacks.
 #define ZG_NEW_WITNESSES(X)                                                                                            \
     NUMBER(X, long, __isoc23_strtol, "strtol")                                                                         \
     NUMBER(X, unsigned long, __isoc23_strtoul, "strtoul")                                                              \
@@ -120,7 +123,8 @@ ZG_BARE_WITNESSES(ZG_NEXT_POINTER)
 ZG_OTHER_WITNESSES(ZG_NEXT_POINTER)
 ZG_NEW_WITNESSES(ZG_NEXT_POINTER)
 
-// Called while next_ is not set. Constructors of other libraries may run before this library's.
+// Defines a function that is called while next_… is not set: constructors of other libraries may run before this
+// library's.
 #define ZG_EARLY(result, symbol, parameters, arguments, ...)                                                           \
     static ZG_COLD result early_##symbol parameters {                                                                  \
         next_##symbol = (function_##symbol *)zg_loader_next(#symbol);                                                  \

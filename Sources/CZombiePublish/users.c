@@ -1,6 +1,6 @@
 // Interposes setuid, setreuid and setresuid, by which a process drops its privileges for good. Afterwards the process
-// writes a raw findings file of its own, because it could still truncate or overwrite the run's file, which its new
-// user may not open. The statistics page passes to the new user.
+// writes a raw findings file of its own. The new user may not open the run's file, so the process must not keep that
+// file open: it could truncate or overwrite the file. The statistics page passes to the new user.
 // Cold; takes the report lock.
 
 #define _GNU_SOURCE

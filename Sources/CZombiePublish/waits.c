@@ -47,7 +47,7 @@ enum { MASK_BYTES = 8 }; // size of the kernel's sigset_t
 
 // --- poll ------------------------------------------------------------------------------------------------------------
 
-// Works on a copy of the timeout, since the kernel writes the remaining time to it.
+// Passes a copy of the timeout, because the kernel overwrites the timeout with the remaining time.
 static ZG_COLD int early_ppoll(struct pollfd *files, nfds_t count, const struct timespec *longest,
                                const sigset_t *mask) {
     struct timespec left = longest ? *longest : (struct timespec){0, 0};

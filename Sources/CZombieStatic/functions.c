@@ -15,7 +15,7 @@
 #include "static.h"
 
 // clang-format off
-// Columns: function, its other name.
+// Columns of the table below: function, its second name in libc.
 #ifdef __GLIBC__
 #define ZG_LIBC_NAMES(X)                                                                                               \
     X(sigaction, __libc_sigaction) X(pthread_create, __pthread_create_2_1)                                             \
@@ -31,7 +31,7 @@
     X(pthread_key_create, pthread_key_create) X(pthread_setspecific, pthread_setspecific)                              \
     X(pthread_attr_setstacksize, pthread_attr_setstacksize)
 #else
-// Functions that scripts/build copies from musl. It reads this list.
+// Functions that scripts/build copies from musl. scripts/build reads this list.
 #define ZG_MUSL_COPIES(X)                                                                                              \
     X(read) X(write) X(pread) X(pwrite) X(readv) X(writev) X(preadv) X(pwritev) X(send) X(recv) X(sendto) X(recvfrom)  \
     X(sendmsg) X(recvmsg) X(poll) X(select) X(pselect) X(posix_spawn) X(posix_spawnp) X(clone) X(quick_exit) X(setuid) \

@@ -10,7 +10,7 @@
 #include "publish.h"
 #include "static.h"
 
-// strdup and strndup share no function: its inlined frame would be the innermost one of a block's stack.
+// strdup and strndup share no helper function: its inlined frame would be the innermost frame of a block's stack.
 ZG_PUBLISH char *strdup(const char *string) {
     size_t bytes = strlen(string) + 1;
     char *copy = malloc(bytes);

@@ -22,16 +22,15 @@ char *swift_demangle(const char *name, size_t length, char *buffer, size_t *buff
 
 char **zg_system_environment(void);
 
-// The arguments of the process, terminated by NULL, and the path of its program as executed (NULL if unknown). Both
-// work without /proc.
+// The arguments of the process, terminated by NULL, and the path with which its program was executed (NULL if unknown).
+// These functions work without /proc.
 int zg_system_argument_count(void);
 char **zg_system_arguments(void);
 const char *zg_system_executed_path(void);
 
 // Creates a memfd, closed on exec.
 int zg_system_memfd(const char *name);
-// Creates a memfd with these contents for other processes to map, with its size sealed. A soft RLIMIT_FSIZE does not
-// prevent it.
+// Creates a memfd of sealed size with these contents, for other processes to map. Works despite a soft RLIMIT_FSIZE.
 int zg_system_sealed_memfd(const char *name, const void *contents, size_t bytes);
 
 // Atomic words in memory shared with another process.
@@ -51,8 +50,8 @@ int zg_system_accept(int listener, pid_t *sender);
 // sending; -EAGAIN if the sender has not sent yet.
 ssize_t zg_system_receive(int connection, void *bytes, size_t count);
 
-// Futexes between threads of one process. The wait ends when the word differs from `seen`, after the timeout, or
-// spuriously.
+// Futexes between threads of one process. The wait ends at a wake-up, after the timeout, or spuriously; at once if the
+// word differs from `seen`.
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
 void zg_system_futex_wake_private(const uint32_t *word);
 
@@ -69,8 +68,8 @@ struct zg_system_signal {
 };
 struct zg_system_signal zg_system_next_signal(int descriptor);
 
-// Raises this process's limit on descriptors to `wanted`, or as far as allowed. Returns the resulting limit.
-// zg_system_restore_descriptors restores the original limit; zg_system_spawn does so in the child.
+// Raises this process's limit on descriptors to `wanted`, or as far as allowed; never lowers it. Returns the resulting
+// limit. zg_system_restore_descriptors restores the original limit; zg_system_spawn does so in the child.
 uint64_t zg_system_raise_descriptors(uint64_t wanted);
 void zg_system_restore_descriptors(void);
 
@@ -97,8 +96,9 @@ struct zg_system_end zg_system_reap(int pid);
 // 1 if the file has capabilities that the kernel grants on exec, else 0.
 int zg_system_has_file_capabilities(const char *path);
 
-// Opens the file of an O_PATH descriptor. Root opens it with the rights of this user and group, without supplementary
-// groups, if the kernel lets it give up its own. Returns a descriptor or -errno.
+// Opens the file that an O_PATH descriptor refers to. A process of root opens it with the rights of this user and
+// group, without supplementary groups; with root's rights if the kernel does not let the process give them up. Returns
+// a descriptor or -errno.
 int zg_system_open_handle(int handle, int flags, uid_t user, gid_t group);
 // The seals of a memfd (F_GET_SEALS); -errno for any other file.
 int zg_system_seals(int descriptor);
@@ -116,7 +116,8 @@ int zg_system_open_named(const char *path, enum zg_system_rights rights, uid_t u
 // O_PATH, which headers define for _GNU_SOURCE only.
 extern const int zg_system_open_path;
 // Makes up to 64 system calls in children, with arguments that have no effect. Sets bit i of `*passing` unless a
-// seccomp filter kills the process for the i-th call; the filter may still refuse it. Returns 0 or -errno.
+// seccomp filter kills the process for the i-th call. The filter may still make the call fail (SECCOMP_RET_ERRNO).
+// Returns 0 or -errno.
 int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing);
 // Whether a seccomp filter kills a process for a system call that inspects other processes (ptrace, pidfd_getfd).
 int zg_system_tracing_kills(void);
@@ -130,8 +131,9 @@ int zg_system_probe_vm_read(void);
 // Hardware watchpoints that send a signal (perf_event_open, Linux 5.18). -EOPNOTSUPP on processors other than x86-64. A
 // seccomp filter may kill the process for this call.
 int zg_system_probe_watchpoints(void);
-// Keeps a performance event of this process open, from a thread of its own: the first event of all processes takes the
-// kernel about 10 ms to open, and programs under zguard need not wait then. A seccomp filter may kill the process.
+// Opens a performance event in a new thread, and keeps it open until this process ends. The kernel takes about 10 ms to
+// open the first event of all processes; programs under zguard then need not wait for that. A seccomp filter may kill
+// the process.
 void zg_system_hold_event(void);
 // The kernel's page size in bytes. The runtime supports 4 KiB only.
 size_t zg_system_page_bytes(void);

@@ -25,7 +25,7 @@ int zg_thread_registers(int tid, uint64_t registers[ZG_THREAD_REGISTERS]);
 // bytes.
 int zg_thread_vectors(int tid, void *bytes, size_t count);
 // Detaches from a stopped thread, which continues with this signal. A system call that the stop interrupted is
-// restarted if the registers show it (x86-64).
+// restarted if the registers show the interruption (x86-64).
 int zg_thread_detach(int tid, int signal);
 // Reaps a thread that ended while it was traced, so that its parent is notified. 1: done; 0: it has not ended yet.
 int zg_thread_reap(int tid);
@@ -43,7 +43,7 @@ int zg_thread_stack(int tid, int microseconds, zg_thread_unwind *unwind, uint64_
 // The name of a system call, such as "read"; NULL if unknown.
 const char *zg_call_name(long number);
 // The effect of a ptrace stop on a system call. Check it before a thread is stopped: a program that uses no signals
-// does not expect these calls to return EINTR or a partial result.
+// does not expect EINTR or a partial result.
 enum zg_call_stop {
     zg_call_ends,     // may return EINTR or a partial result
     zg_call_restarts, // the kernel continues or restarts it

@@ -13,8 +13,8 @@ struct zg_alias_area zg_alias_area;
 
 bool zg_alias_init(uint64_t pages, uint64_t alignment) {
     uint64_t base = zg_span_table_cut(pages * ZG_PAGE_BYTES, alignment);
-    // Map the whole area blank: pages that windows give back become blank again, and their mapping then merges with the
-    // area's.
+    // Map the whole area blank (zg_os_blank). Pages that windows give back become blank again, so that their mapping
+    // merges with the area's.
     if (base) zg_os_will_share((void *)base, pages * ZG_PAGE_BYTES);
     if (!base || zg_os_blank((void *)base, pages * ZG_PAGE_BYTES) != 0) return false;
     zg_alias_area = (struct zg_alias_area){base, pages, NULL, 0};

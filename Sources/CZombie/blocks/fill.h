@@ -10,7 +10,7 @@
 
 typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 
-// From this size on, free finds out which pages of a block the program has touched, and fills only those.
+// From this size on, free() finds out which pages of a block the program has touched, and fills only those.
 #define ZG_SPARSE_LEAST ((uint64_t)16 << 10)
 
 #define ZG_FILL_WORD (UINT64_C(0x0101010101010101) * ZG_FILL_FREED)
@@ -18,7 +18,7 @@ typedef uint64_t zg_vector __attribute__((vector_size(16), may_alias));
 // Longer fills call memset: libc chooses faster instructions for them.
 #define ZG_FILL_SMALL UINT64_C(128)
 
-// From this length on, the check calls memcmp.
+// From this length on, zg_fill_is_intact calls memcmp.
 #define ZG_FILL_LONG UINT64_C(256)
 
 // Returns how many bytes of a freed block of `bytes` bytes are filled.

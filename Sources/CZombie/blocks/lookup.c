@@ -30,22 +30,22 @@ static void fill_view(struct zg_block_view *view, struct zg_block *block, const 
     view->family = zg_header_family(header);
     view->zombie = view->state >= zg_state_quarantined ? zg_header_zombie(header) : 0;
     view->death = view->zombie ? *death : (struct zg_death){0, 0};
-    // Another thread may be making or freeing the block. Each word read is then either the old or the new one; the
-    // caller repeats the lookup.
+    // Another thread may be making or freeing the block, so the view may mix old and new words. A caller that needs a
+    // consistent view repeats the lookup.
     view->alloc_stack = __atomic_load_n(&block->alloc_stack, __ATOMIC_RELAXED);
     view->free_stack = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_stack, __ATOMIC_RELAXED);
     view->alloc_thread = __atomic_load_n(&block->alloc_thread, __ATOMIC_RELAXED);
     view->free_thread = view->state == zg_state_live ? 0 : __atomic_load_n(&block->free_thread, __ATOMIC_RELAXED);
 }
 
-// Whether the slot or span was never a block: a free slot may be retired with its neighbors, and a new span may take
-// over the pages of a freed span. Their records name no thread and no stack. (Exiting threads also have the number 0,
-// but their blocks' records name stacks.)
+// Whether the slot or span was never a block, although its record's state is that of a freed block: a free slot may be
+// retired with its neighbors, and a new span may take over the pages of a freed span. Such a record names no thread and
+// no stack. (Exiting threads also have the number 0, but their blocks' records name stacks.)
 static bool never_was_a_block(const struct zg_block_view *view) {
     return view->state >= zg_state_quarantined && !view->alloc_thread && !view->alloc_stack && !view->free_stack;
 }
 
-// Returns the slot's previous block if the pointer has that block's tag. Its state is reported as reusable.
+// True if the pointer has the tag of the slot's previous block. The view is then of that block, in state reusable.
 static ZG_COLD bool find_former(uint64_t pointer, const struct zg_slab *slab, uint64_t interior,
                                 struct zg_block_view *view) {
     const struct zg_tagged *tagged = zg_tags_find(pointer);
@@ -137,7 +137,7 @@ bool zg_lookup_is_isolated(const struct zg_block_view *view) {
     return span && span->protection;
 }
 
-// Reports a block that is being filled as quarantined, because for the user there is no difference.
+// A block in state freeing counts as quarantined, because for the user there is no difference.
 const char *zg_lookup_state_name(enum zg_state state) {
     return zg_block_state_text(state == zg_state_freeing ? zg_state_quarantined : state);
 }

@@ -11,8 +11,8 @@
 // A class commits memory in steps of a quarter of its slots, within these bounds.
 #define COMMIT_LEAST ((uint64_t)256 << 10)
 #define COMMIT_MOST ((uint64_t)32 << 20)
-// Number of blocks of a size that are served from larger slots before the size gets slots of its own; the largest size
-// for which this is done.
+// SHARED_BLOCKS: number of a class's blocks that slots of a larger class serve before the class gets slots of its own.
+// SHARED_MOST: largest slot size of such a class.
 enum { SHARED_BLOCKS = 64, SHARED_MOST = 4096 };
 
 // Bytes that one page-table page maps.
@@ -157,7 +157,7 @@ void zg_slab_open_reserve(uint64_t bytes) {
     }
 }
 
-// Takes the newest slots first. Under the lock.
+// Takes the most recently freed slots first. Under the lock.
 static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
     uint64_t left = slab->free_count;
     uint32_t count = (uint32_t)zg_min(most, left);

@@ -33,7 +33,7 @@ struct __attribute__((aligned(256))) zg_slab {
     uint64_t reciprocal;
     uint32_t slot_bytes;
     uint32_t magazine; // capacity of a magazine
-    uint64_t used;     // lower slots were handed out at least once
+    uint64_t used;     // slots below this number were handed out at least once
     zg_slot first;     // slot 0 as a zg_slot
     uint64_t filled;   // bytes of a freed block that are filled
     // Trap pointers of slot 0 (trap.h); 0: none.
@@ -66,7 +66,7 @@ bool zg_slab_init(uint32_t region_shift);
 uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
 // Returns the class whose slots serve blocks of this class. The first few blocks of a size get slots of the next power
 // of two, because each class in use costs page-table pages, system calls, and faults at first, and every fork copies
-// its page tables.
+// the page tables of all classes in use.
 uint32_t zg_slab_serving_class(uint32_t class);
 // Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);

@@ -14,12 +14,13 @@
 #include "settings/stats.h"
 
 enum { EXACT_BINS = 16, BIN_COUNT = EXACT_BINS + 8 * 44 };
-// Free spans may keep this much touched memory, or this share of the live bytes. Pages of touched memory beyond this
-// limit are released.
+// Free spans may keep this much touched memory, or this share of the live bytes if that is more. Pages of touched
+// memory beyond this limit are released.
 #define DIRTY_LEAST ((uint64_t)32 << 20)
 #define DIRTY_SHIFT 3
-// Before fresh memory is used, pages of free spans are released until free spans and fresh memory together are within
-// this size, or this share of the live bytes. Releasing stops once released memory was needed again REGRETS_MOST times.
+// Before a block gets fresh memory, pages of free spans are released until the touched memory of free spans and the
+// fresh memory together are within this size, or within 1/2^DIRTY_SHIFT of the live bytes if that is more. Releasing
+// stops for good once released memory was needed again REGRETS_MOST times.
 #define DIRTY_BESIDE_FRESH ((uint64_t)4 << 20)
 enum { REGRETS_MOST = 8 };
 // Each retired span may cost a mapping, of which the kernel allows a process 65,530 by default.
@@ -37,7 +38,7 @@ static uint64_t units_used;
 // Free spans, newest first: spans with pages that may be nonzero, and spans that read as zeros.
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
 static uint64_t dirty_bytes; // bytes in dirty_bins; also read without the lock
-// Whether the pages of a free span of this bin were released to get fresh memory.
+// For each bin: whether pages of a free span were released to make room for fresh memory.
 static bool was_cleaned_for_fresh[BIN_COUNT];
 static uint32_t cleaned_too_early;
 static uint32_t refused_moves;
@@ -237,8 +238,9 @@ void zg_span_release(struct zg_span *span) {
     zg_lock_drop(&span_lock);
 }
 
-// Moves the pages from `start` on to the start of `to`. A span that received pages of another span consists of several
-// mappings (`several`). If the program has split any other span into several mappings, the move fails.
+// Moves `bytes` bytes of pages, which begin at `start` in `from`, to the start of `to`. A span that received pages of
+// another span consists of several mappings (`several`). The move fails if the program has split a span without that
+// mark into several mappings.
 static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span *to, uint64_t bytes, uint64_t *moved) {
     int result;
     if (from->several) {

@@ -15,9 +15,9 @@ void zg_span_release(struct zg_span *span);
 void zg_span_open_reserve(uint32_t each);
 // Changes the size of a block within zg_span_capacity.
 void zg_span_resize(struct zg_span *span, uint64_t size);
-// Makes the addresses inaccessible. Retired spans are reused, oldest first, once there are too many. Releases the
-// memory, or moves it to another span for the next block if it is small enough and `movable` (the program cannot have
-// remapped the pages). False if the kernel refuses: the span is then reused at once.
+// Retires a freed span: makes its addresses inaccessible, and releases the memory. Moves the memory to another span for
+// the next block instead, if it is small and `movable` (the program cannot have remapped the pages). Retired spans are
+// reused, oldest first, once there are too many. False if the kernel refuses: the span is then reused at once.
 bool zg_span_retire(struct zg_span *span, bool movable);
 // Moves the pages of a live block into another block of at least the same size.
 enum zg_span_moved {

@@ -1,6 +1,6 @@
-// Checks the buffers of system calls. Compares the arguments with the block records before the call, and the call's
-// result with them afterwards: programs pass larger sizes than the kernel transfers, so only transferred bytes count as
-// an overrun.
+// Checks the buffers of system calls. Compares the arguments with the block records before the call. Programs pass
+// larger sizes than the kernel transfers, so only transferred bytes count as an overrun: the call's result gives their
+// number.
 // Any context. No lock; no state is held across the call; findings take the report lock.
 
 #define _GNU_SOURCE
@@ -241,8 +241,8 @@ static bool is_fault_behind(const struct zg_call_watch *watch) {
            zg_os_can_read_memory();
 }
 
-// Returns how the call ended, if unreadable memory behind the block ended it after the transfer of nothing, or of
-// exactly the block's bytes. Otherwise NULL.
+// Returns how the call ended if unreadable memory behind the block ended it: the call failed, or it transferred exactly
+// the block's bytes. Otherwise NULL.
 static const char *outcome(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result) {
     if (result < 0) {
         // If other buffers precede this buffer, EFAULT may be due to them.

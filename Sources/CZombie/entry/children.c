@@ -40,8 +40,8 @@ static enum zg_children_change change_for_ours(void) {
                                                                             : zg_children_as_it_is;
 }
 
-// Counts an unwatched child of the run: the program has removed the runtime from the environment (env -i). `path` is
-// relative to `directory`. With children=ignore nobody expects children to be watched.
+// The program has removed the runtime from the environment (env -i). Counts the child as unwatched, if it belongs to a
+// run that watches children (not children=ignore). `path` is relative to `directory`.
 static enum zg_children_change look_without_us(int directory, const char *path) {
     if (!zg_coverage_run_page || zg_config.children != zg_children_follow) return zg_children_as_it_is;
     // A caller may try the directories of PATH in turn: count only a path that can be executed.

@@ -11,7 +11,7 @@ enum zg_children_change {
     zg_children_as_it_is,
     zg_children_without_us,   // the program cannot load the runtime: remove it from LD_PRELOAD
     zg_children_with_us,      // this process is Swift's package manager: restore the entries that are hidden from it
-    zg_children_with_filters, // describe the seccomp filters, which will be in effect
+    zg_children_with_filters, // describe the seccomp filters, which stay in effect, to the program
 };
 enum zg_children_change zg_children_look(int directory, const char *path, char *const *environment);
 // Like zg_children_look, for a program that is found by the search path of this process.

@@ -29,7 +29,7 @@
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
-    // Blocks of a bypassing thread are not the program's.
+    // Blocks of a thread that bypasses the runtime are not the program's, and so are not counted.
     void *block = zg_thread_self == &zg_thread_bypassing ? zg_foreign_allocate_bypassed(size, alignment, zero)
                                                          : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
@@ -189,12 +189,12 @@ static ZG_COLD void free_elsewhere(void *address, enum zg_deallocator deallocato
         zg_thread_leave_to_bypass(thread);
     } else if ((thread = zg_thread_current_or_null()) != NULL &&
                __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED) < ZG_DEFERRED_FREES - 1) {
-        // Reserve the entry first, because a handler may interrupt this code.
+        // Reserve the array's entry first, because a signal handler may interrupt this code.
         uint32_t at = __atomic_fetch_add(&thread->deferred_free_count, 1, __ATOMIC_RELAXED);
         thread->deferred_frees[at] = address;
         zg_thread_request_deferred(thread, zg_deferred_frees);
     }
-    // Otherwise leak the block: too many frees interrupted a single call of the runtime.
+    // Otherwise leak the block: signal handlers freed too many blocks during one call of the runtime.
     errno = saved;
 }
 
@@ -356,7 +356,7 @@ uint64_t zg_entry_usable_size(void *address, const uint64_t *frame) {
         size = view.size;
         if (view.offset || view.state != zg_state_live) found_misused(&view, address, frame);
     } else {
-        // Without a heap, all blocks are libc's.
+        // Without a heap, and for a thread that bypasses the runtime, all blocks are libc's.
         bool is_libcs = !zg_ready() || zg_thread_self == &zg_thread_bypassing;
         enum zg_foreign_owner owner = is_libcs ? zg_foreign_libc : zg_foreign_none;
         if (!is_libcs && !zg_lookup_is_in_heap((uint64_t)address)) owner = zg_foreign_owner((uint64_t)address);

@@ -14,8 +14,8 @@
 #include "process/maintenance_thread.h"
 #include "settings/stats.h"
 
-// Memory committed before committing becomes impossible: bytes of each size class, and spans of each size up to 1 MiB.
-// Costs only address space until it is used.
+// Memory to commit before a filter forbids it: bytes of each size class, and spans of each size up to 1 MiB. It costs
+// only address space until it is used.
 #define RESERVE_BYTES ((uint64_t)4 << 20)
 enum { RESERVE_SPANS = 8, NOTHING_TO_DO = -1, UNKNOWN = -2 };
 
@@ -27,7 +27,8 @@ static void open_reserve(const uint64_t *frame) {
     zg_thread_leave(thread);
 }
 
-// Returns NULL if unreadable, or not a filter. The program may pass invalid pointers on purpose, to get EFAULT.
+// Copies the program's filter. Returns NULL if it is unreadable, not a filter, or if there is no memory for the copy.
+// The program may pass invalid pointers on purpose, to get EFAULT.
 static const struct zg_filter_instruction *copy(const void *program, uint32_t *count) {
     struct sock_fprog given;
     if (zg_os_read_memory(&given, (uint64_t)program, sizeof given) != sizeof given) return NULL;
@@ -43,7 +44,8 @@ static const struct zg_filter_instruction *copy(const void *program, uint32_t *c
 }
 
 int zg_filters_before(const void *program, bool all_threads, const uint64_t *frame) {
-    // Libraries probe the kernel with a NULL filter. The filter of a child of vfork applies to that child alone.
+    // Nothing to do: libraries probe the kernel with a NULL filter, and the filter of a child of vfork applies to that
+    // child alone.
     if (!program || !zg_os_is_own_process()) return NOTHING_TO_DO;
     zg_forks_leave_windows(frame);
     zg_os_before_filter();
@@ -51,7 +53,7 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     uint32_t count = 0;
     const struct zg_filter_instruction *copied = copy(program, &count);
     if (!copied) {
-        // A filter installed earlier may forbid reading the new one's memory.
+        // The filter is invalid, or it is unknown because an earlier filter forbids reading its memory.
         if (zg_os_can_read_memory()) return NOTHING_TO_DO;
         open_reserve(frame);
         return UNKNOWN;

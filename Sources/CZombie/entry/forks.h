@@ -10,7 +10,7 @@
 
 // Returns true if the system call makes a process with its own memory that continues on the caller's stack.
 bool zg_forks_by_number(long number, long a, long b);
-// Returns true if clone makes such a process with these flags.
+// Returns true if clone with these flags makes a process with its own memory.
 bool zg_forks_by_flags(uint64_t flags);
 // Call before a seccomp filter or RLIMIT_AS can prevent fork from copying blocks in windows.
 void zg_forks_leave_windows(const uint64_t *frame);

@@ -17,7 +17,7 @@
 #include "threads/thread.h"
 #include "stacks/unwind.h"
 
-// Most bytes of stack that a call of the runtime uses below the frame of its published function.
+// Maximum number of bytes of stack that a call of the runtime uses below the frame of its published function.
 enum { MOST_BELOW = 64 << 10 };
 
 // Signals that instructions raise. They stay unblocked, because a fault whose signal is blocked ends the process.
@@ -62,7 +62,8 @@ void zg_jump_out(zg_jump_function *function, void *environment, int value, const
         sp - thread->stack.low >= thread->stack.high - thread->stack.low)
         return;
     // Do not resume an instruction that faulted (for example by a stack overflow): it would fault again. A fault is
-    // recognized only in the frame of the runtime's handler, which gets the signal the second time at the latest.
+    // recognized only in the frame of the runtime's handler. If another handler got the signal, the resumed instruction
+    // faults again, and then the runtime's handler gets the signal.
     if (is_our_code(interruption.handler) && zg_arch_is_fault((void *)interruption.context)) return;
     thread->jump = (struct zg_jump){function, environment, value, 0};
     zg_os_mask_signals(SIG_SETMASK, ~by_instructions, &thread->jump.mask);

@@ -17,9 +17,9 @@
 #include "settings/config.h"
 
 enum {
-    // Calls of each site that are checked whatever they cost: about 10 ns each (docs/design/030-libc-witnesses.md).
+    // Number of calls of each site that are checked at any cost: about 10 ns each (docs/design/030-libc-witnesses.md).
     WITNESS_FIRST = 64,
-    // Calls of each site that are checked if the thread's time allows.
+    // Number of calls of each site up to which further calls are checked if the thread's time allows.
     WITNESS_MOST = 8192,
     // Share of the thread's time that the checks between the two limits may take: 1/128.
     WITNESS_SHARE_SHIFT = 7,
@@ -31,10 +31,10 @@ enum {
     RENEWED_CALLS = 4,
     // Bytes behind a block that are read to find the end of a string, for the finding.
     AHEAD_MOST = 65536,
-    // Bytes that are searched for two things at once, so that a search ends near the first of them.
+    // Step, in bytes, of a search for two things at once, so that the search ends near the first of them.
     STRIDE = 256,
-    // Bytes of a wanted string that are compared in one search. Each occurrence of its first byte costs a comparison,
-    // whereas libc's strstr takes time in proportion to the two strings.
+    // Maximum number of bytes that one search for a string compares. Each occurrence of the string's first byte costs a
+    // comparison, whereas libc's strstr takes time in proportion to the two strings.
     COMPARED_MOST = 1 << 20
 };
 
@@ -119,8 +119,8 @@ static ZG_COLD void found_over(struct zg_witness *witness, const void *pointer, 
     found(witness, &over);
 }
 
-// Returns how many bytes follow `start` up to and with the first 0 of `width` bytes, but not more than `most`. 0 if
-// there is none in readable memory. For a finding only: makes system calls.
+// Returns how many bytes follow `start` up to and including the first zero character of `width` bytes, but at most
+// `most`. 0 if the readable memory up to AHEAD_MOST has none. For a finding only: makes system calls.
 static ZG_COLD uint64_t measure_ahead(uint64_t start, uint64_t most, uint64_t width) {
     char bytes[STRIDE];
     int saved = errno;
@@ -189,7 +189,8 @@ void zg_witness_copy(struct zg_witness *witness, void *to, const void *from, uin
 
 void zg_witness_fill(struct zg_witness *witness, void *to, uint64_t bytes) { access_bytes(witness, to, bytes, true); }
 
-// Reports a read beyond a block: two arguments are equal up to where the first block ends, so reading continues.
+// Reports a read beyond a block: both arguments are equal up to the end of the block that ends first, so the function
+// reads on.
 static ZG_COLD void found_equal(struct zg_witness *witness, const void *const pointers[2], const uint64_t rooms[2]) {
     int shorter = rooms[1] < rooms[0];
     found_over(witness, pointers[shorter], rooms[shorter], 0, false);
@@ -226,8 +227,8 @@ void zg_witness_search_back(struct zg_witness *witness, const void *start, int b
 
 // --- strings ---------------------------------------------------------------------------------------------------------
 
-// Notes that the allocation stack of a block that begins with a string allocates strings: its next isolated blocks end
-// exactly at their guard page.
+// Notes that the allocation stack of a block that begins with a string allocates strings: the stack's next isolated
+// blocks end exactly at their guard page.
 static ZG_NOINLINE void note_string(const char *string) {
     uint64_t address = (uint64_t)string, index, interior;
     struct zg_block_view view;
@@ -286,7 +287,8 @@ void zg_witness_compare_strings(struct zg_witness *witness, const char *a, const
     note_string(a);
     note_string(b);
     if (most <= least) return;
-    // In the program's locale, bytes that differ by more than the case of ASCII letters may end the comparison.
+    // Stop at bytes that differ by more than the case of an ASCII letter: in the program's locale, they may end the
+    // comparison.
     for (uint64_t i = 0; i < least; i++) {
         if (ZG_LIKELY(a[i] == b[i] && a[i])) continue; // long strings are mostly equal: fold few bytes
         if (!a[i] || !b[i] || fold((uint8_t)a[i], folds) != fold((uint8_t)b[i], folds)) return;

@@ -55,8 +55,9 @@ struct zg_witness {
     bool has_found; // there was a finding: the rest of the call is not checked
 };
 
-// Call if zg_witness_is_due. Returns false if the call is not to be checked, because the thread's time is used up, or
-// the runtime itself calls. `frame` is the frame address of a function that returns to `caller`.
+// Call if zg_witness_is_due. Returns false if the call is not to be checked: the thread's time is used up, the runtime
+// itself is the caller, or the runtime has not started. `frame` is the frame address of a function that returns to
+// `caller`.
 ZG_NOINLINE bool zg_witness_begin(struct zg_witness *witness, const char *name, const uint64_t *frame,
                                   const void *caller);
 ZG_NOINLINE void zg_witness_end(const struct zg_witness *witness);

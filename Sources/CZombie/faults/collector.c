@@ -149,7 +149,7 @@ enum zg_collected zg_collector_ask(const struct zg_registers *registers) {
     return ask_zguard(&question, longest_collection);
 }
 
-// Not inlined, so that its frame holds all registers that its callers keep.
+// Not inlined, so that its frame holds the callee-saved registers, in which callers may keep pointers.
 __attribute__((noinline)) void zg_collector_search_leaks(void) {
     enum { SAVED_BYTES = 160 };
     if (!zg_coverage_run_page || !__atomic_load_n(&zg_coverage_run_page->collector.wants_leaks, __ATOMIC_ACQUIRE))
@@ -172,12 +172,12 @@ void zg_collector_caller_registers(struct zg_registers *registers, const uint64_
     }
 }
 
-// Most searches in a process that continues after findings: each search stops the process.
+// Maximum number of searches in a process that continues after findings: each search stops the process.
 enum { SEARCHES = 8 };
 static uint32_t searches;
 
 // Under the report lock. A child between vfork and exec starts no search: it shares its parent's memory, and zguard
-// cannot tell the two apart.
+// cannot distinguish child and parent.
 static uint64_t plan_search(void) {
     int zguard = (int)__atomic_load_n(&zg_coverage_run_page->collector.pid, __ATOMIC_ACQUIRE);
     if (searches == SEARCHES || !zguard || zg_os_is_gone(zguard) || !zg_os_is_own_process()) return 0;

@@ -183,13 +183,13 @@ static bool diagnose_trap(const struct zg_fault *fault, struct zg_verdict *verdi
 }
 
 static bool is_stack_overflow(const struct zg_fault *fault) {
-    // The address is near the stack pointer and below the known stack.
+    // The address is near the stack pointer, and below the known stack or among its lowest NULL_REACH bytes.
     return fault->sp < fault->bounds.high && fault->address < fault->bounds.low + NULL_REACH &&
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
-// Returns the end of the unused bytes behind a block: the end of an isolated block's page, or the estimated end of
-// another block's slot.
+// Returns the end of the unused bytes behind a block: the end of the block's last page if it is isolated or large;
+// otherwise an estimated end of its slot, at least that of the page.
 static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
     uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
     if (fault->is_isolated(view) || view->size > ZG_LARGEST_SLOT) return page_end;
@@ -317,9 +317,9 @@ static bool find_base_of_computed_address(const struct zg_fault *fault, const st
     return false;
 }
 
-// Whether a loop ran over the end of a live block, into the protected pages of the freed block behind: the address is
-// the start of the freed block, and either a register holds its distance from a pointer into the live block, or nothing
-// but the operand points to the start of the freed block. Sets `*live`.
+// Whether a loop ran over the end of a live block, into the protected pages of the freed block behind. The address must
+// be the start of the freed block. Also, a register must hold the distance from a pointer into the live block to the
+// address, or no word except the operand may point to the start of the freed block. Sets `*live`.
 static bool ran_over(const struct zg_fault *fault, const struct place *place, struct zg_block_view *live,
                      const char **evidence) {
     const struct zg_block_view *dead = &place->owner;
@@ -341,7 +341,8 @@ static bool ran_over(const struct zg_fault *fault, const struct place *place, st
         return true;
     }
     *evidence = "the freed block behind this block begins at the address, and no other pointer leads there";
-    // With a watchpoint, the block was freed only a moment ago: a pointer to its start is more likely stale.
+    // With a watchpoint, the block was freed only a moment ago. A pointer to its start is then more likely stale than
+    // the end of a loop.
     return count > 0 && is_at_hand && !points_there && !fault->is_watched;
 }
 

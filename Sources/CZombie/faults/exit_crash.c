@@ -27,7 +27,7 @@ enum {
 struct uncaught {
     int tid; // 0: none
     uint32_t stack;
-    uint64_t text_ends; // zg_last_text.ends at that time
+    uint64_t text_ends; // zg_last_text.ends when the error was noted
 };
 // `python` and `rust` are about the main thread, which alone decides the status. `rust_in_thread` is the last panic of
 // another thread, which the main thread passes on without a message (resume_unwind).
@@ -234,7 +234,8 @@ static bool find_rust_message(int tid) {
            zg_string_begins(message, "thread '");
 }
 
-// Finds the message of the runtime that has ended the program. NULL if no runtime did.
+// Finds the message of the language runtime that has ended the program. NULL if no runtime did, or its message is
+// unknown.
 static const struct uncaught *find_cause(int status, const uint64_t *frames, int count) {
     static const struct uncaught in_node;
     int tid = zg_os_tid();

@@ -8,8 +8,8 @@
 
 #include "platform/base.h"
 
-// Note that a runtime has found an error uncaught, in the calling thread. `stack`: depot id of the stack, or 0.
-// Any context, no lock.
+// Note an error whose message the language runtime prints in the calling thread. `stack`: depot id of the error's
+// stack, or 0. Any context, no lock.
 void zg_exit_crash_note_python(uint32_t stack); // before Python prints the traceback
 void zg_exit_crash_note_rust(uint32_t stack);   // after Rust has printed the message, also if the panic is caught later
 // Node.js: address of a function that ends the program because of an uncaught error. Call at start-up.

@@ -48,7 +48,8 @@ static struct zg_fault fault;
 static struct zg_verdict verdict;
 static struct zg_finding finding;
 // The use for which the instruction loads a header word of a zombie. Part zg_trap_none: the instruction loads no such
-// word, or no use was found; `is_class_load`: it loads the class pointer, and no use of that was found.
+// word, or no use was found. `is_class_load`: the instruction loads the class pointer, and no use of the pointer was
+// found.
 static struct zg_header_use header_use;
 static bool is_class_load;
 
@@ -135,7 +136,7 @@ static bool write_finding(struct work *work) {
     bool may_go_on = zg_config.on_finding == zg_on_finding_continue && work->signal != SIGABRT &&
                      (verdict.freed_memory || verdict.overrun);
     if (work->ends_go) zg_signals_note_explained();
-    // The runtime aborts the program after a watched access.
+    // No fatal signal follows a watched access: the runtime itself aborts the program.
     bool ends = work->is_watched ? zg_found_may_end() && !zg_signals_is_explained()
                                  : work->ends_go || zg_signals_is_crash(work->signal, work->info, work->context);
     if (zg_crash_is_wanted() && !may_go_on && ends)
@@ -163,7 +164,7 @@ static void describe_counting(void) {
     if (counting.operation) zg_finding_detail_text(&finding, "operation", counting.operation);
 }
 
-// Tells the search for other pointers to the block where this thread's registers are.
+// Records where this thread's registers are, for the search for other pointers to the block.
 static void note_registers(const struct work *work) {
     const stack_t *stack = &((const ucontext_t *)work->context)->uc_stack;
     finding.registers = &fault.registers;
@@ -212,8 +213,8 @@ static void make_finding(const struct work *work) {
     drop_own_frames();
 }
 
-// For on_finding=continue: restores the object's saved contents, and replaces the trap word in registers by the word
-// that it replaced.
+// For on_finding=continue: restores the object's saved contents. A register that holds the trap word gets the object's
+// former word instead.
 static bool revive(const struct work *work) {
     const struct zg_zombie_hit *hit = &verdict.trap;
     uint64_t former;
@@ -265,8 +266,8 @@ static bool resume_tagged_access(const struct work *work, bool is_tagged) {
     return true;
 }
 
-// The program's handler is about to be called. Keeps the fault or crash for which it is called, and writes a
-// description to the run's page: zguard reports the fault if the process ends and the runtime cannot see the end.
+// The program's handler is about to be called for a fault or crash. Records the fault or crash, and describes it on the
+// run's page: zguard reports it if the process ends and the runtime cannot see the end.
 static void hold_fault(struct work *work, enum zg_handled_kind kind) {
     enum { FRAMES_LEAST = 8 };
     // Manage SIGABRT from now on, because the program's handler may call abort. Without collect=crashes it was left to
@@ -300,8 +301,8 @@ static bool loads_header(void) {
 }
 
 // Makes the verdict on a load of a freed object's header more exact: finds the use that follows, and says that this use
-// has faulted. If no use is found, the load itself is what the program did with the object. The program never goes on
-// to the use, because nothing would report an access that was not foreseen.
+// has faulted. If no use is found, the load itself is what the program did with the object. The program is never
+// resumed to reach the use: if the prediction were wrong, its next access would not be reported.
 static void follow_header(void) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(verdict.block.start, verdict.block.zombie);
     header_use = zg_header_use_find(&fault.registers, verdict.block.start, &pattern);
@@ -358,8 +359,9 @@ static bool is_in_libc(uint64_t pc) {
     return false;
 }
 
-// Finds the access that a watchpoint has noticed. False if the program does not use the freed bytes: vector loads of
-// libc's string functions, and of similar code, reach over the end of the block in front and ignore what follows.
+// Finds the access that a watchpoint has noticed. False if it is not found, or if the program does not use the freed
+// bytes: vector loads of libc's string functions, and of similar code, reach over the end of the block in front and
+// ignore what follows.
 static bool find_watched_access(const struct work *work, struct zg_past_access *access) {
     enum { AHEAD = 4 };
     uint8_t code[ZG_ARCH_CODE_BEHIND + AHEAD];
@@ -394,7 +396,7 @@ static void work_on_watched(void *work_pointer, void *unused_1, void *unused_2) 
     struct zg_registers registers;
     if (!find_watched_access(work, &access)) return;
     zg_arch_registers_from_context(&registers, work->context);
-    // Show the code below the context as it was at the access.
+    // The following code needs the context as it was at the access.
     zg_arch_set_pc(work->context, access.pc);
     gather_fault_state(work);
     fault.address = access.address;
@@ -418,7 +420,7 @@ static void work_on_watched(void *work_pointer, void *unused_1, void *unused_2) 
     zg_arch_set_pc(work->context, registers.pc);
 }
 
-// Completes a fatal error of the Swift runtime, which has detected a use of a freed object and ends the program.
+// Reports a fatal error of the Swift runtime, which has detected a use of a freed object and ends the program.
 static void work_on_abort(void *work_pointer, void *unused_1, void *unused_2) {
     (void)unused_1, (void)unused_2;
     struct work *work = work_pointer;
@@ -715,8 +717,8 @@ static bool diagnose_signal(struct work *work) {
 // Called after the program's own handler has returned, or if there is no such handler.
 static void after_program_handler(struct work *work) {
     int signal = work->signal;
-    // The handler has reset the action and raised the signal, which stays pending until this handler returns. If it has
-    // not raised the signal, the instruction faults again.
+    // If the handler has reset the action and raised the signal, the signal stays pending until this handler returns.
+    // Otherwise the instruction faults again.
     if (work->handled && !work->reported && zg_signals_is_deadly(signal) &&
         zg_signals_is_pending(UINT64_C(1) << (signal - 1)))
         work->reported = report_handled(work->handled, zg_crash_signal_name(signal));
@@ -726,7 +728,7 @@ static void after_program_handler(struct work *work) {
     if (work->in_abort && work->is_nested) report_handled(own_handled(), zg_crash_signal_name(SIGABRT));
 }
 
-// Continues a vector instruction that needs an aligned block.
+// Executes a vector instruction that faulted because it needs an aligned block (unaligned.h).
 static bool continue_unaligned(const struct work *work) {
     if (work->signal != SIGSEGV || work->info->si_code <= 0 || !zg_arch_fault_without_address(work->context))
         return false;

@@ -1,6 +1,6 @@
-// Tracks calls of the program's own signal handlers, which the runtime's handler makes. A fault is kept as long as the
-// handler for it runs: it is reported if the program ends in the handler, and dropped once the handler has returned or
-// was left by a jump. Signal context; no lock. Only the thread that a record is about writes the record.
+// Tracks calls of the program's own signal handlers, which the runtime's handler makes. A fault stays recorded while
+// its handler runs: it is reported if the program ends in the handler, and dropped once the handler has returned or was
+// left by a jump. Signal context; no lock. Only the thread that a record is about writes the record.
 
 #ifndef ZG_HANDLED_H
 #define ZG_HANDLED_H
@@ -35,7 +35,7 @@ struct zg_handled {
     uint64_t interrupted;            // interrupted stack pointer
     uint64_t stack_low, stack_bytes; // alternate stack; stack_bytes 0 if none
     uint64_t pc;
-    uint64_t text_before; // end of the kept standard error text at the call
+    uint64_t text_before; // end of the saved standard error text when the handler was called
     struct zg_verdict verdict;
     struct zg_handler_call *call;   // entry on the run's page; NULL if there is no room or no run
     struct zg_handled_fault *fault; // description on the run's page, or NULL

@@ -13,8 +13,8 @@
 // fault, in the function that retains.
 void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_hit *hit,
                             const struct zg_registers *registers);
-// Does the same if the instruction at registers->pc, which loads the object's class pointer, has faulted, and no use of
-// that pointer was found. At most a later retain of the object was found.
+// Does the same after a fault of the instruction at registers->pc, which loads the object's class pointer. Call if no
+// use of that pointer was found; a later retain of the object may have been found.
 void zg_lookahead_find_uses_of_load(struct zg_finding *finding, const struct zg_block_view *block,
                                     const struct zg_registers *registers);
 

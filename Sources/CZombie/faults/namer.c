@@ -1,5 +1,5 @@
-// Handshake of a thread that has a finding with the thread that reports it with symbol names. Signal context; no lock,
-// two futexes.
+// Handshake between a thread that has a finding and the naming thread, which reports the finding with symbol names.
+// Signal context; no lock, two futexes.
 
 #include "faults/namer.h"
 

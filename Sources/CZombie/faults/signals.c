@@ -51,7 +51,7 @@ static zg_signals_handler *handler; // the runtime's own handler
 // Bit i: managed_signals[i] is managed. Its handler in the kernel is the runtime's or, as is_for_us says, the
 // program's.
 static uint32_t installed;
-// The runtime's handler gets SIGTRAP of watchpoints (heap/watchpoints.h).
+// Whether the runtime's handler gets the SIGTRAP of watchpoints (heap/watchpoints.h).
 static bool watches;
 // True if SWIFT_BACKTRACE asks for Swift's crash report, and until the environment was read.
 static bool swift_was_asked = true;
@@ -219,7 +219,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
     manage(SIGBUS);
     if (zg_config.collect & zg_collect_crashes)
         for (int i = 2; i < (int)MANAGED; i++) manage(managed_signals[i]);
-    // Go's runtime ends the program for a SIGTRAP that its handler, which it installs past libc, does not expect.
+    // Go's runtime installs a handler past libc, and ends the program for a SIGTRAP that this handler does not expect.
     if (zg_watchpoints_may_be() && !is_program_of_go) {
         int index = index_of(SIGTRAP);
         if (!(installed >> index & 1)) manage(SIGTRAP);
@@ -297,7 +297,7 @@ static const uint64_t faults = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(1) << (SI
 
 // With collect=crashes, other signals that instructions raise are treated in the same way, but only while the program
 // has no handler for them: the kernel would call the handler although the program believes that the signal is blocked.
-// If there may be watchpoints, SIGTRAP is treated so without collect=crashes, too: the kernel delivers a blocked
+// If there may be watchpoints, SIGTRAP stays unblocked even without collect=crashes: the kernel delivers a blocked
 // SIGTRAP too late to find the instruction.
 static uint64_t other_open_signals(void) {
     static const int numbers[] = {SIGILL, SIGTRAP, SIGFPE, SIGSYS};
@@ -325,7 +325,7 @@ static struct zg_thread *hiding_thread(void) {
     return thread->tid == zg_os_tid() ? thread : NULL; // NULL in a child that shares the memory
 }
 
-// Records the signals of `wanted` that stay unblocked, but for those in `blocked`. Returns the mask for the kernel.
+// Records the signals of `wanted` that stay unblocked, except those in `blocked`. Returns the mask for the kernel.
 static uint64_t record_hidden(struct zg_thread *thread, uint64_t wanted, uint64_t blocked) {
     uint64_t held_back = wanted & ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1));
     uint64_t kept_open = faults | other_open_signals();
@@ -447,8 +447,8 @@ static bool is_on_reserve(const struct zg_thread *thread, uint64_t sp) {
     return sp - (uint64_t)thread->reserve_stack < thread->reserve_stack_bytes;
 }
 
-// Makes the program's alternate stack the kernel's again, after a handler was moved from it to the reserve stack. Must
-// not run on the reserve stack.
+// Sets the program's alternate stack in the kernel again, after a handler was moved from that stack to the reserve
+// stack. Must not run on the reserve stack.
 static void give_back_stack(struct zg_thread *thread) {
     stack_t theirs = {.ss_sp = thread->moved.start, .ss_size = thread->moved.bytes};
     thread->moved.start = NULL;
@@ -460,8 +460,8 @@ static void give_back_on_tail(void *thread, void *unused, void *unused_as_well) 
     give_back_stack(thread);
 }
 
-// Calls give_back_stack on the reserve stack's last bytes, which the kernel does not know. Blocks signals meanwhile:
-// their frames would overwrite the caller's at the top of the reserve stack.
+// Calls give_back_stack on the reserve stack's last bytes, which are not part of the kernel's alternate stack. Blocks
+// signals meanwhile: their frames would overwrite the caller's at the top of the reserve stack.
 static bool give_back_from_reserve(struct zg_thread *thread) {
     uint64_t mask;
     if (!zg_os_mask_signals(SIG_SETMASK, ~faults, &mask)) return false;
@@ -618,7 +618,7 @@ bool zg_signals_is_default(int signal) {
     return action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN;
 }
 
-// Unlike other code, Go code has no unwind information.
+// Only Go code has no unwind information: the handler must lack it, and the code at `pc` must have it.
 bool zg_signals_ends_go(int signal, uint64_t pc) {
     int index = index_of(signal);
     if (!is_program_of_go || index < 0) return false;
@@ -648,8 +648,8 @@ static void call_handler(void *call_pointer, void *info, void *context) {
 }
 
 // State of the call of a handler that runs on the interrupted stack, while the runtime's frames are on the alternate
-// stack. A second signal would begin at the top of the alternate stack and overwrite these frames. So the kernel is
-// told only the part below them, until the runtime's handler returns, which restores the whole stack.
+// stack. A second signal would begin at the top of the alternate stack and overwrite these frames. So the kernel's
+// alternate stack is only the part below them, until the runtime's handler returns, which restores the whole stack.
 struct interrupted_call {
     struct call *call;
     struct zg_thread *thread;
@@ -737,7 +737,7 @@ static bool has_run_over(const siginfo_t *info, const void *context) {
 }
 
 // Calls a handler on the alternate stack. If that stack is small (Rust's has 8 KiB), moves a handler of stack overflows
-// to another stack: such a handler ends the program by abort, with collect=crashes SIGABRT has a handler, and a small
+// to another stack. Such a handler ends the program by abort, SIGABRT has a handler with collect=crashes, and a small
 // stack has no room for a second signal frame. The handler then runs on the thread's reserve stack, which is the
 // kernel's alternate stack meanwhile. If the program leaves the handler by a jump, zg_signals_leave_handler or
 // zg_signals_restore_moved_stack restores the program's stack.

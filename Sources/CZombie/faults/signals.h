@@ -41,7 +41,7 @@ void zg_signals_hide(struct zg_hidden_faults hidden);
 void zg_signals_unblock_inherited(void);
 // Whether the program believes that this signal is blocked in the interrupted context.
 bool zg_signals_is_blocked(int signal, const void *context);
-// Postpones a sent signal if the program believes that it is blocked. False if it does not.
+// Postpones a sent signal if the program believes that the signal is blocked. Otherwise returns false.
 bool zg_signals_defer_blocked(int signal, siginfo_t *info, void *context);
 // Blocks a sent signal in the interrupted context and sends it again, so that it stays pending until the program
 // unblocks it.
@@ -82,8 +82,8 @@ void zg_signals_block_faults(void);
 // Call when the thread is about to jump to a frame at `sp`. Restores the program's alternate stack if the jump leaves a
 // handler that was moved to the reserve stack.
 void zg_signals_leave_handler(uint64_t sp);
-// Like zg_signals_leave_handler, for a jump that the runtime did not see. The runtime's handler has interrupted this
-// context.
+// Like zg_signals_leave_handler, for a jump that the runtime did not see. `context`: the context that the runtime's
+// handler has interrupted.
 void zg_signals_restore_moved_stack(void *context);
 // Call when the thread has left its handler other than by returning. Restores the whole alternate stack.
 void zg_signals_restore_lowered_stack(void);

@@ -1,4 +1,4 @@
-// Continues vector instructions on blocks that are less aligned than malloc's blocks. Signal context; no lock.
+// Executes vector instructions on blocks that are less aligned than malloc's blocks. Signal context; no lock.
 
 #define _GNU_SOURCE
 #include "faults/unaligned.h"

@@ -6,8 +6,8 @@
 
 #include "platform/base.h"
 
-// Returns the depot id of the throw stack of the error because of which the calling thread raises this signal. 0 if
-// there was no error or its stack is unknown. `is_own`: the process raised the signal itself.
+// Returns the throw stack (depot id) of the error because of which the calling thread raises this signal. 0 if there
+// was no error or its stack is unknown. `is_own`: the process raised the signal itself.
 uint32_t zg_uncaught_thrown_at(int signal, bool is_own);
 
 #endif

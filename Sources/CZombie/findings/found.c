@@ -155,7 +155,7 @@ void zg_found_write_after_free(const struct zg_block_view *view, const struct zg
 
 void zg_found_overrun(const struct zg_block_view *view, const struct zg_change *change, const char *found_by) {
     struct zg_block_view block = *view;
-    block.state = zg_state_live; // live until now; if a free finds the change, its stack is the access stack
+    block.state = zg_state_live; // live until now; if free() finds the change, the access stack is that of the free
     block.free_stack = block.free_thread = 0;
     found_change(zg_finding_heap_overflow, &block, change, found_by);
 }

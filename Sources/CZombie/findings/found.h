@@ -8,7 +8,7 @@
 
 #include "findings/finding.h"
 
-// Detail text for an address in memory whose former blocks are no longer known
+// Detail text for an address in memory whose block records were released
 #define ZG_FREE_MEMORY "free memory"
 
 // Records the stack of the published function's caller as the access stack.
@@ -33,7 +33,7 @@ bool zg_found_may_end(void);
 // `never`: later findings do not abort the program, because it is exiting already.
 void zg_found_never_abort(bool never);
 
-// -- heap findings; the calling thread is entered. `view` is the block as looked up by the caller --
+// -- heap findings; the calling thread is in the runtime. `view` is the block as looked up by the caller --
 ZG_NOINLINE void zg_found_double_free(const struct zg_block_view *view, uint64_t address, const char *freed_with);
 // `view`: the block that contains the address, or NULL if none does.
 ZG_NOINLINE void zg_found_invalid_free(const struct zg_block_view *view, uint64_t address, const char *what,

@@ -45,7 +45,8 @@ void zg_last_text_note(const void *bytes, uint64_t count) {
     __atomic_store_n(tid, (uint32_t)zg_os_tid(), __ATOMIC_RELEASE);
 }
 
-// `newest`: value of `ends`; `most`: bytes of records before its end that may be read.
+// `newest`: a value of `ends`, with the position and the end of the newest record. `most`: how many bytes in front of
+// that end may be read.
 static uint64_t copy_writes(const struct zg_kept_writes *writes, uint64_t newest, uint32_t most, int tid, char *text,
                             uint64_t capacity) {
     uint64_t start = capacity - 1;

@@ -15,8 +15,9 @@ bool zg_repeats_is_first(const struct zg_finding *finding);
 bool zg_repeats_have_due(void);
 // Returns whether any repeats are unwritten. Any thread, no lock.
 bool zg_repeats_have_unwritten(void);
-// Returns the next finding that has unwritten repeats (`all`) or so many that a line is due. The search starts at
-// `*cursor`, which is 0 at first. Sets `repeats` to their number and counts them as written. NULL at the end.
+// Returns the next finding about whose repeats a line is due; with `all`, the next one that has unwritten repeats. The
+// search starts at `*cursor`, which is 0 at first. Sets `repeats` of the finding to the number of unwritten repeats,
+// and counts them as written. NULL at the end.
 const struct zg_finding *zg_repeats_take(uint32_t *cursor, bool all);
 // In the child of a fork: drops unwritten repeats, which the parent writes.
 void zg_repeats_drop(void);

@@ -211,7 +211,7 @@ void zg_report_wait_until_shown(void) {
     const int64_t longest = INT64_C(3000000000), step = 5000000;
     static uint32_t nobody;
     if (!zg_coverage_run_page || !written) return;
-    // zguard polls five times a second and does not wake this thread.
+    // zguard looks for new lines five times a second, and does not wake this thread.
     for (int64_t waited = 0; waited < longest && zg_load(&zg_coverage_run_page->shown) < written; waited += step)
         zg_os_futex_wait(&nobody, 0, true, step);
 }

@@ -49,8 +49,8 @@ static void put_class(struct zg_text *text, const struct zg_finding *finding) {
     zg_text_string(text, bytes);
 }
 
-// Returns whether the program is expected to survive the finding: the block is known, so its contents can be restored,
-// and the Swift runtime has not decided to abort.
+// Returns whether the program is expected to survive the finding: with on_finding=continue, if the block is known, so
+// that its contents can be restored, and the Swift runtime has not decided to abort.
 static bool goes_on(const struct zg_finding *finding) {
     if (zg_config.on_finding != zg_on_finding_continue || !finding->has_block) return false;
     for (int i = 0; i < finding->detail_count; i++)

@@ -97,7 +97,8 @@ __attribute__((always_inline)) void *zg_allocate_quickly(struct zg_thread *threa
                                                          enum zg_alloc_family family, uint32_t stack, bool *is_zero,
                                                          bool is_tagged) {
     uint32_t class = zg_size_class(size);
-    // Memory tags replace isolation. The context was counted when its stack was first captured.
+    // Memory tags replace isolation, so drop the request for it. The context was counted when its stack was first
+    // captured.
     if (is_tagged) stack &= ~ZG_STACK_ISOLATE;
     // The first test is true for stack 0 and for stacks with ZG_STACK_ISOLATE.
     if (ZG_UNLIKELY((int32_t)(stack - 1) < 0 || !thread->magazines[class].count)) return NULL;

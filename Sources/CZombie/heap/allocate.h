@@ -21,8 +21,8 @@ extern uint64_t zg_allocate_quick_end;
 void *zg_allocate_give_tag(void *start, uint64_t size, uint64_t alignment);
 // Sets zg_allocate_quick_end. Call again when sampling starts or stops.
 void zg_allocate_init(void);
-// Like zg_allocate for a size and an alignment that a size class has, but without the modes that isolate or sample
-// every block.
+// Like zg_allocate, for a size and an alignment that slots of `class` provide, but without the modes that isolate or
+// sample every block.
 void *zg_allocate_slot(struct zg_thread *thread, uint32_t class, uint64_t size, uint64_t alignment,
                        enum zg_alloc_family family, bool zero);
 

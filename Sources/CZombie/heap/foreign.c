@@ -1,5 +1,5 @@
-// Tells libc's blocks from invalid pointers, by the layout of glibc's chunks (malloc/malloc.c, "malloc_chunk"; stable
-// since glibc 2.3): the word before a block holds its size and three flags.
+// Distinguishes libc's blocks from invalid pointers, by the layout of glibc's chunks (malloc/malloc.c, "malloc_chunk";
+// stable since glibc 2.3): the word before a block holds its size and three flags.
 // Slow path; no lock.
 
 #define _GNU_SOURCE
@@ -196,7 +196,7 @@ void zg_foreign_report(void) {
     if (!front.functions) return;
     zg_stats_degrade(zg_degradation_allocator_in_front);
     zg_coverage_declined(zg_coverage_reason_other_allocator);
-    // A wrapper is recognized by its first call into the runtime.
+    // A wrapper is recognized by its first call into the runtime: do not report one before the exit.
     if (!front.may_forward) report_in_front();
 }
 

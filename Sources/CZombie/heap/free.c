@@ -1,6 +1,6 @@
 // Frees blocks. In order: find the block from the address by arithmetic, move it from live to freeing by
 // compare-and-swap (the loser of a race is a double free), record stack and thread, fill, and pass the block to the
-// quarantine. Small blocks wait for that in a list of the thread.
+// quarantine. A small block first waits in the thread's list of pending blocks.
 // Hot path. Takes no lock itself; the quarantine does. The calling thread is in the runtime.
 
 #include "heap/free.h"
@@ -92,8 +92,8 @@ ZG_INLINE uint32_t capture_free(struct zg_thread *thread, enum zg_deallocator de
 }
 
 // Fills the pages that have memory. Pages that the program never touched stay without memory. If there are such pages,
-// returns false and makes all pages accessible: the fill detects pages that the program has protected, but it has
-// skipped some pages.
+// returns false and makes all pages accessible: the program may have protected a page, which is noticed only when the
+// page is filled.
 static ZG_NOINLINE bool fill_touched(uint64_t start, uint64_t bytes) {
     unsigned char present[ZG_RETIRE_LEAST / ZG_PAGE_BYTES];
     uint64_t count = zg_round_up(bytes, ZG_PAGE_BYTES) / ZG_PAGE_BYTES;
@@ -236,8 +236,8 @@ static ZG_NOINLINE uint32_t fill_slot(struct zg_slab *slab, uint64_t index, uint
 }
 
 // Moves the block from live to freeing; if several threads try, one succeeds. A process with one thread needs no locked
-// instruction, which is a large part of the cost of a free: frees of a signal handler are deferred, so there are no
-// races.
+// instruction, which is a large part of the cost of a free: there are no races, because frees in signal handlers are
+// deferred.
 ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freeing) {
     if (ZG_LIKELY(zg_is_single_threaded())) {
         __atomic_store_n(&block->header, freeing, __ATOMIC_RELAXED);
@@ -292,7 +292,7 @@ __attribute__((always_inline)) enum zg_free_result zg_free_quickly(struct zg_thr
     if (ZG_UNLIKELY(zg_header_state(header) != zg_state_live ||
                     zg_mismatch_is_possible(family, call.deallocator, zg_slab_requested(slab, header), call.size)))
         return zg_free_declined;
-    // This also declines an unknown stack (0), because no cached pair contains it.
+    // This also rejects an unknown stack (0), because no cached pair contains it.
     if (ZG_UNLIKELY(!zg_pair_is_cached(&thread->pairs, pending->block->alloc_stack, stack & ~ZG_STACK_ISOLATE)))
         return zg_free_declined;
     if (is_tagged && !zg_tags_match(slab, pending->index, call.pointer, zg_slab_requested(slab, header)))
@@ -336,8 +336,8 @@ void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size
     if (!(header & ZG_HEADER_CHANGED)) zg_found_overrun(&view, &change, "free");
 }
 
-// Returns true for the first thread that finds a change behind the block. Other threads may make, resize, and free
-// blocks at the same time. A gap is filled before the block gets its tag or its new size.
+// Returns true for the first thread that finds a change behind the block. Looks twice, because other threads may make,
+// resize, and free blocks at the same time. A gap is filled before the block gets its tag or its new size.
 static bool claim_change(const struct zg_slab *slab, uint64_t index, struct zg_change *change,
                          struct zg_block_view *view) {
     for (int looked = 0; looked < 2; looked++) {

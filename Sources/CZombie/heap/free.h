@@ -6,17 +6,19 @@
 #include "heap/mismatch.h"
 #include "threads/thread.h"
 
-// From this size on, free releases a block's pages at once instead of filling them. Filling costs as much as faulting
-// fresh pages in, and every later access to a released page faults at its instruction.
+// From this block size on, free() releases the pages at once instead of filling them. Filling costs as much as faulting
+// in fresh pages, and every later access to a released page faults at the accessing instruction.
 #define ZG_RETIRE_LEAST ((uint64_t)1 << 20)
 
-// `size` is the argument of a sized function, otherwise ZG_ANY_SIZE. Reports a finding unless the address is a live
-// block or another allocator made the block.
+// Frees a block; passes the block of another allocator to that allocator. `size` is the argument of a sized function,
+// otherwise ZG_ANY_SIZE. Reports a finding if no live block starts at the address, or if the block does not match the
+// deallocator or the size.
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
-// Result of zg_free_quickly, which frees a live block of a slab inline if the thread knows the stack.
+// Result of zg_free_quickly, which frees a live block of a slab inline if the thread's caches contain the call stack
+// and the pair.
 enum zg_free_result {
-    zg_free_declined, // nothing was done: not a live block of a slab, or the free may be a finding
+    zg_free_declined, // nothing was done: not a live block of a slab, not a cached pair, or perhaps a finding
     zg_free_claimed,  // call zg_free_finish with `pending`
     zg_free_done,
     zg_free_done_list_full, // done, and the list of pending blocks is full: call zg_free_flush_pending
@@ -42,13 +44,15 @@ enum zg_free_result zg_free_quickly(struct zg_thread *thread, struct zg_free_cal
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
 void zg_free_flush_pending(struct zg_thread *thread);
 
-// Reports the free of an address in the heap that is not the start of a live block.
+// Reports the free of an address in the heap that is not the start of a live block. Frees the block if its address is
+// only off by an array cookie (delete used for delete[] or the other way round).
 void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);
-// Reports bytes that the program wrote behind a tagged block in the block's last 16 bytes.
+// Reports a write behind the end of a tagged block that changed the fill in the rest of the block's last 16 bytes.
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
-// Calls zg_free_check_gap for all live blocks. Returns the number of findings. The thread is in the runtime.
+// Does the check of zg_free_check_gap for all live blocks, if memory tags are on. Returns the number of findings. The
+// thread is in the runtime.
 uint64_t zg_free_verify_live(const char *found_by);
-// Call if zg_mismatch_is_possible. Reports a mismatch if there is one.
+// Call if zg_mismatch_is_possible returns true. Reports the mismatch unless zg_mismatch_check excludes it.
 void zg_free_check_mismatch(struct zg_thread *thread, uint64_t address, enum zg_deallocator deallocator, uint64_t size);
 
 #endif

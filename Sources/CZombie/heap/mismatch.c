@@ -2,8 +2,8 @@
 //
 // A block of operator new that is passed to free (or the other way round) proves nothing by itself: an image with a C++
 // library linked in (-static-libstdc++) turns its deletes into plain frees. The mismatch is certain if the image that
-// made the malloc-family call imports operator new or delete, and so contains no C++ library, or if that image is libc.
-// If both calls went through the runtime's operators, the mismatch is certain, too.
+// called the C function (malloc, free and others) imports operator new or delete, and so contains no C++ library, or if
+// that image is libc. If both calls went through the runtime's operators, the mismatch is certain, too.
 // Known mismatches of libraries, which users cannot repair, are skipped unless the option asks for all.
 // Cold; no lock.
 
@@ -36,7 +36,8 @@ static bool is_libc(const char *path) {
     return name[0] == 'l' && name[1] == 'i' && name[2] == 'b' && name[3] == 'c' && name[4] == '.' && name[5] == 's';
 }
 
-// Returns true if the image at `pc` is libc, or imports operator new or delete, so that it contains no C++ library.
+// Returns true if the image at `pc` is libc, or imports operator new or delete, so that it contains no C++ library. In
+// a static executable: unless the program replaces the C++ operators.
 static bool operators_come_from_outside(uint64_t pc) {
     static const char *const operators[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"};
     struct zg_module module;
@@ -100,8 +101,8 @@ bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, ui
         zg_found_dealloc_mismatch(&view, address, names[deallocator], ZG_ANY_SIZE);
         return true;
     }
-    // delete[] was called for a single object: it took the bytes in front of the object for a cookie. This case is
-    // excluded if the address itself starts a block or lies in an array.
+    // delete[] was called for a single object: the caller took the bytes in front of the object for a cookie and passed
+    // their address. This case is excluded if that address itself starts a block or lies in an array.
     if (is_inside && (!view.offset || view.family == zg_family_new_array || view.family == zg_family_new_array_aligned))
         return false;
     for (size_t i = 0; i < ZG_ARRAY_COUNT(cookies); i++) {

@@ -1,12 +1,14 @@
 // Deallocation functions, and the check whether a function that freed a block matches the block's allocation function.
-// zg_mismatch_is_possible: hot path. All other functions are cold and called only if the families differ. No lock.
+// zg_mismatch_is_possible: hot path. All other functions are cold; the checks are called only for a possible mismatch.
+// No lock.
 
 #ifndef ZG_MISMATCH_H
 #define ZG_MISMATCH_H
 
 #include "blocks/lookup.h"
 
-// Deallocation functions: name in findings, and bit mask of the allocation families that the function may free.
+// Table of deallocation functions: identifier, name in findings, bit mask of the allocation families that the function
+// may free.
 #define ZG_FAMILY_BIT(kind) (1u << zg_family_##kind)
 #define ZG_DEALLOCATORS(X)                                                                                             \
     X(free, "free", ZG_FAMILY_BIT(malloc) | ZG_FAMILY_BIT(aligned))                                                    \
@@ -35,8 +37,8 @@ static const uint32_t zg_mismatch_accepted[zg_deallocator_count] = {
 #undef ZG_X
 };
 
-// Returns true if a block of this family and size should not be freed by this function, or with `size`.
-// zg_mismatch_check decides whether the mismatch is certain.
+// Returns true if `deallocator` must not free a block of this family, or if `size` is given and differs from the
+// block's size, `requested`. zg_mismatch_check decides whether the mismatch is certain.
 ZG_INLINE bool zg_mismatch_is_possible(enum zg_alloc_family family, enum zg_deallocator deallocator, uint64_t requested,
                                        uint64_t size) {
     return !(zg_mismatch_accepted[deallocator] >> family & 1) || (size != ZG_ANY_SIZE && size != requested);
@@ -45,9 +47,9 @@ ZG_INLINE bool zg_mismatch_is_possible(enum zg_alloc_family family, enum zg_deal
 // is in the runtime; `caller_pc` is the return address of the freeing call.
 bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum zg_deallocator deallocator,
                        uint64_t freed_size, uint64_t caller_pc);
-// Checks a pointer passed to an operator delete that is not the start of a block. If delete was used for delete[] or
-// the other way round, the pointer is off by the array cookie (the object count). True: this was reported, and `*start`
-// is the start of the live block.
+// Checks a pointer that was passed to an operator delete and is not the start of a block. If delete was used for
+// delete[] or the other way round, the pointer is off by the size of the array cookie (the object count). Returns true
+// if this was reported; `*start` is then the start of the live block.
 bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, uint64_t *start);
 const char *zg_mismatch_deallocator_name(enum zg_deallocator deallocator);
 

@@ -40,19 +40,19 @@ struct chunk {
     zg_slot slots[CHUNK_SLOTS];
 };
 
-// Invariants: 1. bytes counts the slots in `newest` and in the queue; bytes - owed_bytes of them are in total_bytes.
-// 2. The queue is empty if and only if head is NULL. 3. held[row] counts the row's entries: the last ones before
-// next[row]. `occupied` has the bits of rows with entries.
+// Invariants: 1. `bytes` is the size of all slots in `newest` and in the queue; total_bytes includes bytes - owed_bytes
+// of it. 2. The queue is empty if and only if `head` is NULL. 3. held[row] is the number of entries in the row; these
+// are the last ones before next[row]. Bit `row` of `occupied` is set if the row has entries.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
     // Changes of this shard that the counts over all shards do not include yet.
     int64_t owed_bytes, owed_blocks, owed_evictions;
-    // Number of coming flushes that evict from this shard as many bytes as they add, until a flush settles the owed
-    // counts.
+    // Number of flushes before one settles the owed counts. Each of them evicts from this shard as many bytes as it
+    // adds.
     uint32_t steady_flushes;
     struct chunk *head, *tail, *spare;
-    zg_slot *newest; // CONTEXTS rows of K entries: slot number plus 1; 0: empty
+    zg_slot *newest; // CONTEXTS rows of newest_count entries; an entry is a slot number plus 1, or 0: empty
     // Next index to fill in each row. In a full row, the oldest entry has this index.
     uint8_t next[CONTEXTS], held[CONTEXTS];
     uint64_t occupied[CONTEXTS / 64];
@@ -61,13 +61,13 @@ struct shard {
 };
 
 static struct shard shards[SHARDS];
-static uint64_t total_bytes; // bytes of all shards and of large blocks, without the bytes owed by shards
+static uint64_t total_bytes; // bytes of all shards and of large blocks, without the shards' owed_bytes
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
-static bool follows_live;    // quarantine_bytes has its default value, so a share of the live bytes is a limit, too
+static bool follows_live;    // the peak of live bytes is a limit, too (find_cap): quarantine_bytes is at its default
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
-// Span numbers, oldest first. The head is also read without the lock.
+// Queue of large blocks: span numbers of the oldest and the newest. The head is also read without the lock.
 static uint32_t large_head, large_tail;
 static uint64_t large_bytes;
 
@@ -86,8 +86,9 @@ void zg_quarantine_init(void) {
 
 uint64_t zg_quarantine_bytes(void) { return zg_load(&total_bytes); }
 
-// Returns how many bytes the quarantine may hold now. By default this is at most a 16th of the peak of live memory:
-// 1 MiB of quarantined blocks takes up to 3 MiB, too much for a small program (docs/design/001-quarantine-cap.md).
+// Returns how many bytes the quarantine may hold now. By default this is at most a 16th of the peak of live memory, or
+// 256 KiB if that is more: 1 MiB of quarantined blocks takes up to 3 MiB of memory, too much for a small program
+// (docs/design/001-quarantine-cap.md).
 static uint64_t find_cap(void) {
     enum { LEAST_BYTES = 256 << 10, LIVE_SHIFT = 4 };
     uint64_t most = zg_load(&cap);
@@ -108,8 +109,8 @@ static void account(int64_t bytes, int64_t blocks) {
 }
 
 // Adds the owed counts of a shard to the counts over all shards. The caller holds the shard's lock: otherwise another
-// thread could evict blocks and count that first, and the total could drop below 0, which as an unsigned number exceeds
-// any cap.
+// thread could evict blocks and count the eviction first, and the total could drop below 0, which as an unsigned number
+// exceeds any cap.
 static void settle(struct shard *shard) {
     account(shard->owed_bytes, shard->owed_blocks);
     zg_stats_add(zg_counter_evictions, (uint64_t)shard->owed_evictions);
@@ -155,7 +156,7 @@ static void queue_drop_head(struct shard *shard) {
     shard->spare = head;
 }
 
-// Removes the oldest block of a row that is not empty, and returns its entry.
+// Removes the oldest block of a row that is not empty. Returns its entry (slot number plus 1).
 ZG_INLINE zg_slot row_remove(struct shard *shard, uint32_t row) {
     uint32_t count = shard->held[row], next = shard->next[row];
     zg_slot *at = &shard->newest[row * newest_count + (next >= count ? next : next + newest_count) - count], out = *at;
@@ -165,7 +166,8 @@ ZG_INLINE zg_slot row_remove(struct shard *shard, uint32_t row) {
     return out;
 }
 
-// Removes the oldest block of the next row that has one; 0 if all rows are empty.
+// Removes the oldest block of the next row that is not empty, and returns its entry (slot number plus 1); 0 if all rows
+// are empty.
 ZG_INLINE zg_slot rows_remove(struct shard *shard) {
     uint32_t row = shard->next_row_to_evict & (CONTEXTS - 1);
     for (uint32_t words = 0; words <= CONTEXTS / 64; words++) {
@@ -182,8 +184,8 @@ ZG_INLINE zg_slot rows_remove(struct shard *shard) {
 
 ZG_INLINE uint32_t row_of(uint32_t context) { return (uint32_t)zg_mix(context) & (CONTEXTS - 1); }
 
-// Puts the thread's pending blocks into their contexts' rows. Replaces them by the blocks that they displace, and
-// returns the number of these.
+// Puts the thread's pending blocks into the rows of their contexts. Full rows displace their oldest blocks, which
+// replace the pending blocks in the thread's list. Returns the number of displaced blocks.
 static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint32_t count) {
     zg_slot *newest = shard->newest, *pending = thread->pending;
     uint32_t per_row = newest_count, displaced = 0, rows[ZG_PENDING_BLOCKS];
@@ -199,12 +201,13 @@ static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint3
         *at = pending[i] + 1;
         shard->held[row] = (uint8_t)(shard->held[row] + (out == 0));
         pending[displaced] = out - 1;
-        displaced += out != 0; // without a branch: where some rows are full, it would be mispredicted
+        displaced += out != 0; // no branch: if only some rows are full, it would be mispredicted
     }
     return displaced;
 }
 
-// Takes at least `wanted` bytes out of a shard, if it has as many, in at most BATCH blocks.
+// Takes the oldest blocks out of a shard until these have `wanted` bytes, or BATCH blocks are taken, or the shard is
+// empty. Returns the number of blocks.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
     uint32_t count = 0;
     uint64_t bytes = 0;
@@ -214,7 +217,7 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
         head->first = from;
         if (from == head->count) queue_drop_head(shard);
     }
-    // The queue is empty, and the contexts' newest blocks alone exceed the cap: take the oldest block of each row.
+    // If that emptied the queue and is not enough, take the oldest block of one row after the other.
     for (zg_slot oldest; shard->newest && count < BATCH && bytes < wanted && (oldest = rows_remove(shard)) != 0;)
         bytes += zg_slot_bytes(slots[count++] = oldest - 1);
     zg_store(&shard->bytes, shard->bytes - bytes);
@@ -224,15 +227,16 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     return count;
 }
 
-// In the quarantine's steady state, takes as many bytes as were added, so that no thread writes to the counts of all
-// shards. If one batch is not enough, the next flush settles.
+// In the quarantine's steady state, takes as many bytes out of the shard as were added to it, so that the counts over
+// all shards, which all threads share, need no update. If one batch is not enough, the next flush settles the owed
+// counts.
 static uint32_t take_owed(struct shard *shard, zg_slot *slots) {
     uint32_t count = shard->owed_bytes > 0 ? take_oldest(shard, (uint64_t)shard->owed_bytes, slots) : 0;
     shard->steady_flushes = shard->owed_bytes > 0 ? 0 : shard->steady_flushes - 1;
     return count;
 }
 
-// Returns true if a page of a sparse block still reads as zeros: free did not fill pages that the program never
+// Returns true if a page of a sparse block still reads as zeros. free() left the pages zero that the program had never
 // touched.
 static bool is_untouched(uint64_t page, uint64_t end) {
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -241,7 +245,8 @@ static bool is_untouched(uint64_t page, uint64_t end) {
     return true;
 }
 
-// Find the pages that have memory first, because reading a page without memory would fault.
+// Returns true if a sparse block still has the contents that free() left. Skips pages without memory, because reading
+// them would take page faults.
 static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     enum { PAGES = 32 };
     unsigned char present[PAGES];
@@ -257,7 +262,7 @@ static ZG_COLD bool is_sparse_intact(uint64_t start, uint64_t bytes) {
     return true;
 }
 
-// Returns true if the contents still are as free left them. `bytes` is a multiple of 16.
+// Returns true if the block still has the contents that free() left. `bytes` is a multiple of 16.
 static bool is_intact(uint32_t header, uint64_t start, uint64_t bytes) {
     if (ZG_UNLIKELY(header & ZG_HEADER_SPARSE)) return is_sparse_intact(start, bytes);
     if (ZG_LIKELY(!zg_header_zombie(header))) return zg_fill_is_intact((const void *)start, bytes);
@@ -270,8 +275,8 @@ static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
     return (uint8_t)(word >> offset % 8 * 8);
 }
 
-// Returns true if free filled a page that now differs from the fill. Otherwise the page was zero, because the program
-// never touched it.
+// Returns true if free() filled this page, which now differs from the fill: it has at least as many fill bytes as
+// zeros. Otherwise free() left the page zero, because the program had never touched it.
 static bool is_mostly_filled(uint64_t page, uint64_t end) {
     uint64_t filled = 0, zero = 0;
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -289,8 +294,8 @@ static bool is_text(const uint8_t *bytes, uint64_t count) {
     return true;
 }
 
-// Returns the reason why one write may have changed the last bytes of a live block and `count` bytes of the freed block
-// that begins at its end; NULL if nothing suggests that.
+// Returns evidence that one write changed both the last bytes of a live block and the first `count` bytes of the freed
+// block that begins at `end`; NULL if there is none.
 static const char *find_continuation(const uint8_t *end, uint64_t count) {
     enum { LEAST = 4 };
     uint64_t same = 0, zeros = 0;
@@ -537,7 +542,8 @@ static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
-    // Choose a different index at each flush: the frees of a loop may repeat in step with the list.
+    // Count a block at a varying index: at a fixed index, a loop that repeats its frees every 64 blocks would always
+    // count for the same allocation stack.
     uint64_t ticks = zg_arch_ticks();
     if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)(ticks >> 6) % count], ticks);
     zg_thread_count_pending(thread);
@@ -556,7 +562,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     zg_lock_take(&shard->lock);
     uint32_t displaced = ensure_rows(shard) ? rotate_rows(shard, thread, count) : count;
     uint32_t pushed = queue_push(shard, pending, displaced), rejected = displaced - pushed;
-    // There is no memory for the queue: evict these blocks at once.
+    // For these blocks the queue has no memory: they are evicted below, at once.
     for (uint32_t i = pushed; i < displaced; i++) bytes -= zg_slot_bytes(pending[i]);
     zg_store(&shard->bytes, shard->bytes + bytes);
     shard->owed_bytes += (int64_t)bytes;
@@ -615,7 +621,7 @@ uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes) {
     zg_quarantine_flush(thread);
     settle_all();
     uint64_t evicted = evict_down_to(thread, keep_bytes);
-    settle_all(); // below its limit, the quarantine is not in the steady state
+    settle_all(); // the quarantine is below its limit now, so not in the steady state
     // With a memory limit, keep the spare chunks, because mapping new ones could fail.
     if (!keep_bytes && !zg_bypass_may_fail) release_spares();
     return evicted;

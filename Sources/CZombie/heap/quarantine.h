@@ -17,9 +17,9 @@
 void zg_quarantine_init(void);
 // Sets the byte cap. The next flushes evict the blocks over the cap.
 void zg_quarantine_set_cap(uint64_t bytes);
-// Starts a test: from now on quarantine_bytes is the only limit. A write after free is found when the block leaves the
-// quarantine. With a smaller quarantine, that would happen more often during a later test, and the finding would be
-// attributed to that test.
+// Call when a test starts: from then on, quarantine_bytes is the only limit. A write after free is found when the block
+// leaves the quarantine. With a smaller quarantine, that would happen more often during a later test, and the finding
+// would be attributed to that test.
 void zg_quarantine_begin_test(void);
 // Moves the thread's pending blocks into its shard and evicts blocks over the cap. The thread is in the runtime.
 void zg_quarantine_flush(struct zg_thread *thread);

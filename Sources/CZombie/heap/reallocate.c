@@ -81,7 +81,7 @@ void *zg_reallocate(struct zg_thread *thread, uint64_t pointer, uint64_t size) {
     uint64_t address = zg_arch_address(pointer);
     if (!zg_lookup_block(pointer, &view) || view.offset != 0 || view.state != zg_state_live) {
         zg_free_report_bad(pointer, zg_deallocator_realloc);
-        return zg_allocate(thread, size, 16, zg_family_malloc, false); // on_finding=continue needs a block
+        return zg_allocate(thread, size, 16, zg_family_malloc, false); // on_finding=continue: return a new block
     }
     if (zg_mismatch_is_possible(view.family, zg_deallocator_realloc, view.size, ZG_ANY_SIZE))
         zg_free_check_mismatch(thread, address, zg_deallocator_realloc, ZG_ANY_SIZE);

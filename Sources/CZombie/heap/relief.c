@@ -11,7 +11,7 @@
 uint64_t zg_relief_trim(struct zg_thread *thread, bool quarantine) {
     zg_retire_all_begin(thread);
     if (quarantine) zg_quarantine_trim(thread, 0);
-    zg_isolation_guard_pending(); // otherwise the memory of blocks with pending pages stays
+    zg_isolation_guard_pending(); // otherwise freed blocks whose pages wait to be guarded would keep their memory
     uint64_t bytes = zg_retire_all_end() + zg_span_trim() + zg_isolation_give_back();
     zg_stats_add(zg_counter_relieved_bytes, bytes);
     zg_stats_add(zg_counter_trims, 1);

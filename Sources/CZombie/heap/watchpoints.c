@@ -1,5 +1,5 @@
-// Opens, moves and closes hardware watchpoints, and chooses the blocks. Slow path. The lock is only tried, also in
-// signal context.
+// Opens, moves and closes hardware watchpoints, and chooses the blocks to watch. Slow path. No thread waits for the
+// lock: a function that finds the lock taken does nothing. Some functions run in signal context.
 
 #define _GNU_SOURCE
 #include "heap/watchpoints.h"
@@ -21,12 +21,12 @@
 #define WATCHED_NS ((uint64_t)8000000)
 // After a watch, nothing is watched for this many times its duration. This reduces the slowdown of git to 0.35 %.
 #define REST_TIMES ((uint64_t)100)
-// A watch begins only if the process has freed 64 blocks within this time. It will then soon free others, and these
-// frees end the watch.
+// A watch begins only if the process has freed 64 blocks within this time. The process will then soon free more blocks,
+// and one of these frees ends the watch.
 #define ACTIVE_NS ((uint64_t)20000000)
-// A pair of a busy stack is rare if no free of such a pair has missed a thread's cache of pairs for this time. Rare
-// pairs stay out of the caches. A free that misses the cache takes 0.2 us more, so this takes at most 0.2 % of the
-// processor time.
+// A pair with a busy allocation stack is rare if, for this long before its free, no free with any busy stack has missed
+// a thread's cache of pairs. Rare pairs stay out of the caches. A free that misses the cache takes 0.2 us more, so the
+// misses of rare pairs take at most 0.2 % of the processor time.
 #define RARE_NS ((uint64_t)100000)
 // Time between two readings of the number of context switches and threads.
 #define LOOK_NS ((uint64_t)100000000)
@@ -48,28 +48,28 @@ enum {
 };
 
 static uint8_t busy[BUSY_STACKS];
-// Pairs of busy allocation stacks that were rare at their last free, and the time of the last free of such a stack that
-// missed the cache. Approximate while threads change them.
+// tracked_pairs: pairs of busy allocation stacks that were rare at their last free. wanted_ticks: time of the last free
+// that had a busy allocation stack and missed the cache. Approximate if several threads change them.
 static uint64_t tracked_pairs[TRACKED_PAIRS];
 static uint64_t wanted_ticks;
 
 static struct zg_lock lock;
 static uint64_t our_handler; // 0: nothing is watched
-static uint32_t is_refused;  // the kernel has refused, or the watchpoints were closed for good
+static uint32_t is_refused;  // no watchpoints any more: opening or moving them failed
 static int owner;            // process that opened the events; 0: they are closed
 static struct {
     int descriptor;
     uint64_t id;
 } events[ZG_WATCHED_WORDS];
 static bool is_set;                // the watchpoints are on
-static zg_slot held;               // entry of the block that is or was last watched
+static zg_slot held;               // slot number plus 1 of the block that is or was last watched; 0: none
 static uint64_t held_pair;         // pair of `held`; 0: the pair has turned out to be frequent
 static uint64_t set_ticks, set_ns; // when the watchpoints were set: ticks, and processor time of the process
 static uint64_t rest_ticks;        // time until which nothing is watched
-static uint64_t active_ticks;      // last time when 64 blocks had been freed
-static uint32_t strays;            // stray accesses since the last move
+static uint64_t active_ticks;      // time of the last flush of 64 freed blocks, approximate
+static uint32_t strays;            // accesses since the last move that were not findings
 static uint64_t looked_ticks;      // when `switching_ns` was last set
-static uint64_t switching_ns;      // cost of all context switches and threads so far, as if the events had been open
+static uint64_t switching_ns;      // what all context switches and threads so far would have cost with open events
 static uint64_t looks;             // approximate
 
 bool zg_watchpoints_may_be(void) {
@@ -115,7 +115,8 @@ bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_
     bool is_tracked = is_new || zg_load(tracked) == pair;
     bool is_rare = now - zg_load(&wanted_ticks) >= zg_clock_ticks(RARE_NS);
     zg_store(&wanted_ticks, now);
-    // The caller has put the pair into the cache. Take it out again if it is rare, to look at its next free, too.
+    // The caller has put the pair into the cache. If the pair is rare, take it out, so that its next free calls this
+    // function, too.
     if (is_rare) *zg_pair_place(&thread->pairs, alloc_stack, free_stack) = 0;
     zg_store(tracked, is_rare ? pair : 0);
     if (!is_rare && zg_load(&held_pair) == pair) zg_store(&held_pair, 0);
@@ -147,14 +148,15 @@ static bool open_events(void) {
     return done;
 }
 
-// Returns how many bytes of a word can be watched: 8, or for the last word of the block 4, 2, 1 or 0.
+// Returns how many bytes of the word at `offset` can be watched: 8; in the block's last word 4, 2 or 1; behind it 0.
 static uint32_t watched_bytes(uint64_t offset, uint64_t size) {
     if (offset >= size) return 0;
     uint64_t left = size - offset;
     return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-// Moves all watchpoints to the words from `offset` of a block. False if an event is lost.
+// Moves all watchpoints to the words from `offset` of a block. Returns false if the program has closed a descriptor or
+// the kernel refuses the move.
 static bool move_events(uint64_t start, uint64_t offset, uint64_t size) {
     bool done = true;
     for (int i = 0; i < ZG_WATCHED_WORDS && done; i++, offset += sizeof(uint64_t))
@@ -170,14 +172,14 @@ static void refuse(void) {
     zg_stats_degrade(zg_degradation_no_watchpoints);
 }
 
-// Returns the offset of the first word that is not a trap word. Trap words need no watchpoint: their use faults, and
-// the fault tells more.
+// Returns the offset of the first word that is not a trap word. Trap words need no watchpoint: their use faults, and a
+// fault gives more information.
 static uint64_t first_watched_byte(uint32_t header) {
     uint32_t zombie = zg_header_zombie(header);
     return zombie & ZG_HEADER_SWIFT ? 16 : zombie & ZG_HEADER_CXX ? 8 : 0;
 }
 
-// Turns the watchpoints off. Under the lock.
+// Turns the watchpoints off and starts the pause after the watch. The caller holds the lock.
 static void end_watch(uint64_t now) {
     if (!is_set || !owner || owner != zg_os_pid()) return;
     __atomic_store_n(&is_set, false, __ATOMIC_RELAXED);

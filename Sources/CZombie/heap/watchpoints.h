@@ -3,9 +3,9 @@
 //
 // One block is watched at a time. It stays out of the quarantine's queues until another block is watched, so its slot
 // is not reused. The events are opened when the first block is watched, in a process with one thread, and then moved
-// from block to block; threads that are created later inherit them. faults/fault.c tells accesses to the block from
-// accesses beside it.
-// Slow path; one lock, which is only tried.
+// from block to block; threads that are created later inherit them. faults/fault.c distinguishes accesses to the block
+// from accesses beside it.
+// Slow path; one lock, for which no thread waits.
 
 #ifndef ZG_WATCHPOINTS_H
 #define ZG_WATCHPOINTS_H
@@ -18,7 +18,8 @@ enum { ZG_WATCHED_WORDS = 3 };
 
 // Returns true if this process may use watchpoints. The caller must then install the runtime's handler of SIGTRAP.
 bool zg_watchpoints_may_be(void);
-// Call when the kernel's handler of SIGTRAP is `handler`, the runtime's. Until then nothing is watched.
+// Call after the runtime's signal handler for SIGTRAP, at address `handler`, was installed. Until then nothing is
+// watched.
 void zg_watchpoints_start(uint64_t handler);
 void zg_watchpoints_after_fork_in_child(void);
 
@@ -33,16 +34,17 @@ bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_
 bool zg_watchpoints_move(zg_slot slot, zg_slot *former);
 // Whether there are events, so that SIGTRAP may be pending.
 bool zg_watchpoints_are_open(void);
-// Turns the watchpoints off until the next block. Signal context.
+// Turns the watchpoints off until the next block is watched. Signal context.
 void zg_watchpoints_pause(void);
 // Counts an access at a watchpoint that is not a finding. After several of these, turns the watchpoints off. Signal
 // context.
 void zg_watchpoints_note_stray(void);
-// Closes the watchpoints if they cost too much. Threads call this now and then.
+// Ends a watch that has lasted long enough, and closes the watchpoints if they cost too much. Threads call this
+// regularly, about once for every 64 frees.
 void zg_watchpoints_look(struct zg_thread *thread);
 
 #ifdef ZG_CHECK_INVARIANTS
-// Returns the entry of the watched block, 0 if there is none.
+// Returns the slot number plus 1 of the block that is or was last watched; 0 if there is none.
 zg_slot zg_watchpoints_held(void);
 #endif
 

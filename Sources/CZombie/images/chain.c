@@ -98,8 +98,8 @@ static bool compute_fingerprint(const struct image *image, uint64_t *fingerprint
     return now.bias == image->bias && now.dynamic == image->dynamic && now.name == image->name;
 }
 
-// Reads range, gap and unwind table of the image from its program headers. False if the headers do not fit the list
-// element.
+// Reads range, gap and unwind table of the image from its program headers. Returns false if the headers are unreadable
+// or do not match the list element.
 static bool read_headers(struct image *image, uint64_t headers, uint32_t count, uint64_t range[2], bool *refused) {
     ElfW(Phdr) part[HEADERS_AT_ONCE];
     bool has_dynamic = false;
@@ -123,8 +123,8 @@ static bool read_headers(struct image *image, uint64_t headers, uint32_t count, 
     return has_dynamic && image->header >= range[0] && image->header < range[1];
 }
 
-// The kernel says where the program's own headers are (AT_PHDR). A library's ELF header is at its load bias, unless the
-// library was linked for another base address.
+// Reads the image of a list element. The kernel gives the address of the program's own headers (AT_PHDR). A library's
+// ELF header is expected at its load bias: returns false for a library that was linked for another base address.
 static bool read_image(uint64_t map, const struct listed *listed, struct image *image, uint64_t range[2],
                        bool *refused) {
     *image = (struct image){.bias = listed->bias, .name = listed->name, .dynamic = listed->dynamic, .map = map};
@@ -151,8 +151,8 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint64_t count) {
 
 static uint64_t word(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
-// Returns the current copy, or NULL while it is written. Data read from the copy are valid only if was_whole() returns
-// true afterwards.
+// Returns the current copy, or NULL while it is written. Data read from the copy are valid only if was_consistent()
+// returns true afterwards.
 static const struct table *begin_reading(uint32_t *sequence) {
     const struct table *table = &tables[__atomic_load_n(&current, __ATOMIC_ACQUIRE)];
     *sequence = __atomic_load_n(&table->sequence, __ATOMIC_ACQUIRE);
@@ -234,8 +234,8 @@ static void finish_writing(struct table *table, uint64_t last, uint64_t before_l
 
 // --- the list --------------------------------------------------------------------------------------------------------
 
-// Computes the fingerprint of the list's last element. Also checks that the element before it still points to it: an
-// unlinked element may keep its contents.
+// Computes the fingerprint of the list's last element. Returns false if the element is unreadable or is not the last
+// one. An unlinked element may keep its contents: returns false also if the element before does not point to this one.
 static bool fingerprint_of_last(uint64_t last, uint64_t before, uint64_t *fingerprint, bool *refused) {
     struct {
         struct listed listed;
@@ -258,8 +258,8 @@ struct search {
 };
 
 // Walks the list from its first element. Each element names its predecessor, so a concurrent change of the list is
-// noticed. If `table` is not NULL, rewrites it, and copies images that `old` contains from there. False if the list is
-// unreadable or changed.
+// noticed. If `table` is not NULL, rewrites it; images that are unchanged since `old` was written are copied from
+// there. Returns false if the list is unreadable, corrupt or changed.
 static bool walk_list(struct search *search, struct table *table, const struct table *old) {
     struct listed listed;
     uint64_t before = 0, before_last = 0, count = 0, fingerprint = 0;
@@ -285,7 +285,8 @@ static bool walk_list(struct search *search, struct table *table, const struct t
         before_last = before;
         before = map;
     }
-    // If the end of the list has changed meanwhile, the next lookup of an unknown address notices the change.
+    // If the end of the list has changed meanwhile, `last` becomes 0, so the next lookup of an unknown address walks
+    // the list.
     bool has_all = search->all_understood && count <= MOST_IMAGES &&
                    fingerprint_of_last(before, before_last, &fingerprint, &search->refused);
     if (table) finish_writing(table, has_all ? before : 0, before_last, fingerprint);
@@ -333,7 +334,7 @@ enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module) {
     struct search search = {.address = address, .refused = refused};
     if (!search_list(&search)) return search.refused ? zg_chain_unknown : zg_chain_none;
     if (search.is_found) {
-        // The image may have been unloaded since its entry was read.
+        // The image may have been unloaded since its list element was read.
         uint64_t fingerprint;
         if (!compute_fingerprint(&search.image, &fingerprint, &search.refused))
             return search.refused ? zg_chain_unknown : zg_chain_none;

@@ -16,9 +16,9 @@ void zg_chain_init(void);
 void zg_chain_after_fork_in_child(void);
 
 enum zg_chain_answer {
-    zg_chain_none,    // no image contains the address, or the list changed during four walks
+    zg_chain_none,    // no image contains the address, or the list changed during each of four walks
     zg_chain_found,   // all fields but the build id are filled in
-    zg_chain_unknown, // the list is unreadable, or one of its images cannot be parsed
+    zg_chain_unknown, // there is no list, reading it is refused (seccomp), or an image in it cannot be parsed
 };
 // Finds the image that contains the address, in the linker namespace of the program. Fills `*module` only if found.
 enum zg_chain_answer zg_chain_find(uint64_t address, struct zg_module *module);

@@ -24,9 +24,9 @@ typedef void *search_function(void *from, const char *symbol);
 #define ZG_CALLED_HERE(result) __asm__ volatile("" : "+r"(result))
 
 // Replaces dlsym for C libraries before glibc 2.34, whose functions are spread over several libraries. There dlsym
-// fails for many functions. Each failure stores a message for dlerror, which the next search frees: in a program whose
-// free calls dlsym(RTLD_NEXT), that recursion would never end. Besides, the program may have opened one of the
-// libraries with RTLD_LOCAL: the library's calls reach the runtime, but RTLD_NEXT does not find the library.
+// fails for many functions. Each failure allocates a message for dlerror, and the next search frees the message: in a
+// program whose own free() calls dlsym(RTLD_NEXT), this recursion would never end. Besides, the program may have opened
+// one of the libraries with RTLD_LOCAL: the library's calls reach the runtime, but RTLD_NEXT does not find the library.
 static void *search_parts(void *from, const char *symbol) {
     return from == RTLD_NEXT ? zg_module_next_function(symbol) : zg_module_function(symbol);
 }

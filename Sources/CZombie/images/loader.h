@@ -1,6 +1,6 @@
 // Looks up symbols in the dynamic linker's search order. Cold; takes the loader's lock.
-// Functions that belonged to libdl or libpthread before glibc 2.34 are referenced weakly, and by their oldest symbol
-// version: a program that links neither library may lack these functions.
+// Functions that belonged to libdl or libpthread before glibc 2.34 are referenced weakly, because a program may link
+// neither library, and by their oldest symbol version, which every glibc has.
 
 #ifndef ZG_LOADER_H
 #define ZG_LOADER_H
@@ -9,7 +9,8 @@
 #include "platform/libc.h"
 
 // The target CZombieStatic compiles the runtime with ZG_STATIC for static executables, which contain the program, libc
-// and the runtime in one image. They have no loader: the target lists the functions behind the runtime.
+// and the runtime in one image. There is no loader, so the target has a table of the functions that a loader would find
+// behind the runtime.
 struct zg_static_function {
     const char *name;
     void *function;

@@ -44,8 +44,8 @@ static uint64_t parse_hex(char **at) {
     }
 }
 
-// Used if a seccomp filter refuses to read the link /proc/self/exe. Returns the path of the mapping in /proc/self/maps
-// that contains the program headers, or if there is none, the path given to execve (AT_EXECFN).
+// Used if the link /proc/self/exe cannot be read (seccomp). Sets program_path to the path of the mapping in
+// /proc/self/maps that contains the program headers, or if there is none, to the path given to execve (AT_EXECFN).
 static void find_program_path(void) {
     static const char unknown[] = "";
     char text[2048];
@@ -77,9 +77,9 @@ static bool has_parent(const char *path) {
     return false;
 }
 
-// If the program was executed through a link with another name, reports name the link: /usr/bin/redis-server, not
-// /usr/bin/redis-check-rdb. They do not name a script, whose path leads to another file. Only a name that differs costs
-// system calls.
+// Sets executed_path. If the program was executed through a link with another name, reports name the link:
+// /usr/bin/redis-server, not /usr/bin/redis-check-rdb. Reports do not name a script, because its path leads to another
+// file than the executable. System calls are made only if the names differ.
 static void find_executed_path(void) {
     const char *executed = (const char *)getauxval(AT_EXECFN);
     zg_string_copy(executed_path, program_path, sizeof executed_path);
@@ -152,8 +152,8 @@ static struct zg_module executable;
 
 void zg_module_set_frames(const uint8_t *header) { executable.eh_frame_hdr = header; }
 
-// The first block is allocated before dl_iterate_phdr knows the executable, so read the headers at its start, which the
-// linker names.
+// The first block is allocated before dl_iterate_phdr knows the executable. So read the headers at the start of the
+// image, for which the linker defines the symbol __ehdr_start.
 static void find_executable(void) {
     extern const char __ehdr_start[] __attribute__((weak, visibility("hidden")));
     const ElfW(Ehdr) *header = (const void *)__ehdr_start;
@@ -253,9 +253,10 @@ struct dynamic {
 
 static struct dynamic read_dynamic(const ElfW(Dyn) * entry, uint64_t bias, uint64_t start) {
     struct dynamic dynamic = {0};
-    // Stops at the GNU hash table: the older DT_HASH is needed only if there is no GNU hash table.
+    // Stops when symbols, strings and GNU hash table are found: the older DT_HASH is needed only without a GNU hash
+    // table.
     for (; entry->d_tag != DT_NULL && !(dynamic.symbols && dynamic.strings && dynamic.gnu_hash); entry++) {
-        // The loader relocates these addresses in place on most architectures. An address below the image is not
+        // The loader relocates these addresses in place on most architectures. An address below the image has not been
         // relocated.
         uint64_t value = entry->d_un.d_ptr < start ? entry->d_un.d_ptr + bias : entry->d_un.d_ptr;
         if (entry->d_tag == DT_SYMTAB) dynamic.symbols = (const void *)value;
@@ -346,8 +347,9 @@ static bool is_sought(const struct symbol_search *search, const struct dynamic *
            zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
 }
 
-// Returns the symbol's address. An indirect function is resolved, with the arguments that the loader passes on AArch64
-// (on x86-64 there are none): the processor's features, with a bit that says that there is a second argument.
+// Returns the symbol's address. For an indirect function (IFUNC), calls its resolver, with the arguments that the
+// loader passes on AArch64 (on x86-64 there are none): AT_HWCAP, with a bit that announces a second argument, and all
+// features.
 static void *address_of(const ElfW(Sym) * symbol, uint64_t bias) {
     uint64_t address = bias + symbol->st_value;
     if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return (void *)address;

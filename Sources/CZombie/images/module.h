@@ -31,7 +31,8 @@ bool zg_module_find(uint64_t address, struct zg_module *module);
 // Whether the address lies in an executable segment of a loaded image. Cold.
 bool zg_module_is_code(uint64_t address);
 const char *zg_module_program_path(void);
-// Returns the path that names the program in reports: the one that was executed, if it is a link with another name.
+// Returns the path that names the program in reports: the executed path if that is a link with another name, otherwise
+// the path of the file.
 const char *zg_module_executed_path(void);
 // Whether the image that contains `address` imports this dynamic symbol. Cold.
 bool zg_module_imports(uint64_t address, const char *symbol);

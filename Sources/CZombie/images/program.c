@@ -97,7 +97,8 @@ static bool is_sanitizer_library(const char *name) {
     return false;
 }
 
-// Reads the dynamic section: notes where the symbols are, and checks the needed libraries.
+// Reads the dynamic section. Stores the offsets of symbols, strings and hash table in `image`. Returns true if a needed
+// library is a sanitizer's runtime.
 static bool needs_sanitizer(struct image *image) {
     uint64_t strings = 0, symbols = 0, hash = 0, count = zg_min(image->dynamic_bytes / sizeof(ElfW(Dyn)), NEEDED_MOST);
     ElfW(Dyn) entry;

@@ -7,7 +7,8 @@
 
 #include "platform/base.h"
 
-// Sections that only programs with such a runtime have: Swift metadata, C++ exception tables.
+// Sections that every program with Swift code or with C++ code has, and hardly any other: Swift metadata, C++ exception
+// tables.
 #define ZG_SYMBOLS_SWIFT "swift5_typeref"
 #define ZG_SYMBOLS_CXX ".gcc_except_table"
 // Writes the address of each of `count` names to `addresses`, 0 for a name that is not found. Returns false and writes

@@ -10,7 +10,7 @@
 
 extern const struct zg_api *zg_api(void) __attribute__((weak));
 
-// Keeps `value` under the name `key`; a NULL value removes the name. Both are copied: keys are truncated to 31 bytes,
+// Stores `value` under the name `key`; a NULL value removes the name. Both are copied: keys are truncated to 31 bytes,
 // values to 223. At most 32 names.
 // Returns 1 if done; 0 if no runtime is in the process, or there is no room for another name. Any thread, but not from
 // a signal handler.

@@ -1,4 +1,4 @@
-// The runtime's interface for code in the same process: what is at an address, what was found, verify now.
+// The runtime's interface for code in the same process: describes blocks, returns findings, verifies blocks, and more.
 // The image that publishes malloc (the preload library, or a test bundle that links it) exports one function, `zg_api`,
 // which returns the table, or NULL if nothing is guarded. Unless noted otherwise, all functions may be called from any
 // thread, but not from a signal handler. None calls back into the caller. Texts are JSON as in report lines (DESIGN
@@ -20,11 +20,12 @@ struct zg_api {
 
     // Copies the JSON line of finding number `index`, without a line feed. Findings count from 0 in the order of
     // reporting; repeats of a finding are not included. Returns the line's length in bytes; if that is over `capacity`,
-    // nothing is written. Returns 0 if there is no such finding yet, or it was dropped (the last 256 KiB of lines are
-    // kept).
+    // nothing is written. Returns 0 if there is no such finding yet, or it was dropped (only the last 256 KiB of lines
+    // are stored).
     uint64_t (*finding)(uint64_t index, char *text, uint64_t capacity);
-    // Returns the number of findings so far; stores the index of the first one still kept in `*first_kept`, if not
-    // NULL. `finding_word` is the count's low word, a process-private futex that each finding wakes.
+    // Returns the number of findings so far; if `first_kept` is not NULL, stores there the index of the first finding
+    // whose line is still available. `finding_word` is the count's low word, a process-private futex that each finding
+    // wakes.
     uint64_t (*finding_count)(uint64_t *first_kept);
     uint32_t *finding_word;
 
@@ -41,22 +42,22 @@ struct zg_api {
     // Returns 1 if a live block contains the address, else 0.
     int (*is_live)(uint64_t address);
 
-    // Verifies all quarantined blocks, and the bytes around live ones. Returns the number of new findings.
+    // Verifies all quarantined blocks, and the bytes around live blocks. Returns the number of new findings.
     uint64_t (*verify)(void);
     // Call at the start of a test: the next blocks of each allocation stack are isolated again, like the first blocks
     // of each stack. Grants at least 1 ms of CPU time for this, independent of the time spent before.
     void (*begin_test)(void);
 
-    // For one thread that prints symbolized findings. `await_finding` returns after new ones, true if the process is
-    // about to die of the last one. The thread prints them, then calls `finding_is_said`. A faulting thread waits for
-    // this call, up to two seconds, or ten if the process is about to die.
+    // For a single thread that prints symbolized findings. `await_finding` waits for new findings; it returns true if
+    // the process is about to die of the last one. The thread prints the new findings, then calls `finding_is_said`. A
+    // faulting thread waits for this call, up to two seconds, or ten if the process is about to die.
     _Bool (*await_finding)(void);
     void (*finding_is_said)(void);
     // Between `step_aside` and `step_back`, allocations of the calling thread are unguarded and use none of the
     // guarding budgets. Calls nest. For work on findings in the program's own process.
     void (*step_aside)(void);
     void (*step_back)(void);
-    // Keeps `value` under the name `key`, to be shown in crash reports (collect=crashes). NULL removes the name. At
+    // Stores `value` under the name `key`, to be shown in crash reports (collect=crashes). NULL removes the name. At
     // most 32 names of up to 31 bytes, values of up to 223 bytes; longer ones are truncated. Returns 1 if done, 0 if
     // there is no room.
     int (*annotate)(const char *key, const char *value);
@@ -65,7 +66,7 @@ struct zg_api {
     // Writes at most `most` return addresses to `frames` and returns their number. Any context, including signal
     // handlers; takes no lock and allocates nothing.
     uint64_t (*unwind)(const uint64_t *registers, uint64_t pc, uint64_t *frames, uint64_t most);
-    // Formats these frames as in a finding's stack: [{"pc":…},…]. Returns like `finding`.
+    // Formats `count` frames as in a finding's stack: [{"pc":…},…]. Returns like `finding`.
     uint64_t (*describe_stack)(const uint64_t *frames, uint64_t count, char *text, uint64_t capacity);
 };
 

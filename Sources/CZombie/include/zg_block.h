@@ -1,4 +1,4 @@
-// Records of blocks, kept apart from the blocks: their states, and the spans of large blocks.
+// Records of blocks, stored apart from the blocks: states of blocks, and spans of large blocks.
 // Readers in other processes rely on these layouts through struct zg_layout (zg_stats_page.h).
 //
 // Life of a block
@@ -65,7 +65,7 @@ enum zg_alloc_family {
 
 // Returns true if the caller asked for an alignment. If such a block has at least ZG_PROGRAM_PAGES_LEAST bytes, for
 // which libc would use a mapping of its own, the program may manage the pages itself (guard pages, write protection,
-// files mapped over them, madvise for fork). free must not touch such pages.
+// files mapped over them, madvise for fork). free() must not touch these pages.
 static inline bool zg_family_is_aligned(enum zg_alloc_family family) {
     return family == zg_family_aligned || family == zg_family_new_aligned || family == zg_family_new_array_aligned;
 }
@@ -77,10 +77,11 @@ const char *zg_block_state_text(uint32_t state);
 const char *zg_block_language_text(uint32_t language);
 
 // Invariants: 1. slack < slot bytes (requested size = slot bytes - slack), except that a block of 0 bytes has slack ==
-// slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, retired, reusable.
+// slot bytes. 2. alloc_stack is set in every state but fresh. 3. free_stack is set in quarantined, held, retired,
+// reusable.
 struct zg_block {
-    // Bits 0-7 enum zg_state, 8-10 enum zg_alloc_family, 11-15 ZG_HEADER_…, 16-31 slack. free changes it by
-    // compare-and-swap.
+    // Bits 0-7 enum zg_state, 8-10 enum zg_alloc_family, 11-15 ZG_HEADER_…, 16-31 slack. free() changes it by
+    // compare-and-swap, or by a plain store if the process has one thread.
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
@@ -88,9 +89,9 @@ struct zg_block {
     uint16_t free_thread;
 };
 
-// Set for a freed block that was an object of a known class; the bit tells the object's language. The death record
-// names the class. The contents are trap words (Swift), or a trap pointer and then the fill (C++). The bit stays set
-// until the block is live again.
+// Set for a freed block that was an object of a known class; there is one bit for each language. The death record names
+// the class. The contents are trap words (Swift), or a trap pointer and then the fill (C++). The bit stays set until
+// the block is live again.
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
 // A zombie whose saved contents were restored after a finding (on_finding=continue). It is not verified, and never
@@ -98,8 +99,8 @@ struct zg_block {
 #define ZG_HEADER_CONTENTS_RESTORED 0x2000u
 // A write to the freed block was reported, or a write beside the live block. The block is not checked again.
 #define ZG_HEADER_CHANGED 0x1000u
-// The block has pages that the program never touched: they have no memory and are not filled. A live large block may
-// have such pages.
+// The block has pages that the program never touched: they have no memory and are not filled. In the header of a live
+// large block: the block may have such pages.
 #define ZG_HEADER_SPARSE 0x0800u
 
 static inline uint32_t zg_block_header(enum zg_state state, enum zg_alloc_family family, uint32_t slack) {
@@ -116,7 +117,7 @@ static inline uint32_t zg_header_in_state(uint32_t header, enum zg_state state) 
 }
 static inline uint32_t zg_header_slack(uint32_t header) { return header >> 16; }
 
-// Record of a freed object, in addition to struct zg_block. Written by free; valid while the header has a class bit.
+// Record of a freed object, in addition to struct zg_block. Written by free(); valid while the header has a class bit.
 struct zg_death {
     uint32_t class_number; // index into the table of classes, plus 1
     // Time of the free by the processor's clock, in units of 2^ZG_TIME_SHIFT ticks.
@@ -125,8 +126,8 @@ struct zg_death {
 #define ZG_TIME_SHIFT 20
 // Values of `class_number` while the header has no class bit. WHOLE: all pages of the slot have memory.
 #define ZG_DEATH_OF_WHOLE UINT32_MAX
-// SPARSE: some pages had no memory at the last free. `time` is then the total size, in KiB, of such slots that had been
-// freed by then.
+// SPARSE: some pages had no memory at the last free. `time` is then the total size, in KiB, of all slots with untouched
+// pages that had been freed until then.
 #define ZG_DEATH_OF_SPARSE (UINT32_MAX - 1)
 
 // A large block: a whole number of units of address space. The slack in `block.header` is unused (0).
@@ -140,11 +141,12 @@ struct zg_span {
     uint32_t units;
     // Next span in the free list, or in the quarantine's list of large blocks; 0 ends it.
     uint32_t next;
-    // Number of pages from `base` on that may be nonzero. For an isolated block: nonzero if any page may be.
+    // Number of pages from `base` on that may contain nonzero bytes. For an isolated block: 0 if no page may, otherwise
+    // any other number.
     uint32_t dirty;
     // Isolated block (private_pages.h): enum zg_protection; 0 if not isolated.
     uint16_t protection;
-    // The guard page of an isolated block was opened and reads as zeros (overread.h).
+    // The guard page of an isolated block was made readable and reads as zeros (overread.h).
     uint8_t guard_is_open;
     // The span may consist of several mappings, because pages of another span were moved into it.
     uint8_t several;
@@ -152,7 +154,7 @@ struct zg_span {
 };
 
 // A small block in a window (pages/window.h): it has a virtual page of its own, but shares the physical page with other
-// packed blocks.
+// blocks.
 struct zg_alias {
     struct zg_block block; // its slack: number of bytes of the slot behind the block
     struct zg_death death;
@@ -173,7 +175,8 @@ struct zg_depot_node {
 #define ZG_FILL_FREED 0x55u
 #define ZG_FILL_NEW 0xAAu
 #define ZG_FILL_GAP 0xA5u // red zone of an isolated block
-// Size of the red zone in front of an isolated block. Behind it, all bytes up to the guard page are filled and checked.
+// Largest size of the red zone in front of an isolated block. Behind the block, all bytes up to the guard page are
+// filled and checked.
 #define ZG_LEAD_MOST 256
 
 #endif

@@ -43,7 +43,7 @@ struct zg_dying_process {
     // and the freed block.
     uint32_t wait_ms;
     uint64_t since_ns, block_start, block_size;
-    uint64_t signal_stack, signal_stack_bytes; // not searched: has copies of the registers; may be 0
+    uint64_t signal_stack, signal_stack_bytes; // not searched, because it has copies of the registers; may be 0
     // Registers of the dying thread, indexed by their DWARF numbers, and its instruction pointer.
     uint64_t pc, registers[ZG_DYING_REGISTERS];
     // Threads that the runtime knows: their kernel ids, and their numbers in the runtime.

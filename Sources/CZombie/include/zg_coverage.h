@@ -11,8 +11,8 @@
 #include "zg_handled.h"
 #include "zg_stalls.h"
 
-// Why a block was not isolated: name, kind, text for a run. The order is the order on the page. Only one of several
-// reasons is reported: a cause if there is one, else the earliest event, else a design.
+// Reasons why blocks were not isolated. Columns: name, kind, text in the report of a run. The order is the order on the
+// page. Only one of several reasons is reported: a cause if there is one, else the earliest event, else a design.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "isolated_per_context is 0")                                                                         \
     X(sample_rate, cause, "only the blocks that sample_rate chose")                                                    \
@@ -50,7 +50,7 @@ struct zg_coverage_reason_info {
 };
 extern const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count];
 
-// Per process, in its statistics page. A cause is noted once.
+// Per process, in its statistics page. Some causes are noted only once, at the start.
 struct zg_coverage_reason_note {
     uint64_t blocks;   // blocks not isolated for this reason
     uint64_t first_ns; // CLOCK_REALTIME of the first such block; 0: none
@@ -97,7 +97,7 @@ struct zg_coverage_page {
     struct zg_collector collector;
     // Programs executed under seccomp filters without a description of these filters (zg_filtered.h).
     uint64_t filtered_programs;
-    // Largest waiting_bytes_peak of a process
+    // Largest counter waiting_bytes_peak (zg_stats_page.h) of any process.
     uint64_t waiting_bytes_peak;
     // Programs that were left unguarded on purpose (settings/exemption.h).
     uint64_t exempt_programs;

@@ -1,8 +1,9 @@
 // System calls of the runtime that a seccomp filter may forbid.
 // A program cannot read filters that were installed before its start. The parent (zguard, or a guarded process) has
-// read them, or has tried the calls. It sets ZGUARD_FILTERS=COUNT, with the number of filters, if they allow all these
-// calls or only refuse them. Otherwise it sets COUNT:0xBITS, where bit i is set if the filters allow or only refuse the
-// i-th call below. Shared with zguard.
+// read them, or has tried the calls, and sets ZGUARD_FILTERS. A call is harmless if every filter allows it or makes it
+// fail with an error (SECCOMP_RET_ERRNO): it cannot end the process. If all calls below are harmless, the value is
+// COUNT, the number of filters; otherwise COUNT:0xBITS, where bit i is set if the i-th call is harmless. Shared with
+// zguard.
 
 #ifndef ZG_FILTERED_H
 #define ZG_FILTERED_H

@@ -102,7 +102,7 @@ enum zg_finding_kind {
         zg_finding_kind_count
 };
 
-// Columns: name in reports; participle, as in "written by thread 2"; noun, as in "write at 0x10".
+// Columns: identifier; name in reports; participle, as in "written by thread 2"; noun, as in "write at 0x10".
 #define ZG_ACCESSES(X)                                                                                                 \
     X(read, "read", "read", "read")                                                                                    \
     X(write, "write", "written", "write")                                                                              \

@@ -31,7 +31,7 @@ struct zg_handled_fault {
     char text[];
 };
 
-// Offset in the run's page. Handlers come first, faults ZG_HANDLED_CALLS_BYTES behind them.
+// Offset of the running handlers in the run's page. The faults begin ZG_HANDLED_CALLS_BYTES behind it.
 #define ZG_HANDLED_PLACE 16384u
 #define ZG_HANDLED_CALLS_BYTES 4096u
 #define ZG_HANDLED_BYTES 135168u

@@ -1,6 +1,6 @@
-// Text kept in memory for crash reports: the runtime's report lines, the program's output to standard error, its
-// annotations.
-// Readers of core files find it through struct zg_layout_kept (zg_stats_page.h). The functions have no state; any
+// Text that a process stores in its memory for crash reports: the runtime's report lines, the program's output to
+// standard error, its annotations.
+// Readers of core files find the text through struct zg_layout_kept (zg_stats_page.h). The functions have no state; any
 // context.
 
 #ifndef ZG_KEPT_TEXT_H

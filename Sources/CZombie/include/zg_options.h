@@ -1,10 +1,11 @@
 // The table of options, the only place where an option is defined.
 // Parser, help, documentation, tests, and the fields of struct zg_config are made from it. Columns: name, kind,
 // default, smallest and largest value, names, group, visibility, text, details. The column `names` lists the values of
-// a choice, numbered from 0, or the words of the kind words, one bit each from bit 0 on. A choice also makes an enum:
-// (abort, continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort, zg_on_finding_continue }. The rows
-// of a group follow each other. A hidden option is for tests and special machines; lists of options leave it out. The
-// text is a clause of at most 70 characters, the details are whole sentences or empty.
+// a choice, numbered from 0, or the words that an option of kind words combines, one bit each from bit 0 on. A choice
+// also makes an enum: (abort, continue) of on_finding becomes enum zg_on_finding { zg_on_finding_abort,
+// zg_on_finding_continue }. The rows of a group follow each other. A hidden option is for tests and special machines;
+// lists of options leave it out. The text is a clause of at most 70 characters, the details are whole sentences or
+// empty.
 
 #ifndef ZG_OPTIONS_H
 #define ZG_OPTIONS_H

@@ -16,11 +16,11 @@ enum zg_program_kind {
     zg_program_other_machine, // 32 bits, or another processor: its loader would complain
     zg_program_other_libc,    // its loader cannot resolve the library's glibc symbols
     zg_program_sanitized,     // AddressSanitizer and similar have their own allocator and must come first
-    // qemu's user mode passes its environment on to the program that it emulates.
+    // An emulator of qemu's user mode: it passes its environment, with LD_PRELOAD, on to the program that it emulates.
     zg_program_emulator,
-    // Statically linked: LD_PRELOAD has no effect and does no harm, and its children may take the library.
+    // Statically linked: LD_PRELOAD has no effect and does no harm, and the program's children may load the library.
     zg_program_static,
-    // Its user or its capabilities change: the loader ignores LD_PRELOAD, and so do its children's loaders.
+    // Its execution changes the user or the capabilities: its loader and the loaders of its children ignore LD_PRELOAD.
     zg_program_privileged
 };
 
@@ -33,8 +33,8 @@ enum zg_program_kind zg_program_classify(int directory, const char *path);
 // section names.
 int zg_program_has_swift(const char *path);
 
-// Copies this value of LD_PRELOAD to `to`, which may be `value` itself, without the entries of the library. Writes no
-// NUL; returns the number of bytes.
+// Copies `value`, a value of LD_PRELOAD, to `to`, but leaves out the entries of the library. `to` may be `value`.
+// Writes no NUL; returns the number of bytes.
 uint64_t zg_program_preload_without_library(char *to, const char *value);
 // Returns 1 if this value of LD_PRELOAD contains the library, else 0.
 int zg_program_preload_has_library(const char *value);

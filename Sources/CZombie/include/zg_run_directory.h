@@ -3,15 +3,16 @@
 //
 // The directory is TMPDIR/zguard.XXXXXX/SECRET/, and the option report_path is `findings` in it. Only the owner can
 // list the outer directory, so only processes with the environment of the run know SECRET: the path is the permission
-// to add findings. If zguard runs as root, processes of the run may change to another user. They cannot open `findings`
-// then, and each creates a file of its own beside it, which the directory's sticky bit protects from removal by others.
+// to add findings. If zguard runs as root, processes of the run may change to another user. Such a process cannot open
+// `findings` and creates a file of its own beside it. The directory's sticky bit protects this file from removal by
+// other users.
 
 #ifndef ZG_RUN_DIRECTORY_H
 #define ZG_RUN_DIRECTORY_H
 
 #include <stdint.h>
 
-// An X stands for any letter or digit.
+// In ZG_RUN_FINDINGS_PATTERN, an X stands for any letter or digit.
 #define ZG_RUN_FINDINGS "findings" // raw findings: a file, or a link to a file beside the later report
 #define ZG_RUN_FINDINGS_PATTERN "/zguard.XXXXXX/XXXXXXXXXXXXXXXXXXXXXXXX/" ZG_RUN_FINDINGS
 #define ZG_RUN_OWN_FINDINGS "own-"   // prefix of one process's file of raw findings: own-PID-RANDOM

@@ -1,5 +1,5 @@
 // An address space that names are read from: this process, another process, or a core file.
-// Implementations follow no pointers: where memory is unreadable they return fewer bytes.
+// Implementations never dereference an address, so unreadable memory causes no fault: they return fewer bytes.
 
 #ifndef ZG_SPACE_H
 #define ZG_SPACE_H

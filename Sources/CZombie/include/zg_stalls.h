@@ -2,8 +2,8 @@
 // The table is on the page of the run (zg_coverage.h). A thread writes to its heartbeat when it begins to wait and when
 // it goes on. zguard reads the heartbeats regularly, and briefly stops a thread that is busy for long to take its
 // stack. Any process of the run can write false numbers into the heartbeat of another process, so zguard watches a
-// heartbeat only after its process has sent its index in a message (zg_run_directory.h). Readers outside use these
-// layouts.
+// heartbeat only after the heartbeat's process has sent the heartbeat's index in a message (zg_run_directory.h).
+// Readers outside use these layouts.
 
 #ifndef ZG_STALLS_H
 #define ZG_STALLS_H

@@ -225,7 +225,7 @@ struct zg_layout_time {
 // Reads both clocks.
 struct zg_layout_time zg_layout_time_now(void);
 
-// Addresses of the text kept for crash reports (zg_kept_text.h).
+// Addresses of the text that is stored for crash reports (zg_kept_text.h).
 struct zg_layout_kept {
     // Address of the struct zg_kept_lines with the report's lines.
     uint64_t lines;
@@ -236,8 +236,8 @@ struct zg_layout_kept {
 };
 
 // Code with which zguard forks a process whose threads it has stopped (platform/arch_<cpu>_snapshot.c), and an array of
-// ZG_SNAPSHOT_WORDS words. zguard writes the registers of a thread there, as PTRACE_GETREGSET returns them, and its
-// signal mask. 0: this processor has no such code.
+// ZG_SNAPSHOT_WORDS words. zguard writes to this array the registers of a thread, as PTRACE_GETREGSET returns them, and
+// the thread's signal mask. 0: this processor has no such code.
 enum { ZG_SNAPSHOT_MASK = 27, ZG_SNAPSHOT_BLOCKED = 28, ZG_SNAPSHOT_WORDS = 30 };
 struct zg_layout_snapshot {
     uint64_t code, words;
@@ -270,7 +270,8 @@ struct zg_layout {
     struct zg_layout_windows windows;
     struct zg_layout_counts counts;
     struct zg_layout_kept kept;
-    // Array of struct zg_layout_range: what the runtime has mapped. A search for references to blocks leaves it out.
+    // Array of struct zg_layout_range: what the runtime has mapped. A search for references to blocks skips these
+    // ranges.
     uint64_t own_ranges, own_range_count;
     struct zg_layout_snapshot snapshot;
     // Times at start-up, and at the last finding or memory pressure check (0: none).

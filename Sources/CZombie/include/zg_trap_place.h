@@ -8,9 +8,9 @@
 struct zg_traps {
     uint64_t base, bytes; // the whole reservation; 0 bytes: there is none
     uint64_t isa, side, words;
-    // The first 2^slots_shift slots of each class have windows of their own.
+    // Each of the first 2^slots_shift slots of a class has its own range of trap addresses; later slots reuse these.
     uint32_t slots_shift;
-    // The words of the first 2^words_shift bytes of each class have windows of their own.
+    // Each word in a class's first 2^words_shift bytes has its own range of trap addresses; later words reuse these.
     uint32_t words_shift;
 };
 

@@ -20,21 +20,21 @@ enum {
     SAMPLES = 64, // block records examined per size class
     CHUNK_LEAST = 32,
     CHUNK_MORE = 8, // glibc's chunk header; glibc's rounding up adds half of this again on average
-    // While the heap uses less than this fraction of the limit, bypassed blocks are left to the kernel to limit.
+    // While the heap uses less than the limit divided by this, only the kernel limits bypassed blocks.
     SHARE_LEAST = 16,
-    // With several threads, /proc is read at most this often, except before a refusal.
+    // With several threads, /proc is read at most once in this time, except before a refusal.
     AGED_NS = 100000,
-    // The size of the stacks is read at most this often.
+    // The size of the stacks is read at most once in this time.
     STALE_NS = 10000000,
     // After a refusal, further calls within AT_ONCE_NS are refused without a new check, at most REFUSED_AT_ONCE times:
     // no other thread can unmap memory in less than AT_ONCE_NS.
     AT_ONCE_NS = 250,
     REFUSED_AT_ONCE = 32,
 };
-// Largest grant. A grant is a quarter of the room left, up to this limit: the runtime does not see what the rest of the
-// process maps during a grant.
+// Largest grant. A grant is a quarter of the room left, up to this limit: until a grant is used up, the runtime does
+// not notice what the rest of the process maps.
 #define GRANT_MOST ((uint64_t)8 << 20)
-// Size classes are sampled again after the live bytes have changed by this much.
+// Size classes are sampled again after the live bytes have changed by this much, or by a 32nd if that is more.
 #define DRIFT_LEAST ((uint64_t)256 << 10)
 
 bool zg_allowance_is_limited;
@@ -49,8 +49,8 @@ void zg_allowance_before_limit(uint64_t limit) {
 
 void zg_allowance_reread(void) {
     uint64_t space = zg_os_limit(RLIMIT_AS), data = zg_os_limit(RLIMIT_DATA);
-    // If the limit exceeds the reserved bytes, the kernel enforces it, because it counts the reservations. If the limit
-    // is lower, the kernel refuses every mapping, and the heap must enforce the limit.
+    // If RLIMIT_AS exceeds the reserved bytes, the kernel, which counts the reservations, enforces it. If it is lower,
+    // the kernel refuses every mapping, and the heap must enforce the limit.
     if (space >= zg_os_reserved_bytes()) space = RLIM_INFINITY;
     if (!zg_os_uncounted_bytes()) data = RLIM_INFINITY;
     if (space == zg_load(&space_limit) && data == zg_load(&data_limit)) return;
@@ -62,7 +62,7 @@ void zg_allowance_reread(void) {
     __atomic_store_n(&zg_allowance_is_limited, is_limited, __ATOMIC_RELEASE);
 }
 
-// The limit may have been set by system call number, or by another process with prlimit.
+// The limits may have changed without a call that the runtime sees: by syscall(2), or by another process with prlimit.
 void zg_allowance_reread_after_growth(void) {
     static uint64_t looked;
     uint64_t taken = zg_load(&zg_pressure_taken);
@@ -104,7 +104,8 @@ static int64_t measure_difference(uint64_t blocks) {
         in_slabs += live;
         difference += (int64_t)chunks - (int64_t)(live * slab->slot_bytes);
     }
-    // Blocks outside the slabs are counted in live_bytes with their requested size.
+    // Blocks outside the slabs are counted in live_bytes with their requested size, so glibc would need only its
+    // overhead in addition.
     return difference + (int64_t)((blocks - zg_min(blocks, in_slabs)) * (CHUNK_MORE + CHUNK_MORE / 2));
 }
 
@@ -199,7 +200,8 @@ static uint64_t find_room(bool is_refusal) {
     return zg_min(space, data);
 }
 
-// Approximate with several threads: what another thread frees or unmaps is noticed after at most REFUSED_AT_ONCE calls.
+// The last refusal. Approximate with several threads: what another thread frees or unmaps is noticed after at most
+// REFUSED_AT_ONCE calls.
 static uint64_t refused_ticks, refused_bytes = UINT64_MAX, refused_frees, repeated_refusals;
 
 static uint64_t frees_so_far(const struct zg_thread *thread) {

@@ -11,20 +11,21 @@
 #include "platform/base.h"
 #include "threads/thread.h"
 
-// True if RLIMIT_AS or RLIMIT_DATA is in force.
+// True if the heap must enforce RLIMIT_AS or RLIMIT_DATA.
 extern bool zg_allowance_is_limited __attribute__((visibility("hidden")));
 
 // Call before the program limits its address space to `limit`: grows the stack now, which the kernel would refuse
-// afterwards because it counts all reservations. Any process but a child that shares its parent's memory.
+// afterwards because it counts all reservations. Not for a child that shares its parent's memory (vfork).
 void zg_allowance_before_limit(uint64_t limit);
 // Rereads the limits: at start-up, after setrlimit, and (the second function) after the heap has grown by some MiB.
 void zg_allowance_reread(void);
 void zg_allowance_reread_after_growth(void);
-// Charges `bytes` more in use. Returns false if a limit forbids this. `thread` is entered, or NULL.
+// Charges `bytes` that the program takes into use. Returns false if a limit forbids this. `thread` is entered, or NULL.
 bool zg_allowance_take(struct zg_thread *thread, uint64_t bytes);
 // Charges a block of this size, or about half a magazine if the size is served from a slab.
 bool zg_allowance_take_block(struct zg_thread *thread, uint64_t size);
-// Charges a block that another allocator is to serve. The kernel counts such blocks, but not the guarded heap.
+// Charges a block that another allocator is to serve. The kernel counts this block, but not the guarded heap, so only
+// the runtime can limit the sum of both.
 bool zg_allowance_charge_bypassed(uint64_t size);
 // Excludes the time since `since` (ticks), during which another allocator was asked in vain, from the age of the last
 // refusal.

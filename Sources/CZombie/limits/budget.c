@@ -8,7 +8,7 @@
 #include "settings/coverage.h"
 #include "settings/stats.h"
 
-#define FIRST_NS UINT64_C(4000000) // free allowance before the share applies
+#define FIRST_NS UINT64_C(4000000) // CPU time that is allowed in addition to the share
 
 enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define STEER_NS UINT64_C(2000000)

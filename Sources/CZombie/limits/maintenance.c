@@ -1,5 +1,5 @@
 // Returns memory under pressure, in the steps of zg_pressure_next, and answers requests from outside.
-// Slow path: zg_maintenance_check, which takes one lock and only tries it, or waits for it at most WAIT_NS.
+// Slow path: zg_maintenance_check. It takes one lock, for which it waits at most WAIT_NS.
 
 #define _GNU_SOURCE
 #include "limits/maintenance.h"
@@ -21,8 +21,8 @@
 
 #define MS UINT64_C(1000000)
 #define SLOW_LOOK_NS (100 * MS) // time between checks on the slow path
-// While the heap grows by new memory, idle memory up to IDLE_LEAST or this share of the live bytes (the larger of both)
-// is kept. Checked after every IDLE_STEP of new memory.
+// While the heap takes new memory, idle memory is returned to the kernel if there is more than IDLE_LEAST and more than
+// live bytes >> IDLE_SHIFT. Checked after every IDLE_STEP of new memory.
 #define IDLE_STEP ((uint64_t)8 << 20)
 #define IDLE_LEAST ((uint64_t)16 << 20)
 #define IDLE_SHIFT 2
@@ -35,11 +35,11 @@ enum { TICKS_AT_FIRST = 1 << 20 };
 
 struct zg_maintenance zg_maintenance;
 
-static struct zg_lock check_lock; // held during a check and its step
+static struct zg_lock check_lock; // held during a check and the pressure step that the check chooses
 static uint64_t looked_ticks, looked_ns, gate_ticks = TICKS_AT_FIRST;
 static uint64_t looked_taken, growth_step = FIRST_STRIDE, idle_taken;
 static uint64_t tried_ticks;
-static uint64_t returned; // bytes in held_bytes() that have already been returned
+static uint64_t returned; // part of held_bytes() whose memory has already been returned
 static uint32_t answering;
 
 // --- how much there is -----------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ uint64_t zg_maintenance_backed_bytes(void) {
 
 bool zg_maintenance_is_worth_a_thread(void) { return zg_maintenance_backed_bytes() > zg_config.pressure_thread_bytes; }
 
-// --- looks and steps -------------------------------------------------------------------------------------------------
+// --- checks and steps ------------------------------------------------------------------------------------------------
 
 void zg_maintenance_relieve(struct zg_thread *thread) {
     zg_relief_trim(thread, true);
@@ -150,7 +150,8 @@ bool zg_maintenance_may_have_thread(void) {
            __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
-// Returns idle memory before new memory is taken, if much used memory lies idle, most likely in blocks of other sizes.
+// Returns idle memory to the kernel before new memory is taken, if much memory is idle. Most likely it is in blocks of
+// other sizes.
 static void give_idle_back(struct zg_thread *thread) {
     zg_store(&idle_taken, zg_load(&zg_pressure_taken));
     if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, zg_stats_live_bytes() >> IDLE_SHIFT)) return;
@@ -208,7 +209,7 @@ void zg_maintenance_handle_request(struct zg_thread *thread) {
 
 void zg_maintenance_start(void) {
     zg_maintenance.course = (struct zg_pressure_course){.cap = zg_config.quarantine_bytes};
-    zg_protection_now(); // decided before the program installs a seccomp filter
+    zg_protection_now(); // chooses how pages are protected, before the program installs a seccomp filter
     if (!zg_config.pressure) return;
     zg_pressure_start();
     looked_ticks = zg_arch_ticks();

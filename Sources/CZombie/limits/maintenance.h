@@ -9,7 +9,7 @@
 #include "threads/thread.h"
 
 void zg_maintenance_start(void);
-// Stops: no thread is started any more, and a running one does nothing more.
+// Ends maintenance: from then on, no thread is started, and a running thread does nothing.
 void zg_maintenance_stop(void);
 // `from_main_thread`: the thread that called fork was the parent's main thread.
 void zg_maintenance_after_fork_in_child(bool from_main_thread);
@@ -19,7 +19,7 @@ void zg_maintenance_after_fork_in_child(bool from_main_thread);
 void zg_maintenance_check(struct zg_thread *thread);
 // Carries out a request made through the statistics page. The thread is entered.
 void zg_maintenance_handle_request(struct zg_thread *thread);
-// Runs one check and its step at once. For tests.
+// Runs one check at once, and the pressure step that the check chooses. For tests.
 void zg_maintenance_check_now(struct zg_thread *thread);
 
 // -- for the runtime's own thread --

@@ -14,7 +14,7 @@
 
 __thread int32_t zg_sample_left;
 
-// zg_sample_left when passed_blocks was last raised
+// Value of zg_sample_left when passed_blocks was last raised.
 static __thread int32_t most_left __attribute__((tls_model("initial-exec")));
 static __thread bool has_drawn __attribute__((tls_model("initial-exec")));
 static uint64_t state;

@@ -7,10 +7,10 @@
 
 #include "platform/base.h"
 
-// Blocks of this thread that are still bypassed before the next sample
+// Number of this thread's blocks up to and including the next sample.
 extern __thread int32_t zg_sample_left __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Decides when the interval has ended. Returns true if libc is to serve this block.
+// Called when the interval has ended: draws the next one. Returns true if libc is to serve this block.
 bool zg_sample_draw(void);
 ZG_INLINE bool zg_sample_bypasses(void) { return ZG_LIKELY(--zg_sample_left > 0) || zg_sample_draw(); }
 

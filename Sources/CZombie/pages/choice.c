@@ -31,7 +31,8 @@ enum { ISOLATED_BITS = 16, EPOCH_BITS = 11, FOCUS_SHIFT = ISOLATED_BITS + EPOCH_
 
 static uint32_t *records; // array of ZG_DEPOT_PLACES records
 static uint32_t epoch;
-// Number of blocks to decline next without reading the clock. A context's first block is never declined this way.
+// Number of next candidates for isolation that are turned down without reading the clock. Applies only to contexts that
+// already have an isolated block in this epoch.
 static uint32_t skips;
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -62,8 +63,8 @@ static uint32_t in_this_epoch(uint32_t record) {
 static uint32_t record_of(uint32_t context) {
     return in_this_epoch(__atomic_load_n(&records[context % ZG_DEPOT_PLACES], __ATOMIC_RELAXED));
 }
-// Adds flags and a number of isolated blocks to the context's record. Returns the record from before. A
-// compare-and-swap loses no flag, and lets only one thread see a flag change.
+// Adds flags and a number of isolated blocks to the context's record. Returns the previous record. A compare-and-swap
+// loses no flag, and lets only one thread see a flag change.
 static uint32_t add_to_record(uint32_t context, uint32_t flags, uint32_t isolated) {
     uint32_t *place = &records[context % ZG_DEPOT_PLACES], stored = __atomic_load_n(place, __ATOMIC_RELAXED), record;
     do {
@@ -149,7 +150,8 @@ enum zg_focus zg_choice_focus(uint32_t context) {
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller) {
     uint32_t record = record_of(context);
     if (!(record & SEEN)) record = see(context, caller);
-    // Count each block once: a declined block may be considered again (`is_later`) because its magazine is empty.
+    // Count each block once: a block that was not isolated may be considered again (`is_later`) because its magazine is
+    // empty.
     if (record & FOCUS && !is_later) zg_stats_add(zg_counter_focused_blocks, 1);
     if (zg_protection_is_stopped()) return zg_coverage_declined(zg_coverage_reason_no_faults), zg_isolation_none;
     // Blocks of focused contexts are isolated regardless of odds and budgets. They get private pages, because an
@@ -166,7 +168,7 @@ enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_late
         .is_limited = zg_bypass_may_fail,
     };
     struct zg_isolation_bid bid = zg_policy_bid(&request);
-    // Without isolated_per_context, contexts are asked about only once, to find the focused ones.
+    // If isolated_per_context is 0, each context is looked at only once, to find out whether it is focused.
     if (!bid.is_wanted && !zg_config.isolated_per_context) zg_depot_mark_context_done(context);
     if (!bid.is_wanted) return zg_isolation_none;
     if (request.isolates_all) return choose_where_all(&request, caller);

@@ -104,7 +104,7 @@ static uint32_t find_reusable(const struct zg_chunk *chunk, uint32_t number, uin
 
 // Makes a retired window current again. Pages whose blocks were freed are reused, which costs no further record, page
 // table or mapping. Pages of blocks that are freed from now on are not reused until the window becomes current again.
-// False if no window of the chunk has enough such pages.
+// False if no window of the chunk has enough reusable pages.
 static bool reuse_window(struct zg_chunk *chunk) {
     for (uint32_t number = chunk->newest_window; number; number = zg_window_by_number(number)->next) {
         if (number == chunk->current_window) continue; // about to be retired
@@ -149,7 +149,8 @@ struct zg_chunk *zg_chunk_class_advance(uint32_t number) {
     struct zg_chunk *chunk = choose_chunk(number, last);
     if (chunk) zg_windows.lacking = zg_coverage_reason_refused;
     if (!chunk || !enter_window(chunk)) {
-        // If memory is narrow, try other chunks first. This chunk is listed again when more of its blocks are freed.
+        // If memory is narrow, this chunk is not listed now, so that other chunks are tried first. It is listed again
+        // when more of its blocks are freed.
         if (chunk && !zg_conditions_is_narrow()) zg_chunk_class_list(chunk);
         if (chunk != last) return NULL;
         chunk = NULL;

@@ -21,8 +21,8 @@ bool zg_chunk_find_page(struct zg_chunk *chunk) {
     return chunk->cursor < chunk->pages;
 }
 
-// Makes the page at the cursor accessible, and clears the record of the freed block there. False, and the cursor moves
-// on, if the kernel does not remove the guard.
+// Makes the page at the cursor accessible, and clears the record of the freed block there. If the kernel does not
+// remove the guard, moves the cursor on and returns false.
 static bool clear_page(struct zg_chunk *chunk) {
     struct zg_window *window = zg_window_by_number(chunk->current_window);
     struct zg_alias *alias = &zg_alias_area.aliases[window->first + chunk->cursor];
@@ -41,7 +41,7 @@ static bool clear_page(struct zg_chunk *chunk) {
 
 // Puts the page at the cursor and some pages behind it into the page tables. Pages that have memory are mapped by one
 // read: the kernel also maps pages around the faulting one, 64 KiB by default (fault_around_bytes of mm/memory.c). That
-// takes 370 ns per page; MADV_POPULATE_WRITE takes 970. The entries are writable at once.
+// takes 370 ns per page; MADV_POPULATE_WRITE takes 970. The page table entries are writable at once.
 static void populate(struct zg_chunk *chunk) {
     if (chunk->cursor < chunk->populated) return;
     struct zg_window *window = zg_window_by_number(chunk->current_window);

@@ -6,7 +6,7 @@
 
 #include "pages/window_state.h"
 
-// Moves the cursor to the next page with a free slot in which the current window has no block. False if there is none.
+// Moves the cursor to the next page that has a free slot and no block of the current window. False if there is none.
 bool zg_chunk_find_page(struct zg_chunk *chunk);
 // Takes a slot of the page at the cursor; its block has state fresh. NULL if the page's guard cannot be removed.
 struct zg_alias *zg_chunk_take_slot(struct zg_chunk *chunk);

@@ -1,4 +1,4 @@
-// The state of the process that the isolation policy decides by (struct zg_isolation_conditions).
+// The state of the process on which the isolation policy's decisions depend (struct zg_isolation_conditions).
 // Any context; no lock. Counts are approximate while other threads change them.
 
 #ifndef ZG_CONDITIONS_H
@@ -13,9 +13,10 @@ bool zg_conditions_is_narrow(void);
 // Whether only some blocks are isolated (not profile fence), and only some of these in windows (isolated_windows=auto).
 bool zg_conditions_has_few_in_windows(void);
 struct zg_isolation_conditions zg_conditions_now(void);
-// Returns zg_policy_private_most for this process and its options.
+// Returns the result of zg_policy_private_most for this process and its options.
 uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason);
-// The same for blocks of focused stacks, which only the machine's memory limits.
+// Returns how many bytes pages of blocks of focused stacks may take: the result of zg_policy_machine_most, or 0 while
+// memory is short.
 uint64_t zg_conditions_focus_most(enum zg_coverage_reason *reason);
 
 #endif

@@ -1,5 +1,5 @@
-// Keeps what is known of contexts: which allocate strings, and which callers of malloc need alignment.
-// Any context, no lock: entries are single words, and a lost one costs only a less exact end.
+// Records which contexts allocate strings, and which callers of malloc need aligned blocks.
+// Any context, no lock: entries are single words, and a lost entry costs only a less exact end.
 
 #include "pages/exact_ends.h"
 
@@ -28,7 +28,8 @@ bool zg_exact_end_init(void) {
     return noted != NULL;
 }
 
-// Returns 0 if too few frames were recorded to tell apart who calls a common function such as xmalloc.
+// Returns a hash of the context's innermost frames; 0 if too few frames were recorded to distinguish the callers of a
+// common function such as xmalloc.
 static uint64_t code_of(uint32_t context) {
     enum { FRAMES_LEAST = 3 };
     uint64_t frames[FRAMES_LEAST];
@@ -61,8 +62,8 @@ void zg_exact_end_note_string(uint32_t context) {
     if (code && (zg_load(place_of(code)) & ~(uint64_t)FLAGS) != code) zg_store(place_of(code), code);
 }
 
-// Whether the code keeps tags in the lowest bit of pointers to strings. fontconfig does: it takes an odd pointer for an
-// offset (FcIsEncodedOffset in fcint.h).
+// Whether the code stores tags in the lowest bit of pointers to strings. fontconfig does: it takes an odd pointer for
+// an offset (FcIsEncodedOffset in fcint.h).
 static bool tags_pointers(uint32_t context) {
     uint64_t frames[ZG_POLICY_CODE_FRAMES];
     for (int i = zg_depot_get(context, frames, ZG_POLICY_CODE_FRAMES); i > 0; i--)
@@ -80,7 +81,8 @@ static uint64_t entry_of(uint32_t context, uint64_t caller) {
     return code;
 }
 
-// Whether a string may begin at an odd address. Finds out once for each code, because the search takes microseconds.
+// Whether a string may begin at an odd address: only if all blocks are isolated, and the code stores no tags in
+// pointers. Searches each code only once, because the search takes microseconds.
 static bool may_be_odd(uint32_t context, uint64_t entry) {
     if (zg_config.isolated_per_context != ZG_FENCE_ALL) return false;
     if (!(entry & FLAGS)) {

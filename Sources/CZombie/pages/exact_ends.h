@@ -15,13 +15,13 @@ bool zg_exact_end_init(void);
 // Returns the alignment of the block's end, 1 to 16 bytes. `family`: one without a requested alignment. Not for signal
 // handlers.
 uint64_t zg_exact_end_alignment(uint64_t size, enum zg_alloc_family family, uint32_t context);
-// Does the same for a context of which an earlier run has found an overrun of less than 16 bytes: the block ends
-// exactly, unless pointers to it may have tags.
+// Returns the alignment of the block's end for a context in which an earlier run found an overrun of less than 16
+// bytes: the block ends exactly at the guard page, unless pointers to it may have tags.
 uint64_t zg_exact_end_focused_alignment(uint64_t size, uint32_t context);
-// The start of a block of this context was passed to a function for strings.
+// Call when the start of a block of this context was passed to a string function.
 void zg_exact_end_note_string(uint32_t context);
-// An instruction that needs alignment faulted on a block of this context. Blocks of the same caller of malloc are
-// aligned from now on: its other contexts may have the same compiler's code.
+// Call when an instruction that needs alignment faulted on a block of this context. From then on, all blocks of this
+// caller of malloc are aligned, because its other contexts may use code of the same compiler.
 void zg_exact_end_note_fault(uint32_t context);
 
 #endif

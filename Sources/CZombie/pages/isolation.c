@@ -72,8 +72,8 @@ static void *make_private(struct zg_thread *thread, const struct zg_isolation_or
     zg_choice_note_isolated(order->context, window_caller(thread, order));
     publish(thread, order, &span->block, 0);
     fill_new(order, (void *)span->start);
-    // The guard page behind a block of a focused context stays closed, and the block's cost is not charged to the
-    // budget, which is left to other blocks.
+    // The guard page behind a block of a focused context stays inaccessible (overread.h), and the block's cost is not
+    // charged to the budget, which is left to other blocks.
     if (order->focus != zg_focus_none) return (void *)span->start;
     zg_overread_note(span);
     zg_page_time_spent(order->since, span->units);
@@ -107,7 +107,7 @@ static void report_overrun(uint64_t start, const struct zg_change *change) {
     if (zg_lookup_block(start, &view)) zg_found_overrun(&view, change, "free");
 }
 
-// Call before the block is retired: its record may then be used for another block.
+// Call before the block is retired: afterwards its record may belong to another block.
 static uint64_t pair_of(const struct zg_block *block) { return zg_pair(block->alloc_stack, block->free_stack); }
 
 void zg_isolation_end_private(struct zg_thread *thread, struct zg_span *span, uint32_t header) {

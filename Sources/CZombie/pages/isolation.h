@@ -26,9 +26,10 @@ struct zg_isolation_order {
 
 // Decides whether and how to isolate the block. Sets `since` and `focus`.
 enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolation_order *order);
-// Makes the block, live, and counts it for its context. NULL if memory, mappings or address space do not suffice. If
-// all blocks are isolated and no window is available, the block gets private pages instead; if the context is focused
-// and no private pages are available, it gets a page of a window. `*way` tells how it was made.
+// Makes the block in state live, and counts it for its context. NULL if memory, mappings or address space do not
+// suffice. If all blocks are isolated and no window is available, the block gets private pages instead; if the context
+// is focused and no private pages are available, it gets a page of a window. `*way` receives how the block was
+// isolated.
 void *zg_isolation_make(struct zg_thread *thread, const struct zg_isolation_order *order, enum zg_isolation *way);
 
 // Retires a block with private pages, which is in state freeing. `header`: its header before the state changed.
@@ -40,9 +41,9 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
 void zg_isolation_guard_pending(void);
 // Verifies the red zones of all live blocks. Returns the number of findings.
 uint64_t zg_isolation_verify_live(struct zg_thread *thread, const char *found_by);
-// Releases the memory of windows that no block needs. Returns the number of bytes.
+// Releases the memory of window chunks that hold no block. Returns the number of bytes.
 uint64_t zg_isolation_give_back(void);
-// Begins a test of a bundle: a new epoch, and time for its first blocks.
+// Call when a test of a test bundle starts: begins an epoch, and grants processor time for first blocks of contexts.
 void zg_isolation_begin_test(void);
 
 #endif

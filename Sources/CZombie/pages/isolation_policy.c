@@ -20,7 +20,7 @@ static uint64_t common_start_ns(const struct zg_page_budget *budget) {
     return start_ns(budget, ZG_POLICY_START_AT_ONCE_NS, ZG_POLICY_START_NS);
 }
 
-// Returns the bound on the time spent by all uses so far, below which this use may spend more.
+// Returns a limit: this use may spend more while the time spent by all uses together is below the limit.
 static uint64_t limit_ns(const struct zg_page_budget *budget, enum zg_page_use use, bool ample) {
     uint64_t granted = zg_load(&budget->granted_ns), earned = zg_load(&budget->earned_ns);
     uint64_t income = common_start_ns(budget) + granted + earned - zg_min(zg_load(&budget->forgone_ns), earned);
@@ -189,8 +189,8 @@ uint64_t zg_policy_end_alignment(uint64_t size) {
 }
 
 uint64_t zg_policy_string_alignment(uint64_t size, bool may_be_odd) {
-    // The end keeps the alignment that divides the size: if the same code also allocates objects, their size is a
-    // multiple of their alignment.
+    // The end is aligned to the largest power of two that divides the size, because the same code may also allocate
+    // objects, whose size is a multiple of their alignment.
     uint64_t natural = zg_min(size & -size, ZG_POLICY_MALLOC_ALIGNMENT);
     return zg_max(natural, may_be_odd ? 1 : ZG_POLICY_TAG_BYTES);
 }

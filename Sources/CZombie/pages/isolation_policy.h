@@ -12,19 +12,19 @@
 #include "pages/isolation_constants.h"
 #include "platform/base.h"
 
-// The state of the process that the policy decides by.
+// The state of the process on which the policy's decisions depend.
 struct zg_isolation_conditions {
     uint64_t live_bytes; // bytes of all live blocks
     bool is_narrow;      // the control group is nearly full (zg_pressure_is_narrow)
     bool isolates_all;   // isolated_per_context=all: every block is isolated
     // Only some blocks are isolated, and only some of these lie in windows. Windows then must not cost more memory and
-    // page tables than the other ways.
+    // page tables than private pages.
     bool has_few_in_windows;
 };
 
 // --- processor time -------------------------------------------------------------------------------------------------
 
-// Uses of the time for pages, the most urgent first.
+// What the processor time for pages (struct zg_page_budget) is spent on, the most urgent use first.
 enum zg_page_use {
     zg_page_new_code, // first block of a context whose innermost frames made no isolated block yet
     zg_page_first,    // first block of a context
@@ -38,7 +38,7 @@ struct zg_page_budget {
     uint64_t spent_ns;   // cost of all pages so far
     uint64_t retired_ns; // part of spent_ns for retired pages
     uint64_t earned_ns;  // income so far: a share of the processor time
-    uint64_t forgone_ns; // part of earned_ns that was not spent in time
+    uint64_t forgone_ns; // part of earned_ns that was forfeited, because too much income was unspent
     uint64_t granted_ns; // additional income for tests
     uint64_t ran_ns;     // processor time of the process when its clock was last read
     // Only for a fork's child: time that its parent had spent, processor time at the fork, and time that is available
@@ -49,26 +49,27 @@ struct zg_page_budget {
 };
 
 // Returns true if this use may spend more time. With `ample`, less urgent uses leave twice their reserve to more urgent
-// ones; first blocks spend nothing in advance and leave half of the income.
+// ones; first blocks spend nothing in advance and leave half of the income, at most RESERVE_NS.
 bool zg_budget_allows(const struct zg_page_budget *budget, enum zg_page_use use, bool ample);
 // Returns true if the process has run for less than ZG_POLICY_EARLY_NS, so that most code runs for the first time.
 bool zg_budget_is_early(const struct zg_page_budget *budget);
 // Returns the share of the processor time that pages may take, in thousandths: isolated_overhead, but at most half of
 // `overhead` if that is set.
 uint32_t zg_budget_permille(uint32_t isolated_overhead, uint32_t overhead);
-// Computes the income of a process that has run for `ran_ns`, and forfeits income that was kept too long.
+// Computes the income of a process that has run for `ran_ns`, and forfeits unspent income above KEPT_NS.
 void zg_budget_note_ran(struct zg_page_budget *budget, uint64_t ran_ns, uint32_t permille);
 // Starts the budget of a fork's child.
 void zg_budget_begin_child(struct zg_page_budget *budget, uint64_t ran_ns);
-// Starts a test: its first blocks may spend at least GRANT_NS, whatever was spent before.
+// Call when a test of a test bundle starts. Raises the budget so that first blocks of contexts may spend at least
+// GRANT_NS, whatever was spent before.
 void zg_budget_grant(struct zg_page_budget *budget);
 // Returns how much of a measured time counts for work on `pages` pages: a preempted thread measures time that it did
 // not spend.
 uint64_t zg_budget_measured_ns(uint64_t ns, uint64_t pages);
 // Returns the cost of `pages` fresh pages, which arises later in page faults.
 uint64_t zg_budget_fresh_ns(uint64_t pages);
-// Returns the number of fresh pages that a new block of `pages` pages is charged for. It has touched one page already,
-// and most large blocks are not used in full.
+// Returns the number of fresh pages that a new block of `pages` pages is charged for. The allocation has touched one
+// page already, and most large blocks are not used in full.
 uint64_t zg_budget_charged_pages(uint64_t pages);
 
 // --- the choice -----------------------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ struct zg_isolation_request {
 struct zg_isolation_bid {
     bool is_wanted;
     enum zg_page_use use;
-    uint64_t odds; // one in `odds` such blocks is isolated, at random
+    uint64_t odds; // one in `odds` blocks is isolated, at random; 1: every block
 };
 struct zg_isolation_bid zg_policy_bid(const struct zg_isolation_request *request);
 
@@ -113,7 +114,7 @@ struct zg_private_limits {
     bool is_short;           // zg_pressure_level reports pressure
     uint64_t machine_most;   // result of zg_policy_machine_most
 };
-// Returns how much of the machine's memory pages of isolated blocks may take. 0 bytes of memory: unknown, so there is
+// Returns how much of the machine's memory pages of isolated blocks may take. `machine_memory` 0: unknown, so there is
 // no bound.
 uint64_t zg_policy_machine_most(uint64_t machine_memory);
 // Returns how many bytes pages of isolated blocks may take; first blocks of contexts may take twice the share of other
@@ -125,7 +126,7 @@ uint64_t zg_policy_private_most(const struct zg_isolation_conditions *conditions
 // leave half empty; `is_first`: the block is among the first ones of its context.
 bool zg_policy_is_affordable(const struct zg_isolation_conditions *conditions, uint64_t private_bytes,
                              uint64_t small_bytes, bool is_first);
-// Returns true if a block of this size leaves half of its private pages empty.
+// Returns true if a block of this size leaves at least half of its private page empty.
 bool zg_policy_is_small(uint64_t size);
 // Returns how many bytes the records of retired private pages may take. `is_given`: the user set retired_bytes, which
 // is then the only bound.
@@ -135,8 +136,8 @@ uint64_t zg_policy_private_addresses_most(uint64_t retired_bytes, uint64_t area_
 // Returns true if block `number` of a context, from 0 on, lies at the start of its pages, behind a guard page, instead
 // of at their end.
 bool zg_policy_stands_at_start(uint8_t number);
-// Returns the smallest alignment of the end of a block of malloc that correct programs allow. The block's contents are
-// unknown.
+// Returns the smallest alignment of a malloc block's end that breaks no correct program, if nothing is known about the
+// block's contents.
 uint64_t zg_policy_end_alignment(uint64_t size);
 // Does the same for a block that holds a string. `may_be_odd`: the block may begin at an odd address.
 uint64_t zg_policy_string_alignment(uint64_t size, bool may_be_odd);
@@ -188,9 +189,10 @@ bool zg_policy_is_long_lived(uint8_t score);
 
 // --- retired pages of the slab heap ---------------------------------------------------------------------------------
 
-// Returns true if a phase must end because it holds enough bytes.
+// Returns true if a phase in which evicted slots are held (retire.h) must end, because it holds enough bytes.
 bool zg_policy_phase_is_full(uint64_t held_bytes);
-// Returns the pause after a phase that retired `retired_runs` of `touched_runs` runs. `backoff_ns`: the previous pause.
+// Returns the pause after a phase (retire.h) that retired `retired_runs` of `touched_runs` runs. `backoff_ns`: the
+// previous pause.
 uint64_t zg_policy_backoff_ns(uint64_t backoff_ns, uint32_t retired_runs, uint32_t touched_runs);
 // Returns true if retired slots take too much address space, or their records too much memory. `was_trimmed`: memory
 // was released on request before.
@@ -201,7 +203,8 @@ bool zg_policy_retired_are_too_many(const struct zg_isolation_conditions *condit
 
 // Returns true if a masked vector load that begins in the block may reach its guard page.
 bool zg_policy_is_near_guard(uint64_t bytes_to_guard);
-// Returns true if the guard page of a block made in step `made_step` of the process's time may be opened by now.
+// Returns true if the guard page behind a block made in time step `made_step` may be opened in time step `now_step`
+// (see AGE_STEPS).
 bool zg_policy_opens_guard(uint32_t now_step, uint32_t made_step);
 
 #endif

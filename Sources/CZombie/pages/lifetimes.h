@@ -12,7 +12,7 @@
 bool zg_lifetime_init(void);
 // Records that a block of the context was live when most blocks of its age had been freed.
 void zg_lifetime_lasted(uint32_t context);
-// Records that a block of the context was freed earlier.
+// Records that a block of the context was freed before most blocks of its age.
 void zg_lifetime_ended(uint32_t context);
 // Returns true if the context's next block is likely to be long-lived.
 bool zg_lifetime_is_long(uint32_t context);

@@ -16,8 +16,8 @@ ZG_INLINE bool zg_locked_any(void) { return __atomic_load_n(&zg_locked_count, __
 void zg_locked_add(uint64_t start, uint64_t end);
 // Records that the program has unlocked this memory.
 void zg_locked_remove(uint64_t start, uint64_t end);
-// Unlocks a freed block that shares no page with others. Call before its pages are protected, because the kernel
-// refuses guard pages in locked memory.
+// Unlocks the pages of a freed block, except pages that hold other locked blocks. Call before its pages are protected,
+// because the kernel refuses guard pages in locked memory.
 void zg_locked_died(uint64_t start, uint64_t end);
 // Records that pages were moved from one block to another and stay locked.
 void zg_locked_moved(uint64_t from, uint64_t to, uint64_t bytes);

@@ -16,7 +16,8 @@
 #include "platform/os.h"
 #include "settings/config.h"
 
-// Ages of blocks are counted in steps of the process's time. overread_ms consists of ZG_POLICY_AGE_STEPS steps.
+// Ages of blocks are counted in steps of the process's processor time. overread_ms consists of ZG_POLICY_AGE_STEPS
+// steps.
 #define NS_PER_STEP ((uint64_t)zg_config.overread_ms * 1000000 / ZG_POLICY_AGE_STEPS)
 
 // Ring of young blocks. If it is full, further blocks keep their guard page.

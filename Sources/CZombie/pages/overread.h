@@ -14,7 +14,7 @@
 void zg_overread_init(void);
 // Adds a new block to the young blocks.
 void zg_overread_note(const struct zg_span *span);
-// Opens the guard pages of blocks that are old enough. Threads call this now and then.
+// Opens the guard pages of blocks that are old enough. Threads call this regularly.
 void zg_overread_look(void);
 void zg_overread_after_fork_in_child(void);
 

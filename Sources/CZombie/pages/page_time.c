@@ -42,7 +42,8 @@ void zg_page_time_grant(void) { zg_budget_grant(&budget); }
 static void spend(uint64_t ns) { __atomic_fetch_add(&budget.spent_ns, ns, __ATOMIC_RELAXED); }
 
 // Changing pages interrupts the process's other threads. Their time is not measured, so charge the measured time twice.
-// Two threads that allocate all the time lost 9 % of their time to a budget of 3 %, and lose 5 % with this.
+// Two threads that allocate all the time lost 9 % of their time to a budget of 3 %, and lose 5 % with the doubled
+// charge.
 static uint64_t measured_since(uint64_t since, uint64_t pages) {
     uint64_t ns = zg_budget_measured_ns(zg_clock_ns(zg_arch_ticks() - since), pages);
     return zg_is_single_threaded() ? ns : 2 * ns;

@@ -16,20 +16,22 @@
 #include "platform/arch.h"
 #include "settings/config.h"
 
-// Returns zg_budget_allows. Reads the clock before it returns false.
+// Returns the result of zg_budget_allows. Rereads the clock before it returns false.
 bool zg_page_time_allows(enum zg_page_use use, bool ample);
-// Returns zg_budget_is_early by the last reading of the clock.
+// Returns the result of zg_budget_is_early. Rereads the clock before it returns true.
 bool zg_page_time_is_early(void);
 // Starts the budget of a fork's child: little time at the start, whatever its parent had left, and more as it runs.
 void zg_page_time_after_fork_in_child(void);
-// Starts a test: first blocks get at least 1 ms from now on, whatever was spent before.
+// Call when a test of a test bundle starts. Raises the budget so that first blocks of contexts may spend at least 1 ms,
+// whatever was spent before.
 void zg_page_time_grant(void);
 ZG_INLINE bool zg_page_time_is_limited(void) { return zg_config.isolated_overhead < ZG_NO_LIMIT_PERCENT; }
 // Returns the start of work that will be charged, in ticks. 0 if there is no limit, so that the clock, which takes 25
 // ns to read, is not read.
 ZG_INLINE uint64_t zg_page_time_start(void) { return zg_page_time_is_limited() ? zg_arch_ticks() : 0; }
-// Charges the time since `since` for isolating a block of `pages` pages. The sum is bounded by the duration of system
-// calls for that many pages, because a preempted thread did not spend all of the time. No effect if `since` is 0.
+// Charges the time since `since` for isolating a block of `pages` pages. The charge is bounded by the duration of
+// system calls for that many pages, because a preempted thread did not spend all of the time. No effect if `since` is
+// 0.
 void zg_page_time_spent(uint64_t since, uint64_t pages);
 // Charges the cost of fresh pages, which arises later in page faults.
 void zg_page_time_charge(uint64_t pages);

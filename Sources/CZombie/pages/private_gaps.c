@@ -112,8 +112,8 @@ static bool claim_change(struct zg_thread *thread, struct zg_span *span, struct 
     if (zg_family_is_aligned(family)) {
         is_changed = find_change_in_copy(span, change);
     } else {
-        // Programs do not protect pages that they own only in part. If one does, the fault handler makes the page
-        // accessible again.
+        // Read the pages directly: programs do not protect pages that they own only in part. If one does, the fault
+        // handler makes the page accessible again.
         zg_thread_begin_access(thread, span->base, zg_private_data_end(span));
         is_changed = find_change(span, span->guard_is_open, change);
         zg_thread_end_access(thread);
@@ -144,7 +144,7 @@ uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by) 
 }
 
 // A thread that still verifies the block, because it has not seen the new state, holds the lock: taking the lock waits
-// for it.
+// for that thread.
 void zg_private_wait_for_looks(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (ZG_LIKELY(!__atomic_load_n(&lookers, __ATOMIC_RELAXED))) return;

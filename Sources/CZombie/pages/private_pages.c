@@ -56,7 +56,7 @@ static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_f
     uint64_t end = bytes[zg_config.isolated_align];
     if (focus == zg_focus_exact_end && size) end = zg_min(zg_exact_end_focused_alignment(size, context), end);
     else if (zg_config.isolated_align == zg_isolated_align_auto) return zg_exact_end_alignment(size, family, context);
-    if (end < 16) zg_unaligned_prepare(); // keep this alignment even if that fails: the user asked for it
+    if (end < 16) zg_unaligned_prepare(); // keep this alignment even if the preparation fails: the user asked for it
     return end;
 }
 

@@ -42,7 +42,7 @@ ZG_INLINE uint64_t zg_private_data_bytes(const struct zg_span *span) { return (s
 // Maps the tables of chunks and contexts. False if the kernel refuses. Called at the start.
 bool zg_private_init(void);
 // Returns true if memory allows private pages for a block of this size. `first`: the block is the first of its context;
-// other blocks leave half of the memory to such blocks.
+// other blocks leave half of the memory to first blocks.
 bool zg_private_has_room(uint64_t size, bool first);
 // Returns true if blocks that could lie in windows may still get private pages, by their share of the live bytes.
 // `is_first`: the block is among the first ones of its context.

@@ -32,7 +32,7 @@ struct zg_private_state {
     uint64_t used_pages, committed_pages;
     uint32_t bins[ZG_PRIVATE_CHUNK_PAGES + 1]; // numbers of the first spans, linked by `next`
     uint16_t *live_blocks;                     // by chunk; chunks from ZG_POLICY_AREA_CHUNKS on are never closed
-    uint16_t *reopened_blocks;                 // by chunk; each such block is a separate mapping
+    uint16_t *reopened_blocks;                 // by chunk: live blocks in a closed chunk, each a separate mapping
     uint8_t *blocks_until_close;               // by chunk: number of blocks until a reopened chunk may be closed again
     uint32_t closed_runs;                      // each costs two mappings
     struct zg_queue retired;                   // amount: bytes
@@ -51,8 +51,8 @@ ZG_INLINE bool zg_private_keeps_contents(void) { return zg_config.on_finding == 
 // Returns true unless the block has 0 bytes, and so only a guard page.
 ZG_INLINE bool zg_private_has_data(const struct zg_span *span) { return span->units > 1; }
 
-// Returns true if the program may use whole pages of such a block by system calls. The block is then placed by its
-// alignment only, never at the start of its pages to detect underruns.
+// Returns true if the program may change whole pages of a block of this size and family by system calls. The block is
+// then placed by its alignment only, never at the start of its pages to detect underruns.
 ZG_INLINE bool zg_private_may_use_pages(uint64_t size, enum zg_alloc_family family) {
     return zg_family_is_aligned(family) && size >= ZG_PROGRAM_PAGES_LEAST;
 }
@@ -81,8 +81,8 @@ void zg_private_leave_chunks(const struct zg_span *span);
 // --- ranges of pages (private_space.c) ------------------------------------------------------------------------------
 
 // A range for a block, at retired or at fresh addresses. `by_mapping`: the block costs two mappings, taken by the
-// caller or by zg_private_take_range, which sets it then. `skip`: number of pages that alignment leaves unused in front
-// of a fresh range.
+// caller or by zg_private_take_range, which then sets `by_mapping`. `skip`: number of pages that alignment leaves
+// unused in front of a fresh range.
 struct zg_private_range {
     struct zg_span *span;
     bool is_fresh, by_mapping;
@@ -108,10 +108,10 @@ bool zg_private_take_mappings(void);
 
 // --- red zones (private_gaps.c) -------------------------------------------------------------------------------------
 
-// Returns true if the guard page behind a block that is being freed is open. It is not opened after this call. Takes
-// the lock.
+// Returns true if the guard page behind a block that is being freed is open. After this call, that page is not opened.
+// Takes the lock.
 bool zg_private_has_open_guard(const struct zg_span *span);
-// Waits until no thread still verifies a block that is no longer live. Takes the lock.
+// Waits for threads that may still verify the red zones of a block that has just left state live. Takes the lock.
 void zg_private_wait_for_looks(void);
 // Called in the child of a fork, where no other thread verifies blocks any more.
 void zg_private_forget_lookers(void);

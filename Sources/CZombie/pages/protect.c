@@ -55,8 +55,8 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
         if (zg_os_guard(start, bytes) == 0) return zg_protection_guards;
         zg_protection_give_up_guards();
     }
-    // Splitting a mapping adds at most two. If neighbors are protected later, their mappings merge with this one, which
-    // is not counted.
+    // Splitting a mapping adds at most two mappings. If neighbors are protected later, their mappings merge with this
+    // one; the count ignores that.
     if (zg_mappings_take(2)) {
         if (zg_os_retire(start, bytes) == 0) return zg_protection_mprotect;
         zg_mappings_give(2);
@@ -68,7 +68,7 @@ enum zg_protection zg_protect(void *start, uint64_t bytes) {
 }
 
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection) {
-    // A page shared by two runs is protected like the run that was retired last, so both ways may be in use.
+    // A page shared by two runs is protected like the run that was retired last, so both protections may be in use.
     bool both = __atomic_load_n(&had_guards, __ATOMIC_RELAXED);
     if ((both || protection == zg_protection_mprotect) && zg_os_commit(start, bytes) != 0) return false;
     if ((both || protection == zg_protection_guards) && zg_os_unguard(start, bytes) != 0) return false;

@@ -1,6 +1,6 @@
 // Protects pages of freed blocks. Guard pages (MADV_GUARD_INSTALL, Linux 6.13, mm/madvise.c) need no mapping: the pages
 // are discarded, and an access faults. Without them, a fresh inaccessible mapping replaces the pages, as long as
-// mappings are left. The first use probes which way works.
+// mappings are left. The first call probes whether guard pages work.
 // Slow path; no lock. Counts are approximate while other threads change them.
 
 #ifndef ZG_PROTECT_H
@@ -23,8 +23,8 @@ bool zg_protection_is_stopped(void);
 // Discards the memory of whole pages and makes them inaccessible. Returns the protection used; zg_protection_none if
 // the kernel refuses or mappings do not suffice.
 enum zg_protection zg_protect(void *start, uint64_t bytes);
-// Makes such pages accessible again; they read as zero. False if the kernel refuses. The caller gives the mappings
-// back.
+// Makes pages accessible again that zg_protect made inaccessible; they read as zero. False if the kernel refuses. The
+// caller gives the mappings back.
 bool zg_unprotect(void *start, uint64_t bytes, enum zg_protection protection);
 
 // Takes `count` of the mappings that protected pages may cost (option `mappings`). False if too few are left.

@@ -48,8 +48,8 @@ bool zg_retire_enter(const struct zg_thread *thread) {
     return true;
 }
 
-// Not inlined: evictions seldom hold slots, and would have fewer registers (5 instructions per malloc and free of 1,000
-// bytes).
+// Not inlined: evictions seldom hold slots, and inlined code would take registers from them (5 more instructions per
+// malloc and free of 1,000 bytes).
 ZG_NOINLINE bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t index) {
     uint32_t number = zg_run_of(slab, index);
     struct zg_run *run = zg_run_make(class, number);
@@ -159,7 +159,8 @@ static void hold_free_slots(uint32_t class) {
 
 void zg_retire_all_begin(const struct zg_thread *thread) {
     zg_lock_take(&zg_runs.lock);
-    // A run's count does not distinguish slots held by a phase from slots held from now on.
+    // End the phase without retiring its runs: a run's count does not distinguish slots held by a phase from slots held
+    // from now on.
     for (uint32_t i = 0; i < phase.touched_count; i++) run_of(phase.touched[i])->touched = 0;
     phase.touched_count = 0;
     __atomic_store_n(&phase.is_active, false, __ATOMIC_RELAXED);

@@ -5,8 +5,9 @@
 //   evicted -> held until the run's other blocks are evicted -> retired | reusable, if that takes too long
 //                                                              retired -> fresh, in an empty run
 //
-// An empty run has no memory, and neither have its records. Its slots are as fresh as never-used slots and are
-// allocated before those. Until then its pages stay protected, if guard pages protect them.
+// An empty run has no memory, and neither have its records. Its slots have state fresh, like slots that were never
+// used, and are allocated before those. Until they are allocated, the run's pages stay protected if guard pages protect
+// them.
 //
 // Slots are held in phases, within the time budget for pages (page_time.h), and always when memory is released on
 // request; then single pages of incomplete runs are retired as well. The oldest runs become empty once `retired_bytes`

@@ -20,7 +20,7 @@ static bool is_dead_page(const struct zg_slab *slab, uint64_t page) {
     return true;
 }
 
-// Returns how many bytes of [low, high), which lies in one run, have memory; all bytes if the kernel does not tell.
+// Returns how many bytes of [low, high), which lies in one run, have memory; all bytes if the kernel refuses the query.
 static uint64_t present_bytes(uint64_t low, uint64_t high) {
     unsigned char present[ZG_RUN_BYTES / ZG_PAGE_BYTES];
     uint64_t count = 0;
@@ -44,7 +44,7 @@ static void mark_retired(struct zg_slab *slab, uint64_t low, uint64_t high) {
 }
 
 // Releases the memory of pages [low, high) without live blocks, and guards them if that costs no mapping: mappings are
-// spent on whole runs only. Returns the number of bytes; `*is_guarded` tells whether the pages are guarded.
+// spent on whole runs only. Returns the number of bytes; `*is_guarded` receives whether the pages are guarded.
 static uint64_t give_pages(uint64_t low, uint64_t high, bool *is_guarded) {
     *is_guarded = false;
     if (zg_runs_may_be_retired() && zg_protection_now() == zg_protection_guards) {

@@ -27,7 +27,7 @@ static bool open_pages(const struct zg_block_view *view, struct zg_span **span, 
     return true;
 }
 
-// Prevents that another block is allocated at the page, which will no longer map the window's memory.
+// Prevents the allocation of another block at the page, because the page will not map the window's memory any more.
 static void keep_from_windows(uint64_t address) {
     struct zg_alias *alias = zg_alias_contains(address) ? zg_alias_find(address) : NULL;
     // If the record has a window number, keep it: the thread that retires the block still needs it to give the slot
@@ -53,7 +53,7 @@ bool zg_revive_isolated(const struct zg_block_view *view) {
 
 bool zg_revive_isolated_at(uint64_t address) {
     struct zg_block_view block;
-    // Make only the runtime's pages accessible: the block of an inferred finding may be far from the address.
+    // Make only pages of the runtime accessible: the address of an inferred finding may lie far from the block.
     if (address - zg_isolated_map.base >= zg_isolated_map.units * ZG_PAGE_BYTES) return false;
     // The guard page in front of the first block, and pages that alignment left unused, belong to no block.
     struct zg_span *span = zg_span_find(address);
@@ -69,7 +69,7 @@ bool zg_revive_isolated_at(uint64_t address) {
 bool zg_revive_page(uint64_t address) {
     void *page = (void *)(address & ~(ZG_PAGE_BYTES - 1));
     struct zg_block_view block;
-    // Make only the runtime's pages accessible: the block of an inferred finding may be far from the address.
+    // Make only pages of the runtime accessible: the address of an inferred finding may lie far from the block.
     if (!zg_lookup_block(address, &block) || block.state != zg_state_retired) return false;
     keep_from_windows(address);
     if (zg_os_commit(page, ZG_PAGE_BYTES) != 0 && !zg_os_map_private(ZG_PAGE_BYTES, page)) return false;
@@ -84,8 +84,8 @@ static void put_pages(void *pages, uint64_t at, uint64_t bytes) {
     zg_os_release(pages, bytes);
 }
 
-// Copies a class's metadata, or a virtual table, into the object's window of the trap region, so that a class pointer
-// that the program has already loaded keeps working.
+// Copies a class's metadata, or a virtual table, into the part of the trap region that belongs to the object, so that a
+// class pointer that the program has already loaded keeps working.
 static void fill_trap_window(uint64_t pointer, const struct zg_class *class) {
     uint64_t bytes = UINT64_C(1) << ZG_TRAP_ISA_SHIFT;
     char *window = zg_os_map(bytes);
@@ -101,7 +101,7 @@ static void fill_trap_window(uint64_t pointer, const struct zg_class *class) {
 }
 
 // Makes pointers into the trap region that the program has already loaded work as if the object were live: the object's
-// window of the trap region gets the class, and its side table an immortal reference count.
+// part of the trap region gets the class, and the object's side table an immortal reference count.
 static void open_trap_windows(const struct zg_block_view *view, const struct zg_class *class) {
     struct zg_zombie_pattern pattern = zg_zombie_pattern_at(view->start, view->zombie);
     fill_trap_window(pattern.head[0], class);

@@ -27,7 +27,7 @@ bool zg_runs_may_be_retired(void) {
 struct zg_run *zg_run_make(uint32_t class, uint64_t number) {
     uint64_t committed = zg_runs.committed[class];
     if (ZG_LIKELY(number < committed)) return zg_run_by_number(class, number);
-    // The limit is a whole number of pages, because the runs of a small region do not fill one step.
+    // `limit` records fill whole pages, because the runs of a small region do not fill one step.
     enum { RUNS_OF_PAGE = ZG_PAGE_BYTES / sizeof(struct zg_run), STEP = 4 * RUNS_OF_PAGE };
     uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> ZG_RUN_SHIFT) + 1, RUNS_OF_PAGE);
     // Set when the program's limits refused the table, so that it is not requested again at each free.
@@ -126,8 +126,8 @@ static bool are_empty(struct entries entries, uint64_t first, uint64_t end) {
     return true;
 }
 
-// Zeroes the entries of slots [from, to). Pages of the table without other entries are released. A page with entries
-// above `used` is kept, because these are taken without the lock.
+// Zeroes the entries of slots [from, to). Pages of the table without other entries are released. A page with entries of
+// slots from `used` on is not released, because these slots are allocated without the lock.
 static void clear_entries(struct entries entries, uint64_t from, uint64_t to) {
     uint64_t base = (uint64_t)entries.table, start = base + from * entries.bytes, end = base + to * entries.bytes;
     uint64_t low = start & ~(ZG_PAGE_BYTES - 1), high = zg_round_up(end, ZG_PAGE_BYTES);
@@ -271,7 +271,7 @@ void zg_retire_unlock(bool reset) {
 }
 
 #ifdef ZG_CHECK_INVARIANTS
-// Numbers of retired slots, and of retired and empty runs, of a class as counted by the check.
+// What the check counts in a class.
 struct count {
     uint64_t slots, bytes;       // numbers of retired slots and of their bytes
     uint64_t protected, emptied; // numbers of retired and of empty runs

@@ -1,6 +1,6 @@
 // Runs: 64 KiB of slots of one class, which are retired together. A retired run is protected, and its slots are not
-// reused until it becomes empty. An empty run has no memory, and neither have the records of its slots, which are as
-// fresh as never-used slots. For runs.c, retire_class.c and retire.c; other files use retire.h.
+// reused until it becomes empty. An empty run has no memory, and neither have the records of its slots; the slots have
+// state fresh, like slots that were never used. For runs.c, retire_class.c and retire.c; other files use retire.h.
 // Slow path; under the lock of retired runs.
 
 #ifndef ZG_RUNS_H
@@ -25,7 +25,7 @@ struct zg_run {
         empty : 1,
         // Last of the runs that were protected together: accounts for the mappings of all of them.
         counted : 1,
-        forgotten : 1; // the run was empty before: even fresh slots had blocks
+        forgotten : 1; // the run was empty before: its slots had blocks, even if they are fresh now
     union {
         uint32_t next; // next run in the queue of retired or of empty runs
         // If the run is in neither queue: a bit for each page that was protected alone, and stays so until the run is

@@ -39,14 +39,14 @@
 void zg_window_leave(void);
 
 // Allocates a block in state fresh, with its red zone filled. With `zero` its contents are zero, otherwise arbitrary.
-// It shares a chunk with blocks of similar lifetime (lifetimes.h). NULL if memory, mappings or address space do not
-// suffice, or if size or alignment is too large.
+// The block shares a chunk with blocks of similar lifetime (lifetimes.h). NULL if memory, mappings or address space do
+// not suffice, or if size or alignment is too large.
 struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero, uint32_t context);
 // Finds the first and the last changed byte of the red zone behind the block. False if there is none.
 bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change);
 // Retires a freed block in state freeing. Its page is guarded before the program goes on if `at_once` is set or the
 // time budget allows. Otherwise the block is filled, and it is verified when its page is guarded together with others,
-// which costs a third. Returns whether the page was guarded.
+// which costs a third of guarding it alone. Returns whether the page was guarded.
 bool zg_window_retire(struct zg_alias *alias, bool at_once);
 // Guards all pending pages.
 void zg_window_flush(void);

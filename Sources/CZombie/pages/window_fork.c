@@ -95,7 +95,7 @@ void zg_window_leave(void) {
 
 // --- the copy for a child -------------------------------------------------------------------------------------------
 
-// The copy of all chunks, set in the thread that forks between zg_window_fork_prepare and zg_window_fork_done.
+// The copy of all chunks. Set only in the thread that forks, from zg_window_fork_prepare to zg_window_fork_done.
 static __thread struct {
     char *start;
     uint64_t bytes;

@@ -59,8 +59,8 @@ static bool verify_block(struct zg_alias *alias, const char *found_by) {
     uint32_t header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     struct zg_change change;
     if (!is_unreported(header) || !find_change(alias, &change)) return false;
-    // Verify again under the lock, so that the page cannot get another block. The thread that sets the bit reports the
-    // change. A free would have changed the state.
+    // Verify again under the lock, so that the page cannot get another block. The compare-and-swap fails if another
+    // thread has freed the block or reported the change.
     zg_windows_take_lock();
     header = __atomic_load_n(&alias->block.header, __ATOMIC_ACQUIRE);
     bool is_changed = is_unreported(header) && find_change(alias, &change);

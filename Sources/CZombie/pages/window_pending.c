@@ -45,8 +45,8 @@ static void verify_fill(struct zg_alias *alias) {
     if (zg_lookup_block(start, &view)) zg_found_write_after_free(&view, &change, "eviction");
 }
 
-// Guards pages of one window, adjacent pages in one call. If they hold the last blocks of a window that is no longer
-// current, closes the window instead.
+// Guards pages of one window, adjacent pages in one call. If they hold the last blocks of the window, and the window is
+// not its chunk's current one, closes the window instead.
 static void guard_pages(const uint32_t *pages, uint32_t count) {
     uint32_t number = zg_alias_area.aliases[pages[0]].window;
     zg_windows_take_lock();
@@ -138,7 +138,7 @@ void zg_window_flush(void) {
 // Processor time spent on guarding single pages, and its limit as of the last reading of the process's clock.
 static uint64_t single_guards_ns, single_guards_ns_most = ZG_POLICY_SINGLE_GUARD_START_NS, refreshed_ticks;
 
-// Returns true if there is time to guard a single page. Always true if few blocks lie in windows.
+// Returns true if there is time to guard a single page. Always true unless all blocks are isolated.
 static bool may_guard_single_page(void) {
     if (zg_config.isolated_per_context != ZG_FENCE_ALL) return true;
     uint64_t spent = zg_load(&single_guards_ns);

@@ -45,7 +45,7 @@ static void add_free(uint32_t number) {
     *list = number;
 }
 
-// Clears the records of a closed window's blocks.
+// Clears the records of a closed window's blocks, and makes the window free.
 static void forget(uint32_t number) {
     struct zg_window *window = zg_window_by_number(number);
     uint32_t forgotten = 0;
@@ -62,7 +62,7 @@ static void forget(uint32_t number) {
     add_free(number);
 }
 
-// Clears the records of the windows that were closed first, while too many records are kept.
+// Clears the records of the windows that were closed first, while closed windows have too many records.
 static void forget_oldest(void) {
     struct zg_isolation_conditions conditions = zg_conditions_now();
     uint64_t most = zg_policy_closed_pages_most(&conditions, zg_config.retired_bytes, sizeof(struct zg_alias));
@@ -91,7 +91,7 @@ static bool map_window(const struct zg_chunk *chunk, uint64_t first) {
     void *start = (void *)zg_window_page_address(first);
     if (zg_os_map_window((void *)chunk->memory, zg_chunk_bytes(chunk), start) == 0) return true;
     zg_mappings_give(1);
-    // The kernel may have unmapped what was in the range before.
+    // The kernel may have unmapped the range: reserve its addresses again.
     zg_os_blank(start, zg_chunk_bytes(chunk));
     return false;
 }

@@ -134,7 +134,7 @@ ZG_INLINE uint64_t zg_window_page_address(uint64_t page) { return zg_alias_area.
 ZG_INLINE char *zg_window_start(const struct zg_window *window) {
     return (char *)zg_window_page_address(window->first);
 }
-// Returns true if blocks are allocated in the window.
+// Returns true if this is the window in which its chunk allocates blocks.
 ZG_INLINE bool zg_window_is_current(uint32_t number) {
     return zg_window_chunk(zg_window_by_number(number))->current_window == number;
 }

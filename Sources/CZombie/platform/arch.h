@@ -24,7 +24,7 @@ struct zg_registers {
 };
 
 // Each arch_<cpu>.h also defines inline:
-// ZG_ARCH_FRAME(): the parts of a published function's frame that the runtime keeps during the call. Words 0 and 1 are
+// ZG_ARCH_FRAME(): the parts of a published function's frame that the runtime needs during the call. Words 0 and 1 are
 // the frame record: the caller's frame pointer and the return address. Valid in the enclosing C block.
 // zg_arch_caller_sp(frame): the caller's stack pointer. zg_arch_return_word(frame): the word from which the function
 // loads its return address.
@@ -91,7 +91,7 @@ struct zg_past_access {
     enum zg_fault_access access; // zg_fault_read or zg_fault_write
     uint64_t pc;                 // address of the instruction
     uint64_t address;            // its memory operand; 0 if the instruction has overwritten an address register
-    bool is_vector;              // the operand may be longer than 8 bytes, and only partly be used
+    bool is_vector;              // the operand may be longer than 8 bytes, and perhaps only a part of it is accessed
     int lost_register;           // DWARF number of the base register that the instruction has overwritten; -1: none
     uint64_t lost_offset;        // distance of the operand's address from that register's former value
 };
@@ -107,8 +107,8 @@ bool zg_arch_is_translated(void);
 // Sets the pc of a signal's context.
 void zg_arch_set_pc(void *ucontext, uint64_t pc);
 
-// zguard runs this code in a stopped thread to fork the process. The code takes its parameters from the words (struct
-// zg_layout_snapshot). Defined if ZG_ARCH_SNAPSHOT.
+// zguard runs this code in a stopped thread to fork the process. The code reads its parameters from
+// zg_arch_snapshot_words (struct zg_layout_snapshot). Defined if ZG_ARCH_SNAPSHOT.
 extern const char zg_arch_snapshot[] __attribute__((visibility("hidden")));
 extern uint64_t zg_arch_snapshot_words[];
 
@@ -118,8 +118,8 @@ int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 // Returns true if an instruction raised the signal of this context, rather than a sender. Valid only for handlers with
 // SA_SIGINFO, because other frames contain no siginfo.
 bool zg_arch_is_fault(const void *ucontext);
-// Reads the word at `address` (a multiple of 8) into `*word`. False if unreadable: the fault handler must call
-// zg_arch_recover_read. Without the runtime's handler, the fault ends the process.
+// Reads the word at `address` (a multiple of 8) into `*word`. Returns false if the word is unreadable, provided that
+// the fault handler calls zg_arch_recover_read. Without the runtime's handler, the fault ends the process.
 bool zg_arch_try_read(uint64_t address, uint64_t *word);
 // Returns true if the context is a fault of zg_arch_try_read, and makes that function return false.
 bool zg_arch_recover_read(void *ucontext);
@@ -136,9 +136,9 @@ bool zg_arch_return_from_signal(struct zg_registers *registers,
 struct zg_arch_return {
     uint64_t cfa, fp_back;
 };
-// Finds the frame layout from the instructions between `pc` and a return. `pc` is the address of an instruction or of
-// the last byte of a call. [low, high) is readable code around `pc`. False if the instructions do not determine the
-// layout, and always on AArch64, where functions keep frame records.
+// Finds the frame layout from the instructions between `pc` and a return instruction. `pc` is the address of an
+// instruction or of the last byte of a call. [low, high) is readable code around `pc`. False if the instructions do not
+// determine the layout, and always on AArch64, where functions keep frame records.
 bool zg_arch_find_return(uint64_t pc, uint64_t low, uint64_t high, struct zg_arch_return *found);
 // Finds the frame layout from the instructions between `start` and `pc`, for a function that begins at `start` and
 // never returns.

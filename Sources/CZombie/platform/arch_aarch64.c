@@ -82,7 +82,8 @@ static enum zg_fault_access access_of_copy(const mcontext_t *context, struct zg_
     return reads == writes ? zg_fault_unknown : reads ? zg_fault_read : zg_fault_write;
 }
 
-// For an instruction that reads and writes, the kernel reports a read if the read would have failed as well.
+// For an instruction that reads and writes, the kernel reports a read if the read would have failed as well. This
+// function returns zg_fault_write in that case, too.
 enum zg_fault_access zg_arch_fault_access(const void *ucontext) {
     const mcontext_t *context = &((const ucontext_t *)ucontext)->uc_mcontext;
     const struct esr_context *record = find_record(context, ESR_MAGIC, sizeof *record);
@@ -215,8 +216,8 @@ bool zg_arch_recover_read(void *ucontext) {
     return true;
 }
 
-// The kernel's signal frame (struct rt_sigframe in arch/arm64/kernel/signal.c): the siginfo, then its ucontext, which
-// ends like libc's.
+// The kernel's signal frame (struct rt_sigframe in arch/arm64/kernel/signal.c): the siginfo, then the ucontext, which
+// has the layout of libc's ucontext_t.
 enum { KERNEL_SIGINFO_BYTES = 128 };
 
 bool zg_arch_is_fault(const void *ucontext) {
@@ -297,8 +298,9 @@ __asm__(".text\n"
         ".cfi_endproc\n"
         ".size zg_arch_jump_landing, .-zg_arch_jump_landing\n");
 
-// Size of SME's ZA array, for a thread that uses it: Linux (7.2) counts only its header. The array has as many rows as
-// a vector has bytes, at most 256. The actual size is not queried, because it depends on a thread's setting.
+// Size of SME's ZA array. The signal frame of a thread that uses the array contains it, but Linux (7.2) counts only the
+// header in AT_MINSIGSTKSZ. The array has as many rows as a vector has bytes, at most 256. The actual size is not
+// queried, because it depends on a thread's setting.
 enum { HAS_MATRICES = 1 << 23 /* HWCAP2_SME */, MOST_VECTOR_BYTES = 256 };
 uint64_t zg_arch_extra_signal_frame_bytes(void) {
     return getauxval(AT_HWCAP2) & HAS_MATRICES ? MOST_VECTOR_BYTES * MOST_VECTOR_BYTES : 0;

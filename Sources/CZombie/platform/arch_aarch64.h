@@ -105,7 +105,7 @@ ZG_INLINE uint64_t zg_arch_with_tag(uint64_t address, uint32_t tag) {
 ZG_INLINE bool zg_arch_is_sp_exact(uint64_t sp) { return !(sp & 8); }
 ZG_INLINE uint64_t zg_arch_sp_bound(uint64_t sp) { return sp & ~UINT64_C(15); }
 
-// The parts of a published function's frame that the runtime keeps during the call: a copy of the frame record, the
+// The parts of a published function's frame that the runtime needs during the call: a copy of the frame record, the
 // caller's stack pointer, which the record does not contain, and the record's address. Valid in the enclosing C block.
 #if defined(__clang__)
 #define ZG_ARCH_ENTRY_SP() ((uint64_t)__builtin_sponentry())

@@ -1,5 +1,5 @@
-// Memory tags of AArch64 (FEAT_MTE). The library is compiled for processors without these instructions, so they are
-// executed only if zg_arch_has_tags.
+// Memory tags of AArch64 (FEAT_MTE). The library is compiled for processors without these instructions, so call these
+// functions only if zg_arch_has_tags returns true.
 // Any context; takes no lock.
 
 #if defined(__aarch64__)

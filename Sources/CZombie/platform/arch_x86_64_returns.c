@@ -18,7 +18,8 @@ struct path {
     int64_t fp_at;  // offset from the initial stack pointer at which the frame pointer was popped; -1: not popped
 };
 
-// A branch target to follow later, with the fields of struct path. Small, because malloc and free use little stack.
+// A branch target to follow later, with the fields of struct path. Small, because malloc and free must use little
+// stack.
 struct branch {
     uint32_t from_low;
     int32_t popped, most, fp_at;

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// In a static executable the runtime has its own sections, for whose ends the linker defines symbols. So readers of the
-// process can exclude the runtime's variables from the program's references, and can tell the runtime's functions from
-// the program's.
+// In a static executable, the runtime has its own sections, and the linker defines symbols for their ends. So readers
+// of the process can distinguish the runtime's functions from the program's, and can skip the runtime's variables in a
+// search for references.
 #if defined(ZG_STATIC) && defined(__clang__)
 #pragma clang section bss = "zg_bss" data = "zg_data" text = "zg_text"
 #endif

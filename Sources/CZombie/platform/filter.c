@@ -63,7 +63,8 @@ void zg_filter_note_inherited(uint32_t count, uint64_t passing) {
     inherited_passing = passing & ZG_FILTERED_ALL;
 }
 
-// Returns true if the parent has stated that the filters in effect at the start allow this call or merely refuse it.
+// Returns true if, according to the parent, every filter in effect at the start allows this call or makes it fail with
+// an error (SECCOMP_RET_ERRNO).
 static bool is_declared_allowed(long number) {
     for (uint64_t i = 0; i < zg_filtered_count; i++)
         if (zg_filtered_calls[i].number == number) return inherited && (inherited_passing >> i & 1);
@@ -195,7 +196,8 @@ bool zg_filter_allows(long number, const uint64_t arguments[6]) {
     return true;
 }
 
-// Runs the filter with call numbers only, because the arguments of future calls are unknown.
+// Returns the bits (zg_filtered.h) of the calls that the filter allows or makes fail with an error. Runs the filter
+// with the calls' numbers only, because the arguments of future calls are unknown.
 static uint64_t passing_through(const struct zg_filter_instruction *instructions, uint32_t count) {
     static const uint64_t none[6] = {0};
     uint64_t passing = 0;

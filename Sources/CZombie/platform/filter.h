@@ -1,6 +1,6 @@
-// Decides whether the seccomp filters of the process allow a system call. The runtime keeps each filter that the
-// program installs through libc and runs it before each of its own calls, because a call that a filter does not allow
-// may end the process. Filters get the actual arguments of the call, as from the kernel.
+// Decides whether the seccomp filters of the process allow a system call. The runtime stores each filter that the
+// program installs through libc, and runs the filters before each of its own calls, because a call that a filter does
+// not allow may end the process. Filters get the actual arguments of the call, as from the kernel.
 // Any context; no lock, no system call.
 
 #ifndef ZG_FILTER_H
@@ -11,10 +11,11 @@
 
 enum zg_filter_kind {
     zg_filter_none,
-    zg_filter_known, // the kept filters decide
-    // There is an unseen filter: only calls that libc itself makes at start-up and in malloc are allowed.
+    zg_filter_known, // the stored filters decide
+    // There is an unseen filter: only calls that libc itself makes at start-up and in malloc are allowed, and calls
+    // that the parent's description covers (zg_filter_note_inherited).
     zg_filter_unknown,
-    zg_filter_strict // SECCOMP_MODE_STRICT: only read, write, and a few more
+    zg_filter_strict // SECCOMP_MODE_STRICT: only read and write are allowed
 };
 
 // The strictest kind of filter in effect. If not 0, every call needs zg_filter_allows.
@@ -36,12 +37,13 @@ void zg_filter_drop(int number);
 void zg_filter_add_unknown(void);
 void zg_filter_add_strict(void);
 
-// Records the parent's description: `count` filters are in effect at the start, and they allow or merely refuse the
-// calls in the bit mask `passing` (zg_filtered.h).
+// Records the parent's description: `count` filters are in effect at the start, and each of them allows the calls in
+// the bit mask `passing` (zg_filtered.h) or makes them fail with an error (SECCOMP_RET_ERRNO).
 #define ZG_FILTERED_ALL ((UINT64_C(1) << zg_filtered_count) - 1)
 void zg_filter_note_inherited(uint32_t count, uint64_t passing);
-// Returns the number of filters in effect, to be described to a program that is executed. `*passing` gets the bits of
-// the calls that all filters allow or merely refuse. 0 if the filters are unknown, or there are none.
+// Returns the number of filters in effect, for the description that an executed program gets. `*passing` gets the bits
+// (zg_filtered.h) of the calls that every filter allows or makes fail with an error (SECCOMP_RET_ERRNO). Returns 0 if
+// there is no filter, if one is neither known nor described by the parent, or if no call has its bit set.
 uint32_t zg_filter_describe(uint64_t *passing);
 // Returns true if the parent has described filters. The description covers only the calls in zg_filtered.h.
 bool zg_filter_is_inherited(void);

@@ -44,11 +44,11 @@ ZG_INLINE void zg_libc_unlock_streams(bool is_child) {
 }
 #else
 enum { zg_libc_has_cfi = false, zg_libc_frees_by_realloc = false };
-// musl has no versions to tell apart. Its functions are in the executable's only image.
+// musl has no versions that matter here. Its functions are in the executable's only image.
 ZG_INLINE int zg_libc_minor(void) { return 0; }
 ZG_INLINE uint64_t zg_libc_address(void) { return (uint64_t)getenv; }
 ZG_INLINE uint64_t zg_libc_loader_address(void) { return (uint64_t)getenv; }
-// Finds argc through the environment, in front of which the kernel put the arguments. Keeps the first result, because
+// Finds argc through the environment, in front of which the kernel put the arguments. Caches the first result, because
 // the program may replace the environment later. NULL before libc has set `environ`.
 uint64_t *zg_libc_stack_end(void);
 // Does nothing: musl's fork takes the lock of all streams itself, after the runtime's locks, and that lock is not

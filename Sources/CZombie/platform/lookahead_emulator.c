@@ -1,5 +1,5 @@
-// The control flow of the lookahead emulator: calls, returns, and branches on unknown bits. Emulates both ways of such
-// a branch, and keeps the uses that both have in common. Signal context; pure, no lock.
+// The control flow of the lookahead emulator: calls, returns, and branches on unknown bits. Emulates both paths of such
+// a branch, and retains the uses that both paths have in common. Signal context; pure, no lock.
 
 #include "platform/lookahead_machine.h"
 #include "platform/text.h"
@@ -135,7 +135,7 @@ static bool passes_counts(const struct zg_lookahead_machine *m) {
 static enum end enter_symbol(struct zg_lookahead_machine *m, const char *symbol, int passed_in,
                              uint64_t return_address) {
     bool is_swift = zg_string_begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
-    // zguard tells by the symbol whether the function is a method of the class.
+    // zguard decides by the symbol whether the function is a method of the class.
     if (is_swift && self_of(m).bits == m->found.object)
         zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .symbol = symbol});
     if (is_swift && passed_in != NOWHERE && passed_in != numbers->self) return ends;
@@ -215,7 +215,7 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
     if (!zg_known_bits_is_whole(target.code) || m->calls == CALLS) return ends;
     if (may_take_result || (passed_in == numbers->self && self_of(m).bits == m->found.object))
         return enter_asking(run, m, target.code.bits, return_address);
-    // Methods of a protocol that is not limited to classes receive the address of the reference. zguard tells by the
+    // Methods of a protocol that is not limited to classes receive the address of the reference. zguard decides by the
     // symbol whether the function is a method of the class.
     if (passed_in == numbers->self || self_of(m).bits == m->found.object)
         zg_lookahead_add_use(m, (struct zg_lookahead_use){.is_call = true, .code = target.code.bits});
@@ -281,8 +281,8 @@ static const uint8_t *fetch(struct run *run, const struct zg_lookahead_machine *
     return run->code + at;
 }
 
-// Emulates both ways of an unknown branch, and keeps the uses that both have in common. A way that terminates the
-// program is ignored.
+// Emulates both paths of an unknown branch, and retains the uses that both paths have in common. A path that terminates
+// the program is ignored.
 static enum end follow_both(struct run *run, struct zg_lookahead_machine *m, uint64_t target) {
     if (run->forks <= 0) {
         run->gave_up = true;

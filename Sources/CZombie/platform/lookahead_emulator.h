@@ -42,9 +42,9 @@ struct zg_lookahead {
     struct zg_lookahead_use uses[ZG_LOOKAHEAD_USES];
 };
 
-// Emulates the code at `registers->pc`, to which a call returns that retained and returned the object. Uses only
-// registers that are known and that calls preserve; with `is_at_load`, all known registers. Ends after a bounded number
-// of instructions, or earlier if an unknown value decides what happens next.
+// Emulates the code at `registers->pc`: the return address of a call that retained the object and returned it. Uses
+// only registers that are known and that calls preserve; with `is_at_load`, all known registers. Ends after a bounded
+// number of instructions, or earlier if an unknown value decides what happens next.
 void zg_lookahead_run(const struct zg_registers *registers, struct zg_lookahead *lookahead);
 
 #endif

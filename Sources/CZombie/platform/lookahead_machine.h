@@ -17,8 +17,9 @@ struct zg_lookahead_machine {
     uint64_t self_sp;
     bool is_doubtful, uses_self;
     // Used if results and first arguments share a register (arm64). `is_result_left`: nothing has written the register
-    // since a call returned. `asks_result`: the register still holds the object as such a result from before the
-    // function of enter_asking began. `uses_result`: this function has read the register.
+    // since a call returned, so it may hold a result, not an argument. For the function that enter_asking emulates:
+    // `asks_result`: the caller left the object in the register as a result, and nothing has written it since;
+    // `uses_result`: the function has read that result.
     bool is_result_left, asks_result, uses_result;
     struct {
         uint64_t place;

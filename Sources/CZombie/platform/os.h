@@ -55,12 +55,13 @@ void *zg_os_map_for_good(uint64_t bytes);
 // more. False past the last one. A range that was unmapped is empty.
 bool zg_os_own_range(uint64_t index, uint64_t *start, uint64_t *end);
 struct zg_layout_range;
-// Returns the table of these ranges, for readers in other processes (zg_stats_page.h). `*count` receives its length.
+// Returns the table of the ranges of zg_os_own_range, for readers in other processes (zg_stats_page.h). `*count`
+// receives its length.
 const struct zg_layout_range *zg_os_own_ranges(uint64_t *count);
 // Call with `on` before mlockall(MCL_FUTURE) takes effect. Sets address space aside, so that the runtime's later
 // mappings are neither backed at once nor counted against RLIMIT_MEMLOCK.
 void zg_os_lock_later(bool on);
-// Locks memory of blocks whenever it is committed.
+// With `on`, locks the memory of blocks whenever it is committed.
 void zg_os_lock_blocks_later(bool on);
 // Locks pages of the range when they are first used. -errno if the limit forbids it.
 int zg_os_lock_on_fault(void *start, uint64_t bytes);
@@ -74,14 +75,14 @@ void *zg_os_map_table(uint64_t bytes);
 // Finds the pages that have memory, and sets bit 0 of their byte in `present`, which has one byte per page. `start` is
 // a multiple of the page size.
 int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present);
-// Returns whether the kernel, by its overcommit rules, would grant this much memory now. The memory is not kept.
+// Returns whether the kernel, by its overcommit rules, would grant this much memory now. No memory stays allocated.
 bool zg_os_would_give(uint64_t bytes);
 // Moves the pages of [from, from+bytes), part of one reservation, to [to, to+bytes). `from` stays mapped and reads as
 // zero. Fails if the kernel does not support this, or if the range consists of several mappings. `from` is then
 // unchanged. `to` is unchanged or reads as zero; if the result is -EFAULT, `to` is unmapped.
 int zg_os_move(void *from, void *to, uint64_t bytes);
-// Returns true if the range is private anonymous memory. Only for freed memory, because a child forked meanwhile may
-// find zeros.
+// Returns true if the range is private anonymous memory. Only for freed memory, because a child that is forked during
+// the check gets zeros (MADV_WIPEONFORK).
 bool zg_os_is_private(void *start, uint64_t bytes);
 // Moves a range that consists of several mappings, one mapping at a time, by zg_os_move. `*moved` bytes from `from` on
 // were moved, even on failure.
@@ -121,7 +122,7 @@ bool zg_os_read_process(int process, void *to, uint64_t from, uint64_t bytes);
 bool zg_os_is_readable(uint64_t low, uint64_t high);
 // Returns true if process_vm_readv works in this process; a sandbox may refuse it.
 bool zg_os_can_read_memory(void);
-// Kinds of calls that were refused at least once regardless of their arguments: bits of zg_os_refusal.
+// Bits of zg_os_refused: kinds of calls that were refused at least once, regardless of their arguments.
 enum zg_os_refusal { zg_os_refused_reads = 1, zg_os_refused_advice = 2 };
 extern uint32_t zg_os_refused;
 
@@ -145,7 +146,8 @@ bool zg_os_may_block(int descriptor);
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
 // Shortens an existing file that has no other hard links by one byte. Unlike a write, this works under every file size
-// limit and on a full disk. Processes that shorten the file at the same time wait for each other for a limited time.
+// limit and on a full disk. Processes that shorten the file at the same time do so one after the other; each waits for
+// a limited time.
 void zg_os_shorten(int directory, const char *name);
 int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // Reads from the beginning of the file; the descriptor's position does not change.
@@ -160,7 +162,8 @@ int zg_os_open_program(int directory, const char *path);
 bool zg_os_gains_privileges(int directory, const char *path);
 // Returns true if there is a regular file that the process may execute.
 bool zg_os_is_executable(const char *path);
-// Opens a kernel file (/proc, control groups) for reading. Tests put a directory's path into zg_os_root in front of it.
+// Opens a kernel file (/proc, control groups) for reading. Tests set zg_os_root to a directory, whose path is put in
+// front of `path`.
 extern const char *zg_os_root;
 int zg_os_open_system(const char *path);
 // Returns true if both paths lead to the same file.
@@ -181,11 +184,12 @@ int zg_os_duplicate_hidden(int descriptor);
 void zg_os_lift_descriptor_limit(void);
 void zg_os_restore_descriptor_limit(void);
 // Gives the calling thread a descriptor table of its own that keeps only these descriptors; other threads' tables do
-// not change. `kept` is sorted upwards. False, without effect, if the kernel lacks the call (before Linux 5.9).
+// not change. `kept` is in ascending order. False, without effect, if the kernel lacks the call (before Linux 5.9).
 bool zg_os_leave_descriptors(const int *kept, int count);
-// Hardware watchpoints (perf_event_open). An access of the program to the bytes, in this thread or in threads that it
-// creates later, sends SIGTRAP to the accessing thread; accesses of the kernel do not. Returns a descriptor, with the
-// watchpoint off, or a negative errno. For single-threaded processes: the new descriptor has the lowest free number.
+// Hardware watchpoints (perf_event_open). An access of the program to the watched bytes, in this thread or in threads
+// that it creates later, sends SIGTRAP to the accessing thread; accesses of the kernel do not. Returns a descriptor,
+// with the watchpoint off, or a negative errno. For single-threaded processes: the new descriptor has the lowest free
+// number.
 int zg_os_watch_open(void);
 // Returns the number by which the kernel knows the watchpoint; 0 if the descriptor is no watchpoint.
 uint64_t zg_os_watch_id(int descriptor);
@@ -235,9 +239,9 @@ void zg_os_before_filter(void);
 bool zg_os_may_call(long number);
 // Returns true if the filters allow memory to be made accessible.
 bool zg_os_may_commit(void);
-// Returns true if the filters allow every call without which the runtime loses a feature.
+// Returns true if the filters allow every call that features of the runtime need.
 bool zg_os_may_all(void);
-// Returns true in this process, and false in a child that shares its memory (vfork).
+// Returns true in this process, and false in a child that shares this process's memory (vfork).
 bool zg_os_is_own_process(void);
 // Returns true if the thread still exists.
 bool zg_os_has_thread(int tid);
@@ -249,8 +253,8 @@ void zg_os_let_trace(int pid);
 bool zg_os_lift_file_limit(uint64_t before[2]);
 // Sets RLIMIT_FSIZE to a limit that zg_os_lift_file_limit returned.
 void zg_os_limit_files(const uint64_t limit[2]);
-// Grows the main thread's stack to its limit, at most 8 MiB, or as far as the kernel allows: it may not be able to grow
-// later.
+// Grows the main thread's stack to its limit, at most 8 MiB, or as far as the kernel allows. Call before something
+// prevents the stack from growing later.
 void zg_os_grow_stack(void);
 // Returns the end of libc's own heap (brk); 0 if unknown.
 uint64_t zg_os_break(void);

@@ -33,7 +33,8 @@
 #include "platform/ratio.h"
 #include "platform/text.h"
 
-// Checks the call against seccomp filters (filter.h). A call that is not allowed fails as if the kernel had refused it.
+// Returns true if the seccomp filters (filter.h) allow the call. Otherwise system_call fails with EPERM, as if the
+// kernel had refused the call.
 static bool may_call(long number, long a, long b, long c, long d, long e, long f) {
     const uint64_t arguments[] = {(uint64_t)a, (uint64_t)b, (uint64_t)c, (uint64_t)d, (uint64_t)e, (uint64_t)f};
     return zg_filter_allows(number, arguments);
@@ -92,15 +93,15 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
-// Sizes of the runtime's own address space, by which limits of the program must be corrected: reservations, and other
-// mappings.
+// Bytes of address space that the runtime itself has reserved or mapped. Limits of the program must be corrected by
+// these sizes.
 static uint64_t reserved_bytes, mapped_bytes;
 
-// RLIMIT_DATA counts private writable memory unless it may grow downwards like a stack. Reservations have that flag, so
-// the whole limit is left to the program (limits/allowance.h applies it to blocks). Reservations never grow, because a
-// page without the flag lies below each of them. 0 if the kernel refuses the flag.
+// Flag of reservations. RLIMIT_DATA does not count private writable mappings with MAP_GROWSDOWN, so the whole limit is
+// left to the program (limits/allowance.h applies it to blocks). Reservations never grow, because a page without the
+// flag lies below each of them. 0 if the kernel refuses the flag.
 static int uncounted = MAP_GROWSDOWN;
-// The one part of a reservation that holds shared mappings, which cannot have the flag.
+// The one part of a reservation that holds shared mappings, which cannot have MAP_GROWSDOWN.
 static uint64_t shared_start, shared_bytes;
 
 static int uncounted_at(const void *start) { return (uint64_t)start - shared_start < shared_bytes ? 0 : uncounted; }
@@ -110,8 +111,8 @@ void zg_os_will_share(void *start, uint64_t bytes) {
     shared_bytes = bytes;
 }
 
-// Excludes reserved memory from core files. Debuggers write it as zeros, so core files would be as large as all
-// reservations. Adjacent mappings with different advice do not merge.
+// Excludes reserved memory from core files. Debuggers would write it as zeros, so core files would be as large as all
+// reservations. Every reservation gets the same advice, because adjacent mappings with different advice do not merge.
 static void advise_reserved(void *start, uint64_t bytes) {
     // If the system's default is "always", huge pages would back sparse tables and slabs with 2 MiB per touched page.
     ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // fails in kernels without huge pages
@@ -241,7 +242,7 @@ void *zg_os_reserve(uint64_t bytes) {
     return start;
 }
 
-// The one range whose memory has tags. New mappings in this range must have tags, too.
+// The one range whose memory has tags (MTE). New mappings in this range must have tags, too.
 static uint64_t tagged_start, tagged_bytes;
 static int tags_at(const void *start) {
     return ZG_ARCH_TAGS && (uint64_t)start - tagged_start < tagged_bytes ? PROT_MTE : 0;
@@ -297,8 +298,8 @@ int zg_os_discard(void *start, uint64_t bytes) {
 }
 
 int zg_os_blank(void *start, uint64_t bytes) {
-    // Map a fresh reservation over the old mapping. The new mapping merges with inaccessible neighbors after
-    // advise_reserved has given it the same advice.
+    // Map a fresh reservation over the old mapping, with the advice against core dumps that advise_reserved gives, too.
+    // The new mapping does not merge with reserved neighbors until zg_os_retire adds the advice against huge pages.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(start), -1, 0);
     if (is_error(result)) return (int)result;
@@ -309,8 +310,8 @@ int zg_os_blank(void *start, uint64_t bytes) {
 
 int zg_os_retire(void *start, uint64_t bytes) {
     int result = zg_os_blank(start, bytes);
-    // As in zg_os_reserve: without this advice the range would never merge with its neighbors, not even when accessible
-    // again.
+    // advise_reserved has given the neighbors this advice. Without it, the range would never merge with them, not even
+    // when accessible again.
     if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
     return result;
 }
@@ -324,7 +325,7 @@ static long call_uninterrupted(long number, long a, long b, long c, long d) {
     return result;
 }
 
-// Repeats the call for -EINTR and -EAGAIN, which mean that the kernel lost a race.
+// Repeats the call for -EINTR and -EAGAIN, which are temporary (-EAGAIN: the kernel lacked a resource, madvise(2)).
 static int advise(void *start, uint64_t bytes, int advice) {
     long result;
     int tries = 0;
@@ -337,8 +338,8 @@ int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present) {
     return (int)ZG_CALL(SYS_mincore, start, bytes, present, 0, 0, 0);
 }
 
-// Set if process_vm_readv does not exist. The process may then run in a user-mode emulator (qemu's has none), which
-// accepts and ignores unknown advice, and which treats a range whose pages were moved away as unmapped.
+// Set if process_vm_readv does not exist. The process may then run in a user-mode emulator (QEMU's lacks this call).
+// The emulator accepts and ignores unknown advice, and treats a range whose pages were moved away as unmapped.
 static bool may_be_emulated;
 static long ask_for_word(uint64_t address);
 
@@ -439,7 +440,7 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
     if (ZG_UNLIKELY(may_be_emulated) || !is_one_mapping(from, bytes)) return -EINVAL;
     long result = ZG_CALL(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to, 0);
     if (!is_error(result)) {
-        zg_os_inherit(to, bytes); // the mapping keeps the program's fork advice
+        zg_os_inherit(to, bytes); // reset the program's fork advice: mremap has moved it, too
         return 0;
     }
     // The kernel may have unmapped the target before it failed.
@@ -479,7 +480,8 @@ bool zg_os_is_private(void *start, uint64_t bytes) {
            ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0) == 0;
 }
 
-// Tests with advice that has no effect here: memory that is excluded from fork does not exist in a child.
+// Tries MADV_DOFORK, which fails if a part of the range is unmapped. Otherwise the advice changes nothing: a stack has
+// it by default, and in a child of a fork no memory without it exists.
 bool zg_os_is_mapped(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_madvise, start, bytes, MADV_DOFORK, 0, 0, 0) == 0;
 }
@@ -505,25 +507,25 @@ int zg_os_close_constants(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ, 0, 0, 0);
 }
 
-// Returns the thread's own id as the target of process_vm_readv. The process id is that of the main thread, which has
-// no memory once it has exited. In the child of a fork, a saved id could belong to another process. Returns 0, which no
-// process has, if the kernel refuses to tell the id.
+// Returns the thread's own id as the target of process_vm_readv. The process id is no substitute: it names the main
+// thread, which has no memory once it has exited. A saved id is none either: in the child of a fork, it could belong to
+// another process. Returns 0, which is no process's id, if the kernel tells neither id.
 static int self_as_target(void) {
     long thread = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     if (thread <= 0) thread = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
     return thread > 0 ? (int)thread : 0;
 }
 
-// Probes a word if process_vm_readv does not exist (kernels without CONFIG_CROSS_MEMORY_ATTACH, user-mode emulators):
-// the kernel copies a signal mask before it rejects the invalid operation (EINVAL), and reports an unreadable address
-// (EFAULT). 0: readable.
+// Probes a word if process_vm_readv does not exist (kernels without CONFIG_CROSS_MEMORY_ATTACH, user-mode emulators).
+// rt_sigprocmask copies a signal mask from the address before it rejects the invalid operation (EINVAL), and reports an
+// unreadable address (EFAULT). Returns 0 if the word is readable.
 static long ask_for_word(uint64_t address) {
     long result = ZG_CALL(SYS_rt_sigprocmask, ~0, address & ~UINT64_C(7), NULL, sizeof(uint64_t), 0, 0);
     return result == -EINVAL ? 0 : result == -EFAULT ? -EFAULT : -ENOSYS;
 }
 
-// Another thread may unmap a page between the probe and the copy, and the copy then faults. process_vm_readv has no
-// such race.
+// Reads memory without process_vm_readv: probes each page, then copies from it. If another thread unmaps the page
+// between probe and copy, the copy faults. process_vm_readv has no such race.
 __attribute__((no_sanitize("address"))) static int64_t read_by_asking(char *to, uint64_t from, uint64_t bytes) {
     uint64_t done = 0;
     long answer = 0;
@@ -788,9 +790,9 @@ bool zg_os_gains_privileges(int directory, const char *path) {
     struct stat status;
     uid_t users[3] = {0};
     gid_t groups[3] = {0};
-    // Check PR_GET_NO_NEW_PRIVS first: a process with this bit gains no privileges. A seccomp filter that the runtime
-    // does not know of, and that ends the process for the other calls, is likeliest in such a process, because the
-    // kernel requires the bit for filters of all users but root.
+    // Check PR_GET_NO_NEW_PRIVS first: a process with this bit gains no privileges. For all users but root, the kernel
+    // installs a seccomp filter only if this bit is set. So the other calls, for which a filter that the runtime does
+    // not know of could end the process, are rarely made under such a filter.
     if (ZG_CALL(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) == 1 ||
         is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, AT_EMPTY_PATH, 0, 0)) ||
         is_error(ZG_CALL(SYS_getresuid, &users[0], &users[1], &users[2], 0, 0, 0)) ||
@@ -833,9 +835,10 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
 
 void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
 
-// Hidden descriptors begin at 1000 if the limit allows it, because shells and daemons use low numbers. With a limit of
-// up to 256, all descriptors are left to the program. Limits over 4096 are not raised: programs never use them up, and
-// the kernel would copy a descriptor table of that size at each fork.
+// Hidden descriptors get numbers that the program cannot get, if RLIMIT_NOFILE can be raised while one is created. The
+// numbers begin at 1000 if the limit allows it, because shells and daemons use low numbers. If the limit cannot be
+// raised and is at most 256, all descriptors are left to the program. Limits over 4096 are not raised: programs never
+// use them up, and the kernel would copy a descriptor table of that size at each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
     uint32_t busy; // a thread is changing the limit
@@ -960,7 +963,7 @@ uint64_t zg_os_signal_handler(int signal) {
 bool zg_os_is_traced(void) {
     static const char name[] = "\nTracerPid:\t";
     enum { LENGTH = sizeof name - 1 };
-    static char text[1024]; // the line is among the first ten; not on the program's stack, which may be small
+    static char text[1024]; // holds TracerPid, one of the first ten lines; static, as the program's stack may be small
     int file = zg_os_open_system("/proc/self/status");
     if (file < 0) return false;
     int count = zg_os_read(file, text, sizeof text);
@@ -1009,7 +1012,7 @@ int zg_os_memfd(const char *name, uint64_t bytes) {
     long result = ZG_CALL(SYS_ftruncate, descriptor, bytes, 0, 0, 0, 0);
     release_signals(held, result);
     // A reader that has mapped the file would die of SIGBUS if the file shrank. If the kernel refuses the seal
-    // (qemu-user), the file serves only core files: zguard maps no page of a process that is not sealed.
+    // (qemu-user), the file serves only core files, because zguard maps no file without the seal.
     ZG_CALL(SYS_fcntl, descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0, 0, 0);
     if (result == 0) return (int)descriptor;
     zg_os_close((int)descriptor);
@@ -1025,7 +1028,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
     int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return descriptor;
     struct stat status;
-    // If a filter forbids fstat, trust the file, because it lies in the directory of the run.
+    // If a filter forbids fcntl, assume the seal: the file lies in the run's directory, which is trusted.
     long seals = zg_os_may_call(SYS_fcntl) ? ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0) : F_SEAL_SHRINK;
     if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
         seals & F_SEAL_SHRINK)
@@ -1110,8 +1113,8 @@ static int libcs_tid(void) {
     return 0; // musl's mutexes do not show the id
 #endif
 }
-// zg_os_tid makes up an id from this number on if it never learned the thread's id: no thread id is that large. The id
-// is unique to the thread.
+// If zg_os_tid cannot learn the thread's id, it makes up an id that is unique to the thread. Made-up ids begin at this
+// number; all ids from the kernel are smaller.
 enum { NO_THREADS_FROM = 1 << 30 };
 int zg_os_tid(void) {
     long result = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
@@ -1213,7 +1216,7 @@ uint64_t zg_os_physical_memory(void) {
 }
 
 void zg_os_after_fork_in_child(void) {
-    // The thread that forked is the child's main thread.
+    // The thread that forked is the child's main thread, and has a new id.
     noted_tid = 0;
     if (!zg_os_may_call(SYS_getpid)) noted_pid = libcs_tid();
     zg_os_remember();

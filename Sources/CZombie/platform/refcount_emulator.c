@@ -1,5 +1,5 @@
-// The refcount emulator: executes the instructions after a fault on a copy of the registers, until the caller's `write`
-// stops at the first change of a count.
+// The refcount emulator. After a fault, executes the instructions from the faulting one on, on a copy of the registers,
+// until the caller's `write` returns false (at the first change of a count).
 // Signal context; pure except for the caller's memory; no lock.
 
 #include "platform/refcount_emulator.h"

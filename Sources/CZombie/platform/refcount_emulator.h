@@ -1,5 +1,6 @@
-// The refcount emulator: executes the code behind a fault on a copy of the registers and on memory that the caller
-// provides, to find out what the code would do to an object's reference count, or with its class pointer.
+// The refcount emulator. After a fault, executes the code from the faulting instruction on. It works on a copy of the
+// registers and on memory that the caller provides, to find out what the code would do to an object's reference count,
+// or with its class pointer.
 
 #ifndef ZG_REFCOUNT_EMULATOR_H
 #define ZG_REFCOUNT_EMULATOR_H
@@ -13,7 +14,7 @@ struct zg_refcount_memory {
     void *context;
 };
 enum zg_refcount_end {
-    zg_refcount_lost,     // unsupported instruction, unreadable memory, unknown value, or too many instructions
+    zg_refcount_lost,     // trap or unsupported instruction, unreadable memory, unknown value, or too many instructions
     zg_refcount_returned, // the function that contains the first instruction returned
     zg_refcount_stopped,  // `write` returned false
 };

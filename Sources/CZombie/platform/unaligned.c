@@ -28,7 +28,7 @@ bool zg_unaligned_prepare(void) {
     return done;
 }
 
-// Returns the executable replacement, or NULL if it cannot be added.
+// Returns the executable replacement, and adds it to the page if it is missing; NULL if it cannot be added.
 static const void *find_place(const uint8_t code[ZG_UNALIGNED_CODE]) {
     for (uint32_t i = 0; i < used && i < PLACES; i++)
         if (__builtin_memcmp(places[i], code, ZG_UNALIGNED_CODE) == 0) return places[i];
@@ -36,7 +36,7 @@ static const void *find_place(const uint8_t code[ZG_UNALIGNED_CODE]) {
     if (zg_os_open_code(places, ZG_PAGE_BYTES) != 0) return NULL;
     __builtin_memcpy(place, code, ZG_UNALIGNED_CODE);
     used++;
-    // If the page cannot be closed, it stays executable.
+    // If this call fails, the page stays writable and executable.
     zg_os_close_code(places, ZG_PAGE_BYTES);
     return place;
 }

@@ -11,8 +11,8 @@
 enum { ZG_UNALIGNED_BYTES = 16, ZG_UNALIGNED_CODE = 24 };
 
 struct zg_unaligned {
-    uint64_t address; // address of the operand, which has ZG_UNALIGNED_BYTES
-    // The replacement, with the operand at the address in rax, and a return instruction. Unused bytes are 0.
+    uint64_t address; // address of the operand of ZG_UNALIGNED_BYTES bytes
+    // The replacement, which finds the operand at the address in rax, and a return instruction. Unused bytes are 0.
     uint8_t code[ZG_UNALIGNED_CODE];
     uint8_t length; // length of the program's instruction
     bool stores;    // the instruction writes the operand
@@ -20,11 +20,11 @@ struct zg_unaligned {
     bool is_masked; // the instruction may access only a part of the operand
 };
 
-// Makes executable memory for the replacements, once. False if the system refuses, or while another thread does it:
-// then no block may be less aligned than malloc's blocks. Any context but a signal handler's.
+// Makes executable memory for the replacements, once. Returns false if the system refuses, or while another thread
+// makes the memory. After false, no block may be less aligned than malloc's blocks. Any context but a signal handler's.
 bool zg_unaligned_prepare(void);
-// Decodes the instruction at the context's pc, whose first `count` bytes are at `code`. False if the instruction is not
-// of this kind. Does not tell whether its operand is aligned.
+// Decodes the instruction at the context's pc, whose first `count` bytes are at `code`. Returns false if it is not a
+// vector instruction that requires alignment. Does not tell whether its operand is aligned.
 bool zg_unaligned_read(struct zg_unaligned *it, const uint8_t *code, int count, const void *ucontext);
 // Executes the instruction, and moves the context behind it. False if the replacement cannot be made executable. The
 // operand must be accessible. Signal context, with signals blocked; one caller at a time.
@@ -35,7 +35,7 @@ bool zg_unaligned_execute(const struct zg_unaligned *it, void *ucontext);
 // Returns false if no instruction of this processor needs a replacement.
 bool zg_arch_has_unaligned(void);
 bool zg_arch_unaligned_read(struct zg_unaligned *it, const uint8_t *code, int count, const void *ucontext);
-// Writes the replacement of the most frequent instructions, number 0 and following. False if there are no more.
+// Writes the replacement with this number (from 0) of the most frequent instructions. Returns false if there is none.
 bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]);
 // Runs a replacement, which is executable at `code`, on the registers of the context.
 void zg_arch_unaligned_run(const struct zg_unaligned *it, const void *code, void *ucontext);

@@ -63,7 +63,7 @@ bool zg_pressure_parse_field(const char *text, uint64_t bytes, const char *name,
     return false;
 }
 
-// Parses "NAME=12.34", in hundredths, or "NAME=12", in a line.
+// Finds "NAME=12.34" (if `hundredths`; the result is 1234) or "NAME=12" in a line.
 static bool parse_assignment(const char *at, const char *end, const char *name, bool hundredths, uint64_t *value) {
     for (; at < end; at++) {
         const char *in = at, *letter = name;
@@ -184,8 +184,8 @@ enum {
     // waited.
     LOW_STALL_NOW = 100,
     SHORT_STALL_NOW = 20,
-    // Used part of a group's limit. A heap in windows grows by up to half under churn (Tests/Robustness/groups.py), and
-    // 600 * 3 / 2 < SHORT_PERMILLE.
+    // Used part of a group's limit. If blocks lie in windows, the heap grows by up to half under churn
+    // (Tests/Robustness/groups.py), and 600 * 3 / 2 < SHORT_PERMILLE.
     NARROW_PERMILLE = 600,
     STRIDE_SHIFT = 4, // a stride is 1/16 of the memory left: 16 processes that grow at once do not use it up
 };
@@ -225,7 +225,8 @@ uint64_t zg_pressure_stride(const struct zg_readings *readings) {
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// A step is repeated once four strides (a quarter of the memory left), at most AGAIN_MOST, can be given back.
+// Relieve or release is repeated once it can give back four strides (a quarter of the memory left) or AGAIN_MOST,
+// whichever is less.
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 

@@ -1,5 +1,5 @@
 // Memory pressure: parses the kernel's files about memory, rates the pressure, and chooses how to respond. Pure, except
-// zg_pressure_note_… and the functions of pressure_linux.c, which only one caller at a time may use; no lock.
+// zg_pressure_note_… and pressure_linux.c, whose functions only one caller at a time may use; no lock.
 
 #ifndef ZG_PRESSURE_H
 #define ZG_PRESSURE_H
@@ -65,7 +65,7 @@ enum zg_pressure_step {
     zg_pressure_wait,
     zg_pressure_relieve, // give back free pages and memory of freed blocks, whose addresses stay retired
     zg_pressure_shrink,  // lower the quarantine's cap to `cap`
-    zg_pressure_release, // relieve a second time, after the cap has fallen to 0
+    zg_pressure_release, // relieve again, once the cap has fallen to 0
     zg_pressure_raise,   // raise the cap to `cap`
 };
 
@@ -99,31 +99,33 @@ ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
 
 // Which files a reading may open.
 enum zg_pressure_reach {
-    // None: other threads use the descriptor table, and may rely on the lowest free descriptor number.
+    // None; only files that are already open are read. Other threads use the descriptor table, and may rely on the
+    // lowest free descriptor number.
     zg_pressure_kept_files,
-    // All files, because the calling thread is the only one. Also opens the kept files.
+    // All files, because the calling thread is the only one. Also opens the files that zg_pressure_kept_files reads.
     zg_pressure_all_files,
     // All files, because the calling thread has a descriptor table of its own.
     zg_pressure_own_table,
 };
 
-// Detects seccomp filters that the process has inherited through exec. Call first of all: under an unknown filter the
-// runtime makes only system calls that any filter for this program must allow. If process 1 has the same filters, they
-// are a container's: a container's filters refuse calls and do not kill, so the runtime tries all calls.
+// Detects seccomp filters that the process has inherited through exec. Call before all else: under an unknown filter
+// the runtime makes only system calls that any filter for this program must allow. If process 1 has the same filters,
+// they are a container's. Such filters make calls fail with an error (SECCOMP_RET_ERRNO) and do not kill, so the
+// runtime tries all calls.
 void zg_pressure_find_filters(void);
 // Opens /proc/self/status, which later tells whether system calls may be made. Start-up, and child of a fork.
 void zg_pressure_start(void);
 void zg_pressure_after_fork_in_child(bool from_main_thread);
 // Reads all sources that `reach` permits.
 void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach);
-// Whether the existing files of zg_pressure_kept_files have been opened.
+// Whether those files of zg_pressure_kept_files that exist have been opened.
 bool zg_pressure_is_prepared(void);
 
-// Sizes of the process's address space, of its part that RLIMIT_DATA counts, and of stacks, from the kept status file.
-// False if it is unreadable.
+// Sizes of the process's address space, of its part that RLIMIT_DATA counts, and of stacks, from the file
+// /proc/self/status that zg_pressure_start opened. False if the file is unreadable.
 bool zg_pressure_mapped(uint64_t *space, uint64_t *data, uint64_t *stacks);
 
-// State of the process, from the kept status file. False if it is unreadable.
+// State of the process, from the same file /proc/self/status. False if the file is unreadable.
 struct zg_process_state {
     bool filtered;    // a seccomp filter is in force
     bool as_at_start; // the filters are unchanged since the start, or there are none
@@ -131,7 +133,7 @@ struct zg_process_state {
     uint64_t threads;
 };
 bool zg_pressure_process(struct zg_process_state *state);
-// Stores the descriptors of the kept files, in no order. Returns their number.
+// Stores the descriptors of the files that stay open, in no order. Returns their number.
 enum { ZG_PRESSURE_KEPT = 6 };
 int zg_pressure_descriptors(int descriptors[ZG_PRESSURE_KEPT]);
 

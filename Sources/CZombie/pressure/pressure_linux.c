@@ -1,12 +1,12 @@
 // Reads memory pressure on Linux: /proc, control groups of both versions, resource limits. Slow path; system calls
 // only, no allocation, no lock: the caller ensures that it is the only one.
 //
-// System calls are restricted. A seccomp filter that the program installs may kill it for a call that it does not make
-// itself. So /proc/self/status is opened at the start, kept, and read again (pread64) before anything else: while it
+// System calls are restricted. A seccomp filter of the program may kill the program for a call that the program itself
+// does not make. So /proc/self/status is opened at the start, and read again (pread64) before anything else: while it
 // shows the filters of the start, all calls that worked at the start are allowed. Also, opening a file could take the
 // lowest free descriptor number from a thread that relies on it. So files are opened only if the process has one
-// thread, or in a descriptor table of the thread's own (zg_os_leave_descriptors). Otherwise only the kept files are
-// read.
+// thread, or in a descriptor table of the thread's own (zg_os_leave_descriptors). Otherwise only files that were opened
+// before (`kept`) are read.
 
 #define _GNU_SOURCE
 #include "pressure/pressure.h"
@@ -49,7 +49,7 @@ static bool system_stall_known;
 static uint64_t failures_seen, read_ns;
 static bool filter_known;
 static uint64_t filter_mode, filter_count; // values at the start
-// Static buffers: the stack may be a coroutine's.
+// Static buffers, because the stack may be a coroutine's small stack.
 static char text[TEXT_BYTES], whole[PATH_BYTES + 64];
 
 // --- files -----------------------------------------------------------------------------------------------------------
@@ -70,7 +70,8 @@ static bool is_same(const struct kept *file) {
            inode == file->inode;
 }
 
-// Reads into `text`. Returns the number of bytes; 0 if the file is gone or empty.
+// Reads into `text`. Returns the number of bytes; 0 if the program has closed the file, or if it is empty or
+// unreadable.
 static uint64_t read_kept(int which) {
     if (!is_same(&kept[which])) return 0;
     int got = zg_os_read_again(kept[which].descriptor, text, sizeof text);
@@ -87,8 +88,8 @@ static uint64_t read_path(const char *path) {
     return bytes;
 }
 
-// Makes the path of a file in a group's directory, or in that of an ancestor: the first `bytes` bytes of the group's
-// path.
+// Makes the path of the file `name` in the directory that the first `bytes` bytes of the group's path name: the group's
+// directory or an ancestor's.
 static void file_path(struct zg_text *path, const struct group *group, uint64_t bytes, const char *name) {
     for (uint64_t i = 0; i < bytes; i++) zg_text_char(path, group->path[i]);
     zg_text_char(path, '/');
@@ -116,7 +117,8 @@ static bool begins_with(const char *path, const char *with) {
     return !path[i] || path[i] == '/' || (i && with[i - 1] == '/');
 }
 
-// Sets the group's directory. `inside`: its path in the hierarchy, of which `root` is mounted at `place`.
+// Sets the group's directory. `inside`: the group's path in the hierarchy. `root`: the part of the hierarchy that is
+// mounted at `place`.
 static void set_group(struct group *group, const char *inside, const char *root, const char *place) {
     static char before[PATH_BYTES];
     struct zg_text path;
@@ -173,7 +175,7 @@ static void find_groups(void) {
 
 // --- control groups --------------------------------------------------------------------------------------------------
 
-// A value from here on means that there is no limit: version 1 reports the largest number of pages.
+// This value or a larger one means that there is no limit: version 1 reports the largest number of pages, in bytes.
 #define UNLIMITED (UINT64_C(1) << 60)
 
 static const char *const usage_name[] = {"memory.usage_in_bytes", "memory.current"};
@@ -192,13 +194,13 @@ static uint64_t limit_at(const struct group *group, uint64_t bytes, int version)
     return version == 1 ? most : zg_min(most, read_group_number(group, bytes, "memory.high", UINT64_MAX));
 }
 
-// A limit of 0 is valid: the group may use no memory.
+// A limit of 0 is valid: the group may use no memory. The result has limit 1 then, because 0 stands for no limit.
 static struct zg_bound bound(uint64_t used, uint64_t limit) {
     return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
 }
 
-// Returns the bound of the group or that of its ancestor, whichever is nearest to its limit. `*nearest` receives the
-// length of that group's path.
+// Returns the bound of the group or of the ancestor, whichever is nearest to its limit. `*nearest` receives the length
+// of that group's path.
 static struct zg_bound read_bounds(const struct group *group, int version, uint64_t *nearest) {
     struct zg_bound worst = {0, 0};
     uint64_t bytes = zg_string_length(group->path);
@@ -253,8 +255,8 @@ static void read_events(struct group *group, struct zg_readings *readings) {
     group->events_known = true;
 }
 
-// Keeps open the files of usage and limits of the group that is nearest to its limit, for readings that may open no
-// file. The limits are read again, because they may change.
+// Opens the usage and limit files of the group that is nearest to its limit, and leaves them open for readings that may
+// open no file. Limits are read again at each reading, because they may change.
 static void keep_group(const struct group *group, int version, uint64_t bytes) {
     const char *const names[] = {usage_name[version - 1], "memory.stat", limit_name[version - 1], "memory.high"};
     for (int i = 0; i < (version == 1 ? 3 : 4); i++) {
@@ -290,8 +292,8 @@ static void read_kept_group(struct zg_readings *readings) {
         if (zg_pressure_parse_number(text, read_kept(i), &value)) limit = zg_min(limit, value);
     if (limit >= UNLIMITED || !zg_pressure_parse_number(text, read_kept(kept_usage), &used)) return;
     uint64_t parts = read_kept(kept_parts), cache;
-    // The names tell the version. Look for "total_" first: version 1 also has a field without this prefix, which
-    // excludes child groups.
+    // The field's name tells the version of the hierarchy. Look for "total_" first: version 1 also has a field without
+    // this prefix, which excludes child groups.
     if (zg_pressure_parse_field(text, parts, cache_name[0], &cache) ||
         zg_pressure_parse_field(text, parts, cache_name[1], &cache))
         used -= zg_min(used, cache);
@@ -300,8 +302,8 @@ static void read_kept_group(struct zg_readings *readings) {
 
 // --- the process and the system --------------------------------------------------------------------------------------
 
-// Compares the limits with the process's status in `text`. Address space that the runtime has reserved and does not use
-// yet does not count as used: the heap still allocates from it.
+// Reads how much of RLIMIT_AS and RLIMIT_DATA is used, from the process's status in `text`. Address space that the
+// runtime has reserved and does not use yet does not count as used: the heap still allocates from it.
 static void read_limits(struct zg_readings *readings, uint64_t bytes, bool may_ask) {
     static uint64_t space_limit = RLIM_INFINITY, data_limit = RLIM_INFINITY;
     if (may_ask) {
@@ -401,9 +403,9 @@ static void note_process_identity(uint64_t bytes) {
     zg_os_note_identity((int)pid, name);
 }
 
-// Returns the calls that the filters allow or merely refuse, as described by the process that executed this program and
-// has read or tried the filters (entry/children.c, zguard run). 0 without a description, or if the filters have changed
-// since.
+// Returns the bits of the calls that every filter allows or makes fail with an error (SECCOMP_RET_ERRNO), as described
+// by the process that executed this program and has read or tried the filters (entry/children.c, zguard run). Returns 0
+// without a description, or if the number of filters has changed since.
 static uint64_t told_passing(uint64_t count) {
     char scratch[64];
     const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);
@@ -451,8 +453,9 @@ void zg_pressure_start(void) {
 }
 
 void zg_pressure_after_fork_in_child(bool from_main_thread) {
-    // The kept file still shows the parent's status, which tells whether the child may open its own status. It
-    // describes the parent's main thread, so it does not show a filter that another thread installed for itself.
+    // The open file still shows the parent's status, which tells whether the child may open its own status file. The
+    // status is that of the parent's main thread, so it does not show a filter that another thread installed for
+    // itself.
     struct zg_process_state parent;
     bool may_open = from_main_thread && zg_pressure_process(&parent) && parent.as_at_start;
     if (is_same(&kept[kept_status])) zg_os_close(kept[kept_status].descriptor);

@@ -1,10 +1,11 @@
-// Records madvise for fork per block, and repairs the child's heap after a fork. Cold; locks: see the header.
+// Records which blocks the program's advice for fork (MADV_DONTFORK, MADV_WIPEONFORK) concerns, and repairs the child's
+// heap after a fork. Cold; locks: see the header.
 //
-// The kernel keeps advice with a mapping. libc unmaps a large block at its free and so drops the advice; the guarded
-// heap reuses the pages. Advice is therefore recorded with the blocks in its range. It ends when the last of these
-// blocks is freed, which is noticed at the next fork. The child lacks only the pages that the program withholds. In
-// these pages, freed blocks are no longer verified, red zones of isolated blocks are filled again, and free slots stay
-// usable. Pages that hold only live blocks stay inaccessible.
+// The kernel keeps advice with a mapping. libc unmaps a large block when it is freed and so drops the advice; the
+// guarded heap reuses the pages. So each piece of advice is recorded with the first live blocks in its range. It ends
+// when all recorded blocks have been freed, which is noticed at the next fork. The child lacks only the pages that the
+// program withholds. Freed blocks in these pages are not verified in the child, red zones of isolated blocks are filled
+// again, and free slots stay usable. Pages that hold only live blocks stay inaccessible.
 
 #define _GNU_SOURCE
 #include "process/advice.h"
@@ -85,8 +86,8 @@ static void drop_expired(void) {
     }
 }
 
-// Records advice. If all ADVICES entries are used, the kernel keeps the advice with the mapping alone, as without the
-// runtime.
+// Records advice. If all entries are used, the advice is not recorded: the kernel keeps it with the mapping, as without
+// the runtime.
 static void record_advice(uint64_t start, uint64_t end, bool is_wiped) {
     for (int try = 0; try < 2; try++) {
         for (uint32_t i = 0; i < ADVICES; i++) {
@@ -150,7 +151,7 @@ static bool exclude_from_verify(struct zg_block *block) {
     }
 }
 
-// Makes the pages of [from, to) accessible, except those below `*opened`. The rest of the hole stays inaccessible.
+// Makes the pages of [from, to) accessible. Pages below `*opened` already are. The rest of the hole stays inaccessible.
 static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
     from = zg_max(page_of(from), *opened);
     to = zg_round_up(to, ZG_PAGE_BYTES);

@@ -13,9 +13,10 @@ bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
 // Calls `next`, libc's madvise, records the advice and returns the result of `next`.
 int zg_advice_apply(void *start, uint64_t bytes, int advice, int (*next)(void *, uint64_t, int));
 
-// Called in the parent before any other runtime lock is taken: lets children inherit memory again whose blocks have
-// been freed.
-// `alone`: the process has one thread; prepare takes no lock, and the parent does not call done.
+// Called in the parent before any other runtime lock is taken. Drops advice whose blocks have all been freed, so that
+// children inherit that memory again.
+// `alone`: the process has one thread. zg_advice_fork_prepare then takes no lock, and the parent does not call
+// zg_advice_fork_done.
 void zg_advice_fork_prepare(bool alone);
 void zg_advice_fork_done(bool child);
 // Called in the child before it uses the heap. Maps missing address space inaccessible so that nothing else is mapped

@@ -45,8 +45,8 @@ static uint64_t describe(uint64_t address, char *text, uint64_t capacity) {
     return description.count;
 }
 
-// Iterates over all blocks: slots class by class, then spans. A cursor holds the class (upper 16 bits) and the next
-// number in that class.
+// Iterates over all blocks: slots class by class, then spans. A cursor holds the class (upper 16 bits) and the number
+// of the next slot in that class; or ZG_CLASS_COUNT and the number of the next span.
 static bool next_block(uint64_t *cursor, struct zg_block_view *view) {
     for (;;) {
         uint64_t class = *cursor >> 48, number = *cursor & ((UINT64_C(1) << 48) - 1);
@@ -113,7 +113,7 @@ static uint64_t verify(void) {
     uint64_t before = zg_stats_get(zg_counter_findings);
     zg_isolation_guard_pending();
     uint64_t in_windows = zg_stats_get(zg_counter_findings) - before;
-    // Also verifies freed blocks that are still pending in a thread: blocks are found through their records.
+    // The functions below walk the block records, so they also verify freed blocks that are still pending in a thread.
     uint64_t findings = in_windows + zg_quarantine_verify_all("check") + zg_free_verify_live("check") +
                         zg_isolation_verify_live(thread, "check");
     zg_thread_leave(thread);

@@ -23,8 +23,8 @@
 
 enum { CHOSEN_CHANGES = 32, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
 
-// All entry points that the Swift runtime and compiled code call. A function that only calls another function of the
-// list is observed in that function.
+// All functions that the Swift runtime and compiled code call, except those that only call a listed function: their
+// changes are observed in that function.
 static const struct {
     const char *name;
     enum zg_count_event event;
@@ -131,7 +131,8 @@ static bool note(struct zg_thread *thread, uint64_t object, enum zg_count_event 
     if (event == zg_count_event_dealloc || !counts) strong = 0;
     struct zg_count_change change = {is_kept ? zg_capture(thread, false) & ~ZG_STACK_ISOLATE : 0,
                                      thread->number_in_records, (uint16_t)(event | zg_min(strong, ZG_COUNT_MOST) << 4)};
-    // Between an object's last release and its deallocation the address still belongs to the same object.
+    // Between an object's last release and its deallocation, the address still belongs to that object: do not take the
+    // change for the first one of a new object.
     bool is_ending = !counts || counts >> 32 & 1;
     return zg_count_history_add(object, metadata, change, !is_ending && event != zg_count_event_dealloc,
                                 (uint16_t)view.alloc_thread);

@@ -1,5 +1,6 @@
-// Installs detours: trampolines in front of functions of other images, which pass an observer the function's first
-// argument (platform/arch.h). Only for features that are off by default; without them no code is patched. Start-up.
+// Installs detours. A detour is a trampoline in front of a function of another image; it passes the function's first
+// argument to an observer (platform/arch.h). Only for features that are off by default; without them no code is
+// patched. Start-up.
 
 #ifndef ZG_DETOURS_H
 #define ZG_DETOURS_H
@@ -14,8 +15,8 @@ struct zg_detour {
 
 enum { ZG_MAX_DETOURS = 16 };
 
-// Returns whether code can be patched: the process has one thread, so no other thread executes the functions, and no
-// seccomp filter may forbid it.
+// Returns whether code can be patched: the process has one thread, so no other thread executes the functions, and there
+// is no seccomp filter that could forbid the patch.
 bool zg_detours_are_possible(void);
 // Installs at most ZG_MAX_DETOURS detours. All functions lie in one image; the first one exists. Returns false if a
 // needed function could not be detoured; other functions may have been detoured by then.

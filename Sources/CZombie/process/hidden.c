@@ -15,7 +15,7 @@ char *zg_hidden[ZG_HIDDEN_MOST];
 static const char preload[] = "LD_PRELOAD=";
 static const char *const names[ZG_HIDDEN_MOST] = {preload, "ZGUARD_OPTIONS=", ZG_FILTERS_VARIABLE "="};
 
-// Returns the number of the variable that the entry is for, or ZG_HIDDEN_MOST.
+// Returns the index in `names` of the variable that the entry sets, or ZG_HIDDEN_MOST.
 static int number_of(const char *entry) {
     for (int i = 0; i < ZG_HIDDEN_MOST; i++) {
         uint64_t at = 0;

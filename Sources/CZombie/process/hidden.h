@@ -1,5 +1,6 @@
-// Hides the runtime's environment variables from Swift's package manager, which keys its cache of manifests with the
-// environment: the run's directory, different in each run, would make it compile every manifest again.
+// Hides the runtime's environment variables from Swift's package manager. The package manager keys its cache of
+// manifests with the environment. The path of the run's directory, different in each run, would make it compile every
+// manifest again.
 // Start-up only; constant afterwards.
 
 #ifndef ZG_HIDDEN_H

@@ -1,5 +1,6 @@
-// Implements mlockall and munlockall: locks the program's mappings and the memory of its blocks, but no address space
-// that is merely reserved, which would count against RLIMIT_MEMLOCK. Cold; no lock of its own. Reads /proc/self/maps.
+// Implements mlockall and munlockall. If RLIMIT_MEMLOCK allows it, locks all memory of the program and its blocks;
+// otherwise only the program's other mappings. Never leaves mere reservations locked, which would count against the
+// limit. Cold; no lock of its own. Reads /proc/self/maps.
 
 #ifndef ZG_LOCKING_H
 #define ZG_LOCKING_H
@@ -14,7 +15,7 @@ struct zg_locking {
 // Records that the kernel has locked or unlocked a range (mlock, munlock, also by system call number). `frame` as for
 // zg_thread_enter.
 void zg_locking_note(uint64_t start, uint64_t bytes, bool is_locked, const uint64_t *frame);
-// Unlocks a freed block of the bypass (settings/bypass.h).
+// Unlocks a freed block that libc served (settings/bypass.h).
 void zg_locking_block_bypassed(uint64_t start, uint64_t bytes, const uint64_t *frame);
 // Unlocks the pages of freed blocks that are still locked. Call if the kernel refuses mlock (RLIMIT_MEMLOCK), then call
 // mlock again.

@@ -1,8 +1,8 @@
 // The runtime's own thread: watches memory pressure and returns memory. Cold.
 //
 // The thread runs only while there is enough memory to return. It is started just before the program creates a thread,
-// or when the runtime is left and the calling stack contains only the program: libc's pthread_create takes loader
-// locks, and the loader calls malloc while it holds them.
+// or when a call leaves the runtime and the calling stack contains only the program. Elsewhere a start could deadlock:
+// libc's pthread_create takes loader locks, and the loader calls malloc while it holds them.
 
 #define _GNU_SOURCE
 #include "process/maintenance_thread.h"
@@ -200,7 +200,7 @@ static bool is_allowed(bool by_program) {
 
 void zg_maintenance_thread_before_new(void) {
     if (!zg_maintenance.on || zg_maintenance.stopped) return;
-    // Once the process has a second thread, the slow path must not open files. Open the kept files now.
+    // Once the process has a second thread, the slow path must not open files. Open now the files that it will read.
     if (zg_is_single_threaded() && !zg_pressure_is_prepared() && zg_os_pid() == pid && zg_maintenance_begin()) {
         struct zg_readings readings;
         zg_pressure_read(&readings, zg_pressure_all_files);
@@ -213,8 +213,8 @@ void zg_maintenance_thread_stop(void) {
     zg_maintenance_stop();
     uint64_t end = zg_os_clock_ns(CLOCK_MONOTONIC) + STOP_WAIT_NS;
     uint32_t *asked = &zg_stats->request, nobody = 0;
-    // The thread sleeps on this futex word until the word changes; a wake-up without a change also makes it check
-    // `stopped`.
+    // The thread sleeps on this futex word until the word changes. A wake-up without a change also makes the thread
+    // check `stopped`.
     while (__atomic_load_n(&zg_maintenance.thread, __ATOMIC_ACQUIRE) != zg_maintenance_no_thread ||
            (watcher && zg_os_has_thread(watcher))) {
         if (zg_os_clock_ns(CLOCK_MONOTONIC) > end) return;

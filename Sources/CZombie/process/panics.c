@@ -54,7 +54,7 @@ static void observe_raise(uint64_t exception, uint64_t unused, const uint64_t *f
         zg_exit_crash_note_rust(capture_stack(frame));
 }
 
-// Programs in Rust import the unwinder's function; programs in C++ call it only through the C++ runtime.
+// Rust programs import _Unwind_RaiseException. C++ programs do not: they call it only through the C++ runtime.
 static void start_rust(void) {
     static const char raise[] = "_Unwind_RaiseException";
     if (!zg_detours_are_possible() || !zg_module_imports(getauxval(AT_PHDR), raise)) return;

@@ -45,7 +45,7 @@ static bool reserve_heap(void) {
     bool limited = limit != RLIM_INFINITY;
     if (limited) zg_stats_degrade(zg_degradation_small_address_space);
     for (uint32_t shift = 36; shift >= 20; shift -= 2) {
-        // Slots, block records and free lists take about 45 regions in all.
+        // Slots, block records and free lists take about 45 regions of 1 << shift bytes in all.
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
         if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
@@ -59,7 +59,7 @@ static bool reserve_heap(void) {
 }
 
 static void initialise(void) {
-    zg_pressure_find_filters(); // first, because its system calls are those that every program's start makes
+    zg_pressure_find_filters(); // first: finds which calls are allowed later; makes only calls of every program's start
     zg_os_remember();
     zg_config_init();
     zg_module_init(zg_config.find_object);

@@ -72,9 +72,9 @@ static uint64_t started_ns;
 // search for leaks would report the blocks.
 static bool lacks_threads;
 
-// Signature of glibc's __register_atfork. `library` is NULL, so the handlers belong to no library: handlers of
-// pthread_atfork are dropped at exit together with those of atexit, before zg_runtime_finish. A thread that is forking
-// at that moment would then leave the runtime's locks taken for good.
+// Signature of glibc's __register_atfork. With `library` NULL, the handlers stay registered until the process ends.
+// Handlers of a library (pthread_atfork) are dropped at exit together with its atexit handlers, before
+// zg_runtime_finish; a thread that is forking at that moment would then leave the runtime's locks taken for good.
 typedef int (*register_function)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library);
 
 // glibc's lock on the list of all streams. fork takes it after the last handler. A thread that flushes all streams
@@ -113,9 +113,8 @@ static void lock_for_fork(struct zg_thread *self, bool is_bare) {
     zg_span_table_lock();
     zg_depot_lock();
     zg_pair_log_lock();
-    // Take the fault lock after all locks that a faulting thread may hold while it waits for the fault lock. A signal
-    // that ends the program becomes a finding, which takes these locks: block this thread's signals until the locks are
-    // released.
+    // Take the fault lock after all locks that a faulting thread may hold while it waits for the fault lock. The report
+    // of a signal that ends the program takes these locks, so block this thread's signals until the locks are released.
     zg_signals_fork_hold();
     zg_fault_fork_prepare();
     zg_report_lock();
@@ -285,7 +284,7 @@ static void describe_process(void) {
     __atomic_store_n(&zg_stats->magic, ZG_STATS_MAGIC, __ATOMIC_RELEASE);
 }
 
-// Runs at exit, also when libc's err or error calls it. on_exit is the only hook to which libc passes the status.
+// Runs at exit, also if libc's err or error calls exit. on_exit is the only hook to which libc passes the status.
 static void at_exit(int status, void *unused) {
     (void)unused;
     zg_fault_before_exit(ZG_ARCH_FRAME(), status);
@@ -351,7 +350,7 @@ static void start(void) {
     zg_sample_start();
     if (!zg_config.isolated_per_context && zg_bypass_mode != zg_bypass_sample)
         zg_coverage_declined(zg_coverage_reason_off);
-    // Publish the page only when it is complete, because readers may look at once.
+    // Publish the page only when it is complete, because readers may map it at once.
     if (zg_config.stats) zg_stats_publish();
     if (zg_config.children != zg_children_follow) forget_preload();
 }

@@ -18,8 +18,8 @@
 
 #define UNOWNED_ONE (UINT64_C(1) << 1)
 #define STRONG_ONE (UINT64_C(1) << 33)
-// Counts of a new object: one strong reference (stored as 0), one unowned reference for all strong references, freed by
-// Swift's deallocator.
+// Counts of a new object: one strong reference (stored as 0), one unowned reference for all strong references (bit 1),
+// and the bit PureSwiftDealloc (bit 0: Swift's own deallocator frees the object).
 #define NEW_BITS UINT64_C(3)
 
 void (*zg_swift_check_seen)(void);

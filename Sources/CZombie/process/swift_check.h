@@ -12,7 +12,7 @@
 void zg_swift_check_at_start(void);
 // Call at the latest when the first Swift object is freed. Later calls do nothing.
 void zg_swift_check(void);
-// If not NULL, the check calls this function when the Swift runtime is loaded.
+// If not NULL, zg_swift_check calls this function once. The program has a Swift runtime by then.
 extern void (*zg_swift_check_seen)(void);
 
 #endif

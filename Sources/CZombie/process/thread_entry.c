@@ -106,8 +106,8 @@ static struct zg_thread *take_recycled(void) {
     return first;
 }
 
-// Maps several states at once, a sixteenth of the number that exist: the kernel's limit on mappings must leave room for
-// each thread's stack. All but one are put on the recycled list.
+// Maps several states at once, a sixteenth of the number that exist, to save mappings: the kernel's limit on mappings
+// must leave room for each thread's stack. All but one are put on the recycled list.
 static struct zg_thread *make_states(void) {
     static uint64_t made;
     uint64_t known = __atomic_load_n(&made, __ATOMIC_RELAXED);
@@ -297,7 +297,7 @@ static void run_deferred_work(uint32_t deferred_work, const uint64_t *frame) {
     if (deferred_work & zg_deferred_abort) zg_signals_abort();
 }
 
-// Periodic checks that follow slow allocations and frees
+// Runs the periodic checks that follow slow allocations and frees.
 static void run_periodic_checks(struct zg_thread *thread) {
     zg_maintenance_handle_request(thread);
     zg_maintenance_check(thread);
@@ -307,8 +307,8 @@ static void run_periodic_checks(struct zg_thread *thread) {
     zg_signals_release_stack();
 }
 
-// A signal handler may push an entry at any instruction, so an entry is taken only after the count was lowered by
-// compare-and-swap.
+// A signal handler may push a block at any instruction. So a block is freed only if the count was lowered by
+// compare-and-swap after the block's address was read.
 static void free_deferred(struct zg_thread *thread) {
     for (uint32_t count; (count = __atomic_load_n(&thread->deferred_free_count, __ATOMIC_RELAXED)) != 0;) {
         void *address = thread->deferred_frees[count - 1];

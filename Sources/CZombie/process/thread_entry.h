@@ -53,8 +53,8 @@ void zg_thread_leave_slow(struct zg_thread *thread);
 ZG_INLINE struct zg_thread *zg_thread_enter_quickly(const uint64_t *frame) {
     struct zg_thread *thread = zg_thread_self;
     if (ZG_UNLIKELY(!thread || thread->in_runtime)) return NULL;
-    // Store `frame` twice: a call from a signal handler in between leaves its own frame behind, and a thread in the
-    // runtime must never have an older call's frame.
+    // Store `frame` twice. The second store replaces the frame that a signal handler's call in between leaves behind.
+    // The first ensures that a thread in the runtime never has an older call's frame.
     thread->frame = frame;
     ZG_SIGNAL_FENCE();
     thread->in_runtime = 1;

@@ -57,8 +57,8 @@ static const char *const swift_names[SWIFT_NAMES] = {"_swift_willThrow", "_swift
 
 typedef void error_hook(uint64_t error);
 typedef void typed_hook(uint64_t value, uint64_t type, uint64_t conformance);
-// Previous values of the hook, which the observers call. If a later owner (such as Swift Testing) replaces the hook, it
-// calls the observer.
+// Previous values of Swift's two hooks, which the observers call. If a later owner (such as Swift Testing) replaces a
+// hook, the owner's function calls the observer.
 static error_hook *next_hook;
 static typed_hook *next_typed_hook;
 

@@ -10,14 +10,15 @@ enum zg_bypass_mode {
     zg_bypass_none,
     zg_bypass_sample, // sample_rate chooses the blocks that are guarded
     zg_bypass_budget, // the option overhead limits how many are guarded
-    // Allocator functions loaded in front of the runtime get blocks of this process, and may know libc's blocks only.
+    // All blocks. The process is exempt, or allocator functions that were loaded in front of the runtime get its
+    // blocks, and may know only libc's.
     zg_bypass_all,
     zg_bypass_undecided, // before the first block
 };
 extern uint8_t zg_bypass_mode;
-// RLIMIT_AS or RLIMIT_DATA limits memory (limits/allowance.h). Guarded and bypassed blocks then count against one
-// allowance. If RLIMIT_AS is below the address space already reserved, libc gets no more memory, and allocations that
-// libc refuses are served by the guarded heap.
+// True if RLIMIT_AS or RLIMIT_DATA limits memory (limits/allowance.h). Guarded and bypassed blocks then count against
+// one allowance. If RLIMIT_AS is below the address space already reserved, libc gets no more memory, and the guarded
+// heap serves allocations that libc refuses.
 extern bool zg_bypass_may_fail;
 
 #endif

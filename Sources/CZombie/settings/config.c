@@ -73,7 +73,8 @@ static const char *find_variable(const char *name, char *scratch, uint64_t capac
         }
         return NULL;
     }
-    // State machine over bytes: at_name while the entry still matches `name`, found inside the value.
+    // State machine over bytes. `at_name`: the bytes match `name` so far. `found`: the current byte belongs to the
+    // value.
     uint64_t matched = 0, count = 0;
     bool at_name = true, found = false, done = false;
     char buffer[512];

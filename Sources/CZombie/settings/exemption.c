@@ -1,5 +1,6 @@
 // Decides which programs of a run are exempt. `swift test` spends most of its time in the package manager, the compiler
-// and the linker, which are not what its user wants to guard. They are recognized by the directory of their files.
+// and the linker, which its user does not want to guard. These programs are recognized by the directories of their
+// files.
 
 #include "settings/exemption.h"
 
@@ -68,7 +69,7 @@ static bool is_named(const char *file, const char *executed) {
 
 // --- the package manager ---------------------------------------------------------------------------------------------
 
-// Returns true if the first argument of this process is a verb of the package manager.
+// Returns true if the first argument of this process is a subcommand of the package manager.
 static bool has_verb(void) {
     static const char *const verbs[] = {"build", "package", "run", "test"};
     char words[128];
@@ -86,7 +87,7 @@ static bool is_package_manager(const char *name) {
     return is_among(name, names, ZG_ARRAY_COUNT(names)) || (zg_string_equal(name, "swift") && has_verb());
 }
 
-// Sets `toolchain` if this process is the package manager of a toolchain, which has the compiler beside it.
+// Sets `toolchain` if this process is a toolchain's package manager: the compiler lies in the same directory.
 static void look_for_toolchain(const char *file, const char *executed) {
     char compiler[PATH_BYTES];
     struct zg_text path;
@@ -118,7 +119,7 @@ bool zg_exemption_is_package_manager(void) { return zg_is_exempt && toolchain[0]
 
 // --- programs that the package manager starts ------------------------------------------------------------------------
 
-// Writes the path of the program's file without links. False if it is unknown or too long.
+// Writes the path of the program's file, with links resolved. False if the path is unknown or too long.
 static bool resolve(int directory, const char *path, char *file) {
     char link[32];
     struct zg_text text;
@@ -133,7 +134,7 @@ static bool resolve(int directory, const char *path, char *file) {
 }
 
 bool zg_exemption_covers(int directory, const char *path) {
-    // Directories of the linker, git and archivers. A package may be below /usr/src.
+    // Directories of the linker, git and archivers. Not all of /usr, because a package may be below /usr/src.
     static const char *const system[] = {"/bin/",     "/sbin/",        "/usr/bin/",      "/usr/sbin/",
                                          "/usr/lib/", "/usr/libexec/", "/usr/local/bin/"};
     static const char *const managers[] = {"swift", "swift-build", "swift-package", "swift-run", "swift-test"};

@@ -6,8 +6,8 @@
 
 #include "platform/base.h"
 
-// This process is exempt: libc serves its blocks, and no signal handler or thread of the runtime exists. The library
-// stays loaded, because programs that the process starts may be guarded.
+// True if this process is exempt: libc serves its blocks, and no signal handler or thread of the runtime exists. The
+// library stays loaded, because programs that the process starts may be guarded.
 extern bool zg_is_exempt;
 
 // Decides after the options have been read. If the option `only` is set, all programs that it does not name are exempt,

@@ -28,7 +28,7 @@ void zg_stats_degrade(enum zg_degradation degradation);
 ZG_INLINE bool zg_stats_is_degraded(enum zg_degradation degradation) {
     return zg_load(&zg_stats->degradations) >> degradation & 1;
 }
-// Notes as degradations which system calls were refused so far. Slow path.
+// Adds a degradation for each kind of system call that was refused so far. Slow path.
 void zg_stats_note_refusals(void);
 
 // zg_stats_publish publishes the page as a memfd; zg_stats_after_fork_in_child gives the child of a fork a page of its

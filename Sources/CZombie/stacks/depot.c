@@ -78,8 +78,8 @@ ZG_INLINE uint64_t *line_of(const struct table *table, uint64_t outer) {
 }
 
 // Returns an entry that is empty or matches `looked_for` in the bits of `mask`. The search in a family's line begins at
-// a place that depends on the stack's own hash. Stacks of one frame (`outer` 0) have no family, because there may be
-// many.
+// a place that depends on the stack's own hash. Stacks of one frame (`outer` 0) have no family: they would share one
+// line, which has room for only a few.
 ZG_INLINE uint64_t *entry_of(const struct table *table, uint64_t hash, uint64_t outer, uint64_t looked_for,
                              uint64_t mask) {
     uint64_t *line = line_of(table, outer);

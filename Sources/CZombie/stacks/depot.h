@@ -29,8 +29,8 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
     uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
     return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
 }
-// Size of tables with a byte or a word for each stack; stacks with higher ids share entries. Untouched pages cost
-// nothing.
+// Number of entries in tables that have a byte or a word for each stack. Stacks with ids from this number on share the
+// entries of lower ids. Untouched pages cost nothing.
 #define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
 // Flag in ids from zg_depot_find: zg_depot_mark_context_done was called for the stack.
 #define ZG_DEPOT_CONTEXT_DONE (UINT32_C(1) << 26)
@@ -42,7 +42,7 @@ void zg_depot_expect(uint64_t outer);
 // Returns the id of a stack, innermost frame first. Adds a new stack. 0 if the depot is full or count is 0. Beyond its
 // limit the depot still accepts stacks of one frame, of which there are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
-// Like zg_depot_put, for the innermost frames of a longer stack. The whole stack of the same frames has another id.
+// Like zg_depot_put, for the innermost frames of a longer stack. A whole stack of the same frames has another id.
 uint32_t zg_depot_put_shortened(const uint64_t *frames, int count);
 // Whether the stack was added by zg_depot_put_shortened.
 bool zg_depot_is_shortened(uint32_t stack);
@@ -62,8 +62,8 @@ void zg_depot_mark_context_done(uint32_t stack);
 // Writes at most `depth` frames, innermost first. Returns their number.
 int zg_depot_get(uint32_t stack, uint64_t *frames, int depth);
 enum { ZG_DEPOT_INNER = 8 };
-// Returns a hash of the stack's `depth` innermost frames, at most ZG_DEPOT_INNER. Stacks with equal hashes are the same
-// code.
+// Returns a hash of the stack's `depth` innermost frames, at most ZG_DEPOT_INNER. Equal hashes mean equal innermost
+// frames, that is, the same code.
 uint64_t zg_depot_hash_inner(uint32_t stack, int depth);
 const struct zg_depot_node *zg_depot_nodes(uint64_t *count);
 void zg_depot_lock(void);

@@ -12,7 +12,7 @@
 
 bool zg_focus_is_on;
 
-// Sorted by identity. Untouched without the option, so it takes no memory then.
+// Identities of the focused stacks, sorted. Without the option `focus`, these pages stay untouched and take no memory.
 static uint64_t identities[ZG_RUN_FOCUS_MOST];
 static uint8_t placements[ZG_RUN_FOCUS_MOST];
 static uint32_t count;
@@ -47,7 +47,7 @@ struct line {
     int digits;
 };
 
-// Lines of any other form are skipped.
+// Reads a line: the identity in 16 hexadecimal digits, and a letter. Skips lines of any other form.
 static void read_char(struct line *line, char c) {
     enum { DIGITS = 16 };
     int digit = digit_of(c);
@@ -58,7 +58,7 @@ static void read_char(struct line *line, char c) {
     }
     enum zg_focus placement = placement_of(c);
     if (line->digits == DIGITS && placement != zg_focus_none) add(line->identity, placement);
-    // After any other character the rest of the line is skipped.
+    // Skip the rest of the line.
     *line = (struct line){0, c == '\n' ? 0 : DIGITS + 1};
 }
 

@@ -20,8 +20,8 @@ enum { ZG_IDENTITY_FRAMES = 32 };
 // no module has the path "" and the offset 0.
 uint64_t zg_identity_add(uint64_t identity, const char *path, uint64_t offset);
 
-// Finds the module of a call, loaded or unloaded, without its build-id, which would be read through the kernel. Sets
-// the program's path where the loader has no name. False for code in no module.
+// Finds the module of a call, loaded or unloaded, but not its build-id, because reading it takes system calls. Sets the
+// program's path where the loader has no name. False for code in no module.
 bool zg_identity_find_module(uint64_t pc, struct zg_module *module);
 
 // Returns the identity of the ZG_IDENTITY_FRAMES innermost frames of a stack in the depot. ZG_IDENTITY_START if the

@@ -59,7 +59,7 @@ static void write_line(struct zg_text *text) {
     zg_os_write(log->descriptor, text->bytes, text->count);
 }
 
-// Opens a file in the first call, and in the first call of a child.
+// Opens the process's file in the first call. A child of a fork opens a file of its own in its first call.
 static bool open_file(void) {
     if (log->owner == zg_os_pid()) return log->descriptor >= 0;
     if (log->descriptor >= 0) zg_os_close(log->descriptor);

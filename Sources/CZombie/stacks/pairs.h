@@ -1,6 +1,6 @@
-// Pairs: the combinations of allocation stack and free stack that occurred. A use after free needs both a way in which
-// the block was made and a way in which it was freed, so pairs are the unit of coverage, and a free of a rare pair is
-// worth the cost of guarding the block at once. Lock-free if the pair is known, otherwise under the depot's lock.
+// Pairs: the combinations of allocation stack and free stack that occurred. A use after free depends on both stacks, so
+// pairs are the unit of coverage, and a free of a rare pair is worth the cost of guarding the block at once. Lock-free
+// if the pair is known, otherwise under the depot's lock.
 
 #ifndef ZG_PAIRS_H
 #define ZG_PAIRS_H
@@ -14,7 +14,7 @@ struct zg_pair_cache {
     uint64_t keys[ZG_CACHED_PAIRS]; // pair + 1; 0: empty
 };
 
-// Number of frees of a pair that are guarded at once at any cost. A pair with more guarded frees is no longer rare.
+// A pair is rare until this many of its frees have been guarded at once. Frees of rare pairs are guarded at any cost.
 enum { ZG_PAIR_RARE_FREES = 8 };
 
 // Both stacks as one word

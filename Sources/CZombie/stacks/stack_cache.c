@@ -40,7 +40,7 @@ bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller,
 
 static uint64_t place_of(uint64_t word) { return word >> 48; }
 
-#define NO_KEY 1 // marks an unused way; as unlikely as any other key
+#define NO_KEY 1 // marks an unused way; a real key is as unlikely to have this value as any other
 
 static void put_pair(struct zg_cached_pairs *pairs, uint32_t at, uint64_t low, uint64_t high) {
     struct zg_cached_pairs *group = &pairs[at / ZG_CACHE_GROUP];
@@ -55,8 +55,8 @@ static void put_word(struct zg_cached_words *words, uint32_t at, uint64_t word) 
     group->words[at % ZG_CACHE_GROUP] = (uint32_t)word;
 }
 
-// Stores the walk's words in the entry's order. False if the entry has no room for them. Afterwards the walk's first
-// words are those that are in no pair.
+// Stores the walk's words in the entry: first pairs of adjacent words, then single words. Returns false if the entry
+// has no room for them. Moves the single words to the front of the walk's array.
 static bool fill(struct zg_cached_stack *entry, uint32_t bytes, struct zg_walk *walk) {
     struct zg_cached_pairs *pairs = (void *)entry->groups;
     uint32_t most = bytes - (uint32_t)offsetof(struct zg_cached_stack, groups), paired = 0, single = 0;

@@ -82,8 +82,8 @@ void zg_stack_cache_forget(struct zg_stack_cache *cache);
 // evict one that is needed sooner.
 enum { ZG_CACHE_RESISTANCE = 8 };
 
-// The key contains the epoch of the unwind rules, too: other rules invalidate every entry. All cached walks are of the
-// thread's own stack. So if the key matches, the words at the entry's places are readable.
+// The key contains the epoch of the unwind rules, so a change of the rules invalidates every entry. All cached walks
+// are of the thread's own stack. So if the key matches, the words at the entry's places are readable.
 ZG_INLINE uint64_t zg_stack_cache_key(const struct zg_stack_cache *cache, struct zg_caller caller) {
     uint64_t life = cache->life + __atomic_load_n(&zg_unwind_epoch, __ATOMIC_RELAXED);
     return (caller.pc * UINT64_C(0x9e3779b97f4a7c15)) ^ (caller.sp + life);

@@ -5,9 +5,9 @@
 
 #include "stacks/depot.h"
 
-// Returns the anchor of frame `at`: the outermost frame that is kept of the frame's stack. A stack of at least `depth`
-// + ZG_STACK_DIFF_STEP frames is cut at its anchor. ZG_STACK_DIFF_STEP successive frames have the same anchor, so that
-// they share nodes of the depot.
+// Returns the anchor of frame `at`: the index of the outermost frame that is recorded of this frame's stack. A stack of
+// more than `depth` + ZG_STACK_DIFF_STEP frames is cut at its anchor. ZG_STACK_DIFF_STEP successive frames have the
+// same anchor, so that they share nodes of the depot.
 ZG_INLINE uint32_t anchor_of(uint32_t at, uint32_t depth) {
     return ZG_LIKELY(at < depth + ZG_STACK_DIFF_STEP) ? 0 : (at - depth) / ZG_STACK_DIFF_STEP * ZG_STACK_DIFF_STEP;
 }
@@ -63,8 +63,8 @@ ZG_INLINE bool all_unchanged(const struct zg_stack_diff_cache *stack_diff, uint3
     return true;
 }
 
-// The walk reached the innermost known frame by another path, so frame pointers that passed through this frame are now
-// saved elsewhere.
+// Call if the walk reached the innermost known frame by another path: the frame pointer of this frame is now saved at
+// `place`. Corrects the address in this frame and in the outer frames that have the same frame pointer.
 static ZG_NOINLINE void move_fp(struct zg_stack_diff_cache *stack_diff, uint32_t count, uint64_t place) {
     uint64_t old = stack_diff->frames[count - 1].fp_place;
     for (uint32_t i = stack_diff->use_counts[count - 1]; i-- && stack_diff->uses[i].place == old;)
@@ -182,9 +182,9 @@ ZG_INLINE uint32_t stack_of(struct zg_stack_diff_cache *stack_diff, uint64_t out
 
 enum { NOT_JOINED = -1 };
 
-// The walk has reached the innermost of `count` known frames. `place` and `fp_place` are where it read pc and fp.
-// Returns the stack, as zg_stack_diff_capture does. NOT_JOINED if a word has changed that this frame's stack depends
-// on; the walk may still join one of the outer known frames. Not inlined, because the walk needs the registers.
+// The walk has reached the innermost of `count` known frames. It has read pc at `place` and fp at `fp_place`. Returns
+// the stack, as zg_stack_diff_capture does. NOT_JOINED if a word has changed that this frame's stack depends on; the
+// walk may still join one of the outer known frames. Not inlined, because the walk needs the processor's registers.
 static ZG_NOINLINE int64_t join(struct zg_stack_diff_cache *stack_diff, uint32_t count,
                                 const struct zg_rule_frame *first, uint64_t place, uint64_t fp_place, bool adds) {
     uint32_t depth = stack_diff->depth, anchor = anchor_of(count - 1, depth);

@@ -24,7 +24,7 @@ static void clear(const struct zg_unwind_rules *table) {
 }
 
 // Copies the rules to a table of twice the size. The highest bits of the scrambled pc are the index of an entry, and
-// the other bits are its tag: the highest bit of the tag becomes the lowest bit of the new index.
+// the other bits are the entry's tag. So the highest bit of the tag becomes the lowest bit of the new index.
 static void copy_rules(const struct zg_unwind_rules *table, uint64_t *larger) {
     uint64_t bits = 64 - table->shift;
     for (uint64_t i = 0; i < UINT64_C(1) << bits; i++) {
@@ -33,8 +33,9 @@ static void copy_rules(const struct zg_unwind_rules *table, uint64_t *larger) {
     }
 }
 
-// Replaces the table by a larger one when the number of misses has reached half the number of entries: a conflict costs
-// a run of the frame's program, 2,000 instructions in a compiler. A thread that loses the race unmaps its table.
+// Replaces the table by a larger one when the number of misses has reached half the number of entries. After a miss,
+// the function's CFI program must be run (2,000 instructions, measured in a compiler). A thread that loses the race
+// unmaps its table.
 static ZG_COLD void grow(void) {
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
@@ -452,8 +453,8 @@ void zg_unwind_find_signal(struct zg_caller caller, uint64_t low, uint64_t high,
     for (; i < MOST_FRAMES && registers.pc; i++) {
         inner = pc, pc = registers.pc;
         uint64_t context = registers.value[ZG_ARCH_SP];
-        // The walk has passed [low, high), the stack pointers of the interrupted code: no outer frame belongs to such a
-        // handler.
+        // If the walk has passed [low, high), the stack pointers of the interrupted code, no frame further out belongs
+        // to a handler that interrupted this code.
         if (interruption->context && is_met && context >= high && context - high < high - low) break;
         bool was_exact = exact;
         if (!step_full(&registers, exact ? registers.pc : registers.pc - 1, &reader, &exact)) {

@@ -62,7 +62,7 @@ struct zg_interruption {
     uint64_t handler; // address in the function that the kernel has called
     uint64_t end;     // stack pointer of the outermost frame
     bool is_complete; // the outermost frame's unwind rules say that it has no caller; not checked with musl
-    // Place of the stack pointer `wanted`: on no frame, in a frame of the handler, or beyond it (further out).
+    // Where the stack pointer `wanted` lies: in no frame that was found, in a frame of the handler, or further out.
     enum { zg_place_elsewhere, zg_place_within, zg_place_beyond } place;
 };
 // Finds the handler that has interrupted code with a stack pointer within [low, high); if there are several, the

@@ -1,5 +1,6 @@
-// Reads .eh_frame: finds the entry by the binary search table, runs its program up to a pc, applies the row. No lock,
-// no allocation, no state. Hot path on a miss of the rule cache, and signal context.
+// Reads .eh_frame: finds a function's entry (FDE) by the binary search table, runs the entry's program up to a pc, and
+// applies the resulting row. No lock, no allocation, no state. Hot path on a miss of the rule cache, and signal
+// context.
 
 #include "stacks/unwind_cfi.h"
 
@@ -289,7 +290,8 @@ static bool run_program(struct program *program, uint64_t pc) {
             location += (op & 0x3f) * code_factor;
             if (location > pc) return true;
         } else if (op == DEF_CFA_OFFSET) {
-            // A malformed program may redefine the offset of an expression; the rule becomes a register again.
+            // A malformed program may set the CFA's offset while the CFA is an expression. The CFA rule then becomes a
+            // register rule again.
             at++;
             program->row->cfa = rule_of(zg_cfi_in_register, (int64_t)read_short_uleb(&at));
         } else if (op >> 6 == OFFSET && at[1] < LONG) {

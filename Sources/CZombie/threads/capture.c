@@ -22,7 +22,8 @@ enum {
 // True if captures ask for isolated blocks even for contexts that have had all their isolated blocks.
 static bool asks_again;
 
-// Adds ZG_STACK_ISOLATE to a stack id if fewer than isolated_per_context blocks of the context have been isolated.
+// Removes ZG_DEPOT_CONTEXT_DONE, the flag of a context that has had all its isolated blocks, from a stack id. Adds
+// ZG_STACK_ISOLATE if the flag was missing or captures ask again, unless all blocks are isolated anyway (ZG_FENCE_ALL).
 static uint32_t mark(uint32_t found) {
     bool settled = found & ZG_DEPOT_CONTEXT_DONE && !__atomic_load_n(&asks_again, __ATOMIC_RELAXED);
     found &= ~ZG_DEPOT_CONTEXT_DONE;
@@ -76,8 +77,9 @@ static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
 }
 
 // Records only the innermost frames. Their hash is not the depot's: it can be computed in any order, and the table that
-// it indexes is small and contiguous. Hashes of two stacks collide as rarely as the depot's tags. If captures take too
-// much time, the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded whole.
+// it indexes is small and contiguous. Hashes of two stacks collide as rarely as the depot's tags. If stack_overhead is
+// the reason (`for_time`), the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded
+// whole.
 static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
                                            enum answer *how) {
     uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;

@@ -20,7 +20,7 @@ enum zg_waits_for {
 };
 
 // Call around each wait. NULL: this thread is not watched. errno is preserved. `file` may be an enum zg_waits_for;
-// `result` is that of poll.
+// `result`: result of the wait, with the meaning of poll's result.
 struct zg_heartbeat *zg_heartbeat_wait_begins(void);
 void zg_heartbeat_wait_ends(struct zg_heartbeat *heartbeat, int file, long result);
 void zg_heartbeat_thread_ends(struct zg_thread *thread);

@@ -50,7 +50,7 @@ struct zg_thread {
     int tid;
     uint32_t destructor_rounds; // times that the thread-exit destructor has run
     struct zg_stack_bounds stack;
-    // Stack address of the thread's outermost frames, as far as known
+    // Lower bound of the stack address of the thread's outermost frame
     uint64_t first_frame;
     // `next` links all states, `next_recycled` those of ended threads
     struct zg_thread *next, *next_recycled;
@@ -60,7 +60,7 @@ struct zg_thread {
     // The runtime's alternate signal stack; NULL if signals are not handled or the stacks are left to the program
     void *alternate_stack;
     uint64_t alternate_stack_bytes;
-    // The same stack as above; also set if the kernel has the program's alternate stack instead
+    // The runtime's alternate signal stack, as above; also set while the kernel uses the program's alternate stack
     void *reserve_stack;
     uint64_t reserve_stack_bytes;
     struct {
@@ -68,12 +68,13 @@ struct zg_thread {
         uint64_t bytes;
     } moved;
     struct {
-        // The alternate stack while the kernel knows only its lower part, because a handler runs on the interrupted
-        // stack; NULL if none
+        // The thread's whole alternate stack, while a handler runs on the interrupted stack and the kernel knows only
+        // the lower part of the alternate stack; NULL at other times
         void *start;
         uint64_t bytes;
     } lowered;
-    // Fault signals that the program believes are blocked, and the other signals of that mask (signals.c)
+    // `faults_hidden`: fault signals that the program believes are blocked. `hidden_with`: the other signals of the
+    // mask with which the program blocked them (signals.c)
     uint64_t faults_hidden, hidden_with;
 
     // The program's signal handler that the thread is in (faults/handled.h); NULL if none
@@ -107,7 +108,7 @@ struct zg_thread {
     uint32_t pending_count, pending_counted;
     uint32_t pending_contexts[ZG_PENDING_BLOCKS];
     zg_slot pending[ZG_PENDING_BLOCKS]; // filled, state quarantined, not in a queue yet
-    // evicted from the quarantine; kept here because the program's stack may be small
+    // Blocks evicted from the quarantine. Kept here, because the program's stack may be small
     zg_slot evicted[ZG_EVICTED_BLOCKS];
 
     uint32_t deferred_free_count;
@@ -131,11 +132,11 @@ struct zg_thread {
         uint64_t hash;
         uint32_t id;
     } shortened_stacks[ZG_SHORTENED_STACKS];
-    // Whether a caller's code lies in a library (bit 0)
+    // Recent callers: the pc shifted left by 1; bit 0 is set if the code lies in a library
     uint64_t caller_is_library[ZG_KNOWN_CALLERS];
 
-    // Ticks that further checks of calls of libc's functions may take (entry/witness.h), and when they were last
-    // counted
+    // Checks of calls of libc's functions (entry/witness.h): ticks that further checks may take, and the time (in
+    // ticks) when this credit was last updated
     int64_t witness_credit;
     uint64_t witness_looked;
 

@@ -94,8 +94,8 @@ bool zg_class_is_swift(const struct zg_space *space, uint64_t metadata) {
     if (!zg_class_may_be_pointer(metadata)) return false;
     uint64_t got = read_bytes(space, &class, metadata - 16, sizeof class);
     if (got < 3 * sizeof(uint64_t) || !space->is_code(space->context, class.destroy)) return false;
-    // Closure contexts, boxes, boxed errors, tasks. The metadata of contexts and boxes holds the offset of their
-    // contents.
+    // Heap objects that are no class instances: closure contexts, boxes, boxed errors, tasks. The metadata of contexts
+    // and boxes holds the offset of their contents.
     if ((class.kind == 0x400 || class.kind == 0x500) &&
         (got < 4 * sizeof(uint64_t) || (uint32_t) class.superclass < 16 || (uint32_t) class.superclass >= 65536))
         return false;

@@ -1,4 +1,5 @@
-// Emulates the code behind a fault on a live object's count, and compares the count afterwards.
+// After a fault on a freed object, emulates the code from there on with the count of a live object, and compares the
+// count afterwards.
 // Facts: SwiftShims/RefCount.h of Swift 5 and 6, 64 bits.
 
 #include "zombies/counting.h"
@@ -9,8 +10,8 @@
 
 // Layout of a side table: object, reserved, strong and unowned count, weak count.
 enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
-// Instructions to emulate: the longest function that changes a count, and the way from the load of a class pointer to
-// its use, which may be in a function called with the pointer.
+// Limits of the number of instructions to emulate. STEPS_MOST: the longest function that changes a count. STEPS_TO_USE:
+// from the load of a class pointer to its use, which may be in a function called with the pointer.
 enum { STEPS_MOST = 400, STEPS_TO_USE = 4000, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
 // Address that replaces the side table for objects without one (C++): non-canonical, so no access matches.
@@ -25,8 +26,8 @@ enum { STEPS_MOST = 400, STEPS_TO_USE = 4000, WRITTEN_MOST = 64, LINE_WORDS = 8 
 
 struct world {
     uint64_t side, object;
-    // Words that loads of the object's header give: class pointer and reference count (Swift), pointers into the trap
-    // regions. 0 bytes: the header is not accessible.
+    // `header`: the words that the emulated code loads from the object's header: class pointer and reference count
+    // (Swift), pointers into the trap regions. `header_bytes` is 0 if the emulated code must not load them.
     uint64_t header[2], header_bytes;
     uint64_t used_class;   // address of the first access through the class pointer; 0 if there was none
     bool used_side;        // the side table was accessed

@@ -16,7 +16,8 @@ struct zg_counting {
     // Value of the finding's detail "operation"; NULL if there is none.
     const char *operation;
 };
-// `side`: start of the trap page of the object at `object`, which the instruction at registers->pc failed to access.
+// `side`: start of the inaccessible trap page to which the reference count of the freed object at `object` points. The
+// instruction at registers->pc faulted on that page.
 struct zg_counting zg_refcount_operation_find(const struct zg_registers *registers, uint64_t side, uint64_t object);
 
 // The first use of an object's class pointer or reference count behind the instruction that loads one of them.
@@ -25,8 +26,8 @@ struct zg_header_use {
     int64_t offset;              // distance from the trap pointer, a multiple of 8
     struct zg_counting counting; // for zg_trap_side
 };
-// The instruction at registers->pc failed to load a header word of the object at `object`, because its page is
-// protected. The emulated code loads the words of `pattern`, as from a zombie on an accessible page.
+// Finds this use. The instruction at registers->pc failed to load a header word of the object at `object`, because the
+// object's page is protected. The emulated code loads the words of `pattern`, as from a zombie on an accessible page.
 struct zg_header_use zg_header_use_find(const struct zg_registers *registers, uint64_t object,
                                         const struct zg_zombie_pattern *pattern);
 

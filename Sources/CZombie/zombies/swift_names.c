@@ -50,7 +50,7 @@ static uint16_t quarter(const struct zg_space *space, uint64_t address) {
     uint16_t value;
     return read_bytes(space, address, &value, sizeof value) ? value : 0;
 }
-// Reads a relative pointer: the target is its own address plus its value; 0 is null.
+// Reads a relative pointer. The target is the pointer's own address plus its value; the value 0 stands for null.
 static uint64_t relative(const struct zg_space *space, uint64_t address) {
     int32_t distance = (int32_t)half(space, address);
     return distance ? address + (uint64_t)(int64_t)distance : 0;
@@ -82,8 +82,9 @@ static bool put_name(const struct zg_space *space, struct zg_text *text, uint64_
 static uint32_t context_kind(const struct zg_space *space, uint64_t context) { return half(space, context) & 0x1f; }
 static bool is_type(uint32_t kind) { return kind >= context_class && kind <= context_last_type; }
 
-// Returns where the generic header begins, behind the fixed part of a nominal type descriptor: 44 bytes for a class, 28
-// for a struct or enum. 0 if the type is not generic.
+// Returns the address of the parameter count in the generic header of a nominal type descriptor; 0 if the type is not
+// generic. The header lies behind the descriptor's fixed part (44 bytes for a class, 28 for a struct or enum) and
+// begins with 8 bytes of relative pointers.
 static uint64_t generic_header(const struct zg_space *space, uint64_t context) {
     if (!(half(space, context) & 0x80)) return 0;
     return context + (context_kind(space, context) == context_class ? 44 : 28) + 8;

@@ -1,13 +1,13 @@
 // Trap regions: inaccessible address space. A fault address in a trap region tells which freed object was used, and
-// which part of the object.
+// which part of the object. A trap window is the part of a region that stands for one slot, or for one word of a slot.
 //
-//   class pointer    one window for each slot; reads through it are reads of class metadata: the offset names a method
+//   class pointer    one trap window for each slot; reads in it are reads of class metadata: the offset names a method
 //   reference count  one page for each slot; the count of a zombie (Swift) points to a side table in it
-//   contents         one window for each word of a slot; following a stored reference names the property
+//   contents         one trap window for each word of a slot; following a stored reference names the property
 //
-// The address of a slot's window follows from its size class and number. A region has a limited number of windows;
-// higher slot numbers wrap around and share them. Facts: Swift's SwiftShims/RefCount.h (side table pointers), as
-// measured with Swift 6.3.
+// The address of a slot's trap window follows from its size class and number. A region has a limited number of trap
+// windows; higher slot numbers wrap around and share them. Facts: Swift's SwiftShims/RefCount.h (side table pointers),
+// as measured with Swift 6.3.
 // Arithmetic and one reservation; any context, no lock.
 
 #ifndef ZG_TRAP_H
@@ -17,16 +17,17 @@
 #include "include/zg_trap_place.h"
 #include "platform/base.h"
 
-// Class numbers behind the size classes: large blocks (spans), and blocks in windows.
+// Class numbers behind the size classes: large blocks (spans), and blocks in windows (second mappings).
 enum { ZG_TRAP_SPANS = ZG_CLASS_COUNT, ZG_TRAP_ALIASES, ZG_TRAP_CLASSES };
 #define ZG_TRAP_ISA_SHIFT 14 // 16 KiB of metadata for each slot
-// Distance of the trap pointer from its window's start. Leaves room for negative offsets.
+// Distance of the trap pointer from the start of its trap window. Leaves room for negative offsets.
 #define ZG_TRAP_ISA_OFFSET 1024
 #define ZG_TRAP_SIDE_SHIFT 12
 #define ZG_TRAP_WORD_SHIFT 10 // 1 KiB for each word
 #define ZG_TRAP_WORD_OFFSET 64
 
-// Classes with more metadata than fits in a window get no trap: an access would fall into the next slot's window.
+// Classes with more metadata than a trap window has behind its trap pointer get no trap: an access could fall into the
+// next slot's trap window.
 #define ZG_TRAP_MOST_METADATA ((1 << ZG_TRAP_ISA_SHIFT) - ZG_TRAP_ISA_OFFSET)
 
 extern struct zg_traps zg_traps;
@@ -37,7 +38,7 @@ bool zg_trap_init(void);
 // Decodes an address in the trap regions of this process.
 struct zg_trap_place zg_trap_decode(uint64_t address);
 
-// Windows are sorted by slot number, so a slot's trap pointers are those of slot 0 of its class plus a distance.
+// Trap windows are sorted by slot number, so a slot's trap pointers are those of slot 0 of its class plus a distance.
 // Numbers and bytes beyond the size of a region wrap around.
 // This is the distance between the trap pointers of adjacent words.
 #define ZG_TRAP_WORD_STEP (UINT64_C(1) << ZG_TRAP_WORD_SHIFT)

@@ -97,15 +97,15 @@ ZG_INLINE uint32_t zg_zombie_make(const struct zg_slab *slab, uint64_t number, u
 struct zg_zombie_hit {
     enum zg_trap_part part; // zg_trap_none: not a trap address
     bool has_block;         // the object was found
-    bool ambiguous;         // several zombies share the window
+    bool ambiguous;         // several zombies share the trap window
     struct zg_block_view block;
     // zg_trap_word: offset of the word in the object.
     uint64_t byte;
     // Distance from the trap pointer: offset in the metadata, in the side table, or behind the stored reference.
     int64_t offset;
 };
-// Finds the object for a trap address. If several objects share the window, the pointers in `likely` decide between
-// them.
+// Finds the object for a trap address. If several objects share the trap window, the pointers in `likely` decide
+// between them.
 struct zg_zombie_hit zg_zombie_find(uint64_t address, const uint64_t *likely, int likely_count);
 
 // Reads the word that the trap word replaced. False if contents are not saved.

@@ -28,9 +28,9 @@
     X(_exit) X(_Exit) X(quick_exit)                                                                                    \
     /* threads: each gets an alternate signal stack before its start function runs */                                  \
     X(pthread_create)                                                                                                  \
-    /* fork handlers: the runtime's are the innermost */                                                               \
+    /* fork handlers: the runtime's run last before a fork, and first after it */                                      \
     X(__register_atfork)                                                                                               \
-    /* locked memory: reserved address space and freed blocks are left out (memory.c) */                               \
+    /* memory locks, limits, advice: reserved address space and freed blocks are left out (memory.c) */                \
     X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(mlock) X(mlock2) X(munlock) X(madvise)                  \
     /* the loader: no library may bind to libc past the runtime (RTLD_DEEPBIND) */                                     \
     X(dlopen) X(dlclose)                                                                                               \
@@ -46,7 +46,7 @@
     X(strstr) X(strtol) X(strtoul) X(strtoll) X(strtoull) X(strtod) X(strtof) X(strtold) X(atoi) X(atol) X(atoll)      \
     X(atof) X(wcslen) X(wcscpy) X(wmemcpy) X(wmemmove) X(wmemset) X(__isoc23_strtol) X(__isoc23_strtoul)               \
     X(__isoc23_strtoll) X(__isoc23_strtoull)                                                                           \
-    /* waits for events: a thread that does not wait for long stalls its event loop (waits.c) */                       \
+    /* waits for events: a thread that runs for long between two waits stalls its event loop (waits.c) */              \
     X(poll) X(__poll_chk) X(ppoll) X(__ppoll_chk) X(select) X(pselect) X(epoll_wait) X(epoll_pwait) X(epoll_pwait2)    \
     /* seccomp filters: the runtime makes no system call that they forbid (filters.c) */                               \
     X(prctl) X(syscall)                                                                                                \
