@@ -28,8 +28,8 @@ let package = Package(
         .target(
             name: "CZombiePublish", dependencies: ["CZombie"],
             cSettings: [versionSetting, .define("ZG_IN_BUNDLE"), .headerSearchPath("../CZombie")]),
-        // The runtime and the published functions once more, through links, for static executables. Never linked together
-        // with the targets above.
+        // Compiles the sources of the runtime and of the published functions a second time, through symbolic links, for
+        // static executables. Never linked together with the targets above.
         .target(
             name: "CZombieStatic", exclude: ["runtime/README.md", "runtime/include", "published/include"],
             cSettings: [
@@ -54,7 +54,7 @@ let package = Package(
         .target(
             name: "ZombieGuard", dependencies: ["ZombieGuardCore", "CZombie", "CZlib", "CSystem", "CUnwind"],
             exclude: lowerFolders + ["README.md"]),
-        // What only some users need, above all others: nothing below imports these three.
+        // Features that only some users need. No other library target depends on these three.
         .target(
             name: "ZombieGuardStalls",
             dependencies: ["ZombieGuard", "ZombieGuardCore", "CZombie", "CSystem", "CUnwind"]),

@@ -13,7 +13,7 @@
 // Weak symbol, because glibc has the function only since 2.34.
 extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int) __attribute__((weak));
 
-// `input`, `errors`: -1: /dev/null.
+// `input`, `errors`: a descriptor; -1 stands for /dev/null.
 static int prepare(posix_spawn_file_actions_t *files, int input, int output, int errors) {
     int error = input < 0 ? posix_spawn_file_actions_addopen(files, 0, "/dev/null", O_RDONLY, 0)
                           : posix_spawn_file_actions_adddup2(files, input, 0);
@@ -26,8 +26,8 @@ static int prepare(posix_spawn_file_actions_t *files, int input, int output, int
     return posix_spawn_file_actions_addclose(files, output);
 }
 
-// Requests a new process group, so that a hanging child can be killed with its descendants, default signal
-// dispositions, and an empty signal mask.
+// Requests default signal dispositions, an empty signal mask, and a new process group, so that a hanging child can be
+// killed with its descendants.
 static int set_attributes(posix_spawnattr_t *attributes) {
     sigset_t none, all;
     sigemptyset(&none);

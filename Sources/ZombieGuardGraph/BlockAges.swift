@@ -1,21 +1,21 @@
-// Tells which blocks are younger than a moment: records of blocks have no time.
+// Determines which blocks are younger than a given snapshot, because the records of blocks have no time.
 
 import ZombieGuard
 
-/// The blocks of a process at the last look, and at which look each was seen first. A block costs 24 bytes, however
-/// many moments are compared.
+/// The blocks of a process at the last snapshot, and for each block the first snapshot that had it. A block costs 24
+/// bytes, regardless of the number of snapshots.
 ///
-/// A block is known by its address and its allocation stack. If it is freed, and one from the same stack gets the same
-/// address, the second one counts as the first.
+/// A block is identified by its address and its allocation stack. If it is freed, and a new block from the same stack
+/// gets the same address, the new block counts as the old one.
 final class BlockAges {
     private var blocks = BlockTable()
     private var firstLooks = FlatArray<UInt32>()
     private var look: UInt32 = 0
 
-    /// Records the blocks that exist now.
+    /// Records a snapshot of the blocks.
     ///
     /// - Parameter blocks: the blocks that exist now.
-    /// - Returns: the moment of this look, for ``isNew(start:stack:since:)``.
+    /// - Returns: the number of the snapshot, for ``isNew(start:stack:since:)``.
     func look(at blocks: BlockTable) -> Int {
         look += 1
         let looks = FlatArray<UInt32>(capacity: blocks.count)
@@ -27,7 +27,7 @@ final class BlockAges {
         return Int(look)
     }
 
-    /// Whether a block was allocated after the look of this moment.
+    /// Whether a block was allocated after the snapshot with the number `moment`.
     func isNew(start: UInt64, stack: UInt32, since moment: Int) -> Bool {
         firstLook(start: start, stack: stack).map { Int($0) > moment } ?? true
     }

@@ -16,7 +16,7 @@ package final class BlockTable {
         var reciprocal: UInt64
         /// A bit for each slot: whether it holds a live block.
         var bits: FlatArray<UInt64>
-        /// Number of the first block of each 64 slots.
+        /// Number of the first block in each group of 64 slots.
         var ranks: FlatArray<UInt32>
     }
 
@@ -45,7 +45,7 @@ package final class BlockTable {
     private var ranks = FlatArray<UInt32>()
     /// Sorted by address.
     private let places = FlatArray<Place>()
-    /// Regions of 2^shift bytes each, side by side: the number of each one's area in `places`, or -1.
+    /// Adjacent regions of 2^shift bytes each, and for each region the index of its area in `places`, or -1.
     private var regions = (base: UInt64(0), shift: UInt64(0))
     private let areaOfRegion = FlatArray<Int32>()
     /// Address range of the blocks outside of all areas, which are the last ones in the table.
@@ -117,7 +117,7 @@ package final class BlockTable {
         highest = max(highest, range.upperBound)
     }
 
-    /// Makes the look-up of areas that begin at multiples of 2^`shift` behind `base` a shift, instead of a search.
+    /// Speeds up the lookup of areas that begin at multiples of 2^`shift` after `base`: a shift replaces the search.
     package func index(regionsAt base: UInt64, shift: UInt64, count: Int) {
         guard shift > 0, shift < 63 else { return }
         regions = (base, shift)
@@ -139,7 +139,7 @@ package final class BlockTable {
 
     package func family(of block: UInt32) -> UInt32 { shapes.base[Int(block)] >> 28 & 7 }
 
-    /// Number of the block's first word in ``FirstWords``; nil if it is no candidate for a class pointer.
+    /// Number of the block's first word in ``FirstWords``; nil if that word is no candidate for a class pointer.
     package func firstWord(of block: UInt32) -> Int? {
         let shape = shapes.base[Int(block)] & Self.shapeBits
         return shape == Self.shapeBits ? nil : Int(shape)

@@ -60,7 +60,7 @@ package final class ClassTable {
         return size
     }
 
-    /// What the words of the objects of a Swift class refer to.
+    /// What each word in an object of a Swift class refers to.
     package func layout(_ number: Int) -> ObjectLayout {
         if let layout = layouts[number] { return layout }
         let layout = classes[number].map { $0.isSwift ? reader.objects(of: $0.pointer) : .unknown } ?? .unknown
@@ -68,8 +68,8 @@ package final class ClassTable {
         return layout
     }
 
-    /// Whether the block holds an instance of a class that the program declares: not of the toolchain's libraries, no
-    /// closure context, no box.
+    /// Whether the block holds an instance of a class that the program declares, and not an instance of a toolchain
+    /// library's class, a closure context or a box.
     package func isOfProgram(_ block: UInt32) -> Bool {
         guard let number = number(of: block) else { return false }
         if let known = ofProgram[number] { return known }

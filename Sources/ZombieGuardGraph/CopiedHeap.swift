@@ -23,7 +23,8 @@ final class CopiedHeap: MemoryReader {
     /// Words of other memory that the copy lacks, which may refer to blocks.
     let words = FlatArray<Word>()
 
-    /// Limits of the memory that is read while the process is stopped: reading more would take as long as reading all.
+    /// Limits on the memory that is read while the process is stopped. With more, the stop would be as long as without
+    /// a copy.
     static let mostBytes: UInt64 = 256 << 20, mostBlocks = 200_000
 
     init(_ process: ProcessCopy, _ windows: HeapLayout.Windows) throws {
@@ -70,7 +71,8 @@ final class CopiedHeap: MemoryReader {
 
     // MARK: Keeping what the copy lacks
 
-    /// Keeps the contents of a block in a window. Call in the order of addresses. Returns false if there are too many.
+    /// Stores the contents of a block in a window. Call in the order of addresses. Returns false if a limit is
+    /// exceeded.
     func keep(blockAt start: UInt64, _ contents: UnsafeRawBufferPointer) -> Bool {
         guard starts.count < Self.mostBlocks, UInt64(bytes.count + contents.count) <= Self.mostBytes else {
             return false
@@ -103,7 +105,7 @@ final class CopiedHeap: MemoryReader {
         windows.contains(start) ? nil : memory.parts(from: start, count: count)
     }
 
-    // Where in `bytes` the rest of the block at an address is.
+    // The range in `bytes` that has the contents of a stored block from `address` on.
     private func kept(at address: UInt64) -> Range<Int>? {
         let behind = starts.elements.partitionPoint { $0 > address }
         guard behind > 0 else { return nil }

@@ -9,7 +9,7 @@ import ZombieGuard
 package struct DanglingSearch {
     /// References of one kind: of the same property of the same class, or of one variable.
     package struct Reference {
-        /// One of them.
+        /// One of the references.
         package var holder: Finding.Holder
         package var count: Int
         /// The freed block to which one of the references points.
@@ -21,7 +21,7 @@ package struct DanglingSearch {
     /// Properties, elements and captured values, then global and thread-local variables; the most frequent first.
     package private(set) var references: [Reference] = []
     /// Number of other words that equal the address of a freed block: in blocks without a known class, on stacks, in
-    /// memory that the program has mapped. Many are leftovers that nobody follows.
+    /// memory that the program has mapped. Many are stale, and the program never uses them as pointers.
     package private(set) var words = 0
     /// Number of freed blocks whose addresses cannot be reused yet.
     package private(set) var freedBlocks = 0
@@ -32,7 +32,7 @@ package struct DanglingSearch {
     package let source: HeapReader
     private let isStrict: Bool
 
-    /// Words that are looked at in detail. A program with more has one bug that accounts for most of them.
+    /// Maximum number of words that are examined in detail. A program with more has one bug that causes most of them.
     private static let mostPlaces = 200_000
 
     /// Searches a running process, which is stopped meanwhile.
@@ -108,7 +108,7 @@ package struct DanglingSearch {
         let hits = scan.takeHits()
         var record: BlockRecord?
         for hit in hits {
-            // The words of a block follow one another.
+            // Reuse the last record, because the words of a block follow one another.
             if !(record?.contains(hit.place) ?? false) { record = places.block(at: hit.place) }
             if let record, !isStrict || !mayBeRemoved(record, at: hit.place, places) {
                 add(places.holder(in: record, at: hit.place), hit.address, &groups)

@@ -6,7 +6,7 @@ package final class FirstWords {
     /// The words, by number.
     package let words = FlatArray<UInt64>()
     private static let empty = UInt32.max
-    /// A heap with more distinct candidates than this has data there that resembles class pointers.
+    /// Maximum number of distinct candidates. A heap with more has data in first words that resembles class pointers.
     package static let most = 1 << 20
     private let limit: Int
 

@@ -1,4 +1,4 @@
-// Tells which live blocks earlier looks at the same process have seen.
+// Determines which live blocks existed in earlier snapshots of the same process.
 
 import ZombieGuard
 
@@ -8,23 +8,23 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The age of each live block: the earliest look that saw it.
+/// The age of each live block: the earliest snapshot that has it.
 ///
-/// A block is taken for one of an earlier look if address, size, allocation function and allocation stack are the
-/// same. Its slot may have been freed and taken again by the same call, so that the numbers of survivors are upper
-/// bounds. The quarantine puts that off: a freed address is not used again before it is evicted.
+/// A block is taken for one of an earlier snapshot if address, size, allocation function and allocation stack are the
+/// same. The slot may in fact have been freed and reused by the same call, so the numbers of survivors are upper
+/// bounds. The quarantine delays reuse: a freed address is not reused before its eviction.
 ///
-/// The members of an age are saved as a difference of addresses (zigzag and LEB128) and 16 bits of a hash for each
+/// The blocks of an age are saved as the difference of addresses (zigzag and LEB128) and 16 bits of a hash for each
 /// block: 4 to 5 bytes a block, 6 in base64.
 package struct HeapAges {
-    /// Live blocks that a look was the first to see.
+    /// The live blocks that appeared first in one snapshot.
     package struct Look {
         /// ISO 8601, UTC.
         package var time: String
         package var amount = HeapSummary.Amount()
     }
 
-    /// The looks, oldest first; the last is the current one. Blocks of the first look may be older than the look.
+    /// The snapshots, oldest first; the last is the current one. Blocks of the first snapshot may be older than it.
     package private(set) var looks: [Look]
     private let snapshot: HeapSnapshot
     /// Index into `looks` for each block.
@@ -35,7 +35,7 @@ package struct HeapAges {
 
     /// - Parameters:
     ///   - earlier: a saved heap. All blocks are new if it is nil, or of another process.
-    ///   - time: time of this look.
+    ///   - time: time of this snapshot.
     package init(_ snapshot: HeapSnapshot, since earlier: SavedHeap?, time: String) {
         self.snapshot = snapshot
         let statistics = snapshot.source.statistics
@@ -50,10 +50,10 @@ package struct HeapAges {
         }
     }
 
-    /// Whether there is an earlier look at this process.
+    /// Whether there is an earlier snapshot of this process.
     package var hasEarlier: Bool { looks.count > 1 }
 
-    /// Whether an earlier look has seen a block.
+    /// Whether a block was in an earlier snapshot.
     @inline(__always)
     package func isOld(_ block: UInt32) -> Bool { Int(ages.base[Int(block)]) < looks.count - 1 }
 

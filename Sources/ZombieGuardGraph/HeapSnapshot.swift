@@ -1,4 +1,4 @@
-// Copies what the graph of a heap needs out of a process or a core file: blocks, references between them, and roots.
+// Reads what the graph of a heap needs from a process or a core file: blocks, references between them, and roots.
 
 import CUnwind
 import CZombie
@@ -25,7 +25,7 @@ package final class HeapSnapshot {
     package internal(set) var stoppedNanoseconds: UInt64 = 0
     /// Whether other threads of the program were running. One of them may have been about to get or store a block.
     package private(set) var hasOtherThreads = false
-    /// Whether a copy of the process was read, which was stopped only for as long as the copy took.
+    /// Whether a copy of the process was read. The process was then stopped only while it was copied.
     package private(set) var isCopied = false
     /// Why the process was not copied; nil if it was, or need not be.
     package private(set) var whyNotCopied: String?
@@ -47,7 +47,7 @@ package final class HeapSnapshot {
 
     let layout: HeapLayout
     private let images: [Range<UInt64>]
-    /// A bit for each state of the blocks that are read.
+    /// Mask of the block states to read, one bit for each state.
     private let states: UInt32
     /// The areas of blocks.
     private let heapRanges: [Range<UInt64>]
@@ -148,8 +148,8 @@ package final class HeapSnapshot {
         fatalError("the last attempt takes what it finds")
     }
 
-    // A thread in the middle of malloc may hold the number of a slot whose record says that it is live, and not yet the
-    // block's address. Then no word leads to the block. Such a moment is short: try again.
+    // A thread in the middle of malloc may have marked a slot's record as live, but hold only the slot's number, and
+    // not yet the block's address. Then no word refers to the block. This state is short: try again.
     private static let attempts = 20, pauseMicroseconds: UInt32 = 500
 
     private static func isInside(_ code: [Mapping], _ thread: StoppedThreads.Thread, except waiting: Int32?) -> Bool {
@@ -184,7 +184,8 @@ package final class HeapSnapshot {
     // Reads a stopped process, or copies the process to be read later.
     private func read(_ stopped: inout StoppedThreads, _ waiting: Waiting?, _ advice: CopyAdvice) {
         let threads = stopped.threads.map { waiting?.registers($0) ?? $0.registers }
-        // A called function need not keep the vector registers, so those of the waiting thread are dead.
+        // The waiting thread is in a call, which need not preserve vector registers: those of this thread hold no live
+        // values.
         let others = stopped.threads.filter { $0.id != waiting?.id }.flatMap { stopped.vectorWords(of: $0.id) }
         switch advice {
         case .needless: break
@@ -197,7 +198,7 @@ package final class HeapSnapshot {
         if !isCopied { readGraph(registers: threads, others: others) }
     }
 
-    // Returns the reason why the process is not copied.
+    // Copies a stopped process. Returns nil, or the reason why the process was not copied.
     private func copy(
         _ stopped: inout StoppedThreads, _ filters: UInt64, _ registers: [[UInt64]], _ others: [UInt64]
     ) -> String? {
@@ -254,12 +255,12 @@ package final class HeapSnapshot {
         return pending.copy.process.exists
     }
 
-    // Whether a word refers to a block, as far as can be told without a table of blocks.
+    // Whether a word may refer to a block. Inexact, because it does not use the table of blocks.
     private func mayBeBlock(_ word: UInt64) -> Bool {
         isHeap(word & Self.addressBits) || word >> 62 == 3 && isHeap(word << 3 & Self.addressBits)
     }
 
-    // Keeps the live blocks in windows, which a fork leaves out. Returns false if there are too many.
+    // Stores the contents of live blocks in windows, which a fork leaves out. Returns false if there are too many.
     private func keepWindows(in copy: CopiedHeap) -> Bool {
         let windows = layout.windows
         guard windows.pageCount > 0, windows.records != 0 else { return true }
@@ -388,7 +389,7 @@ package final class HeapSnapshot {
         readSpans()
     }
 
-    // Calls `body` with parts of an array of records that were ever touched, and the index of the first record.
+    // Calls `body` with each part of an array of records that was ever touched, and with the index of its first record.
     private func forEachPart<Record: BitwiseCopyable>(
         of type: Record.Type, at base: UInt64, count: UInt64, _ body: (UInt64, UnsafeBufferPointer<Record>) -> Void
     ) {
@@ -572,7 +573,7 @@ package final class HeapSnapshot {
         }
     }
 
-    // Takes the class pointer of a block and its references from its bytes, which begin at offset `place`.
+    // Finds the class pointer and the references of a block in a part of its contents that begins at offset `place`.
     private func scan(
         _ block: UInt32, _ bytes: UnsafeRawPointer, _ count: Int, from place: UInt64, _ extent: Extent
     ) {

@@ -34,7 +34,7 @@ package struct HeapSummary {
         /// Allocation function, such as `malloc`.
         package var family: String
         package var amount: Amount
-        /// Blocks that earlier looks have seen.
+        /// Blocks that were in an earlier snapshot.
         package var survivors = Amount()
 
         /// The name, or the allocation function in parentheses. Not safe to print.
@@ -48,7 +48,7 @@ package struct HeapSummary {
         /// Frames without symbols, innermost first; empty if the stack is unknown.
         package var frames: [Finding.Frame]
         package var amount: Amount
-        /// Blocks that earlier looks have seen.
+        /// Blocks that were in an earlier snapshot.
         package var survivors = Amount()
     }
 
@@ -69,7 +69,7 @@ package struct HeapSummary {
     /// Adds up all blocks.
     ///
     /// - Parameters:
-    ///   - ages: ages of the blocks; nil if there was no earlier look.
+    ///   - ages: ages of the blocks; nil if there was no earlier snapshot.
     ///   - stackSource: a second reader of the snapshot's source, because the snapshot has spent most of its read
     ///     budget; nil: do not sum up by stack and size.
     package init(
@@ -110,7 +110,7 @@ package struct HeapSummary {
         stacks.sort { ($1.amount.bytes, $0.identity) < ($0.amount.bytes, $1.identity) }
     }
 
-    /// All blocks of a row, and those that earlier looks have seen.
+    /// All blocks of a row, and those that were in an earlier snapshot.
     private struct Pair: BitwiseCopyable {
         var all = Amount()
         var old = Amount()
@@ -121,7 +121,7 @@ package struct HeapSummary {
         }
     }
 
-    // Merges rows of the same class: it may have several class pointers.
+    // Merges rows of the same class, because a class may have several class pointers.
     private static func classRows(_ byClass: FlatArray<Pair>, _ table: ClassTable, _ plain: Int) -> [ClassRow] {
         var merged: [ClassTable.Label: ClassRow] = [:]
         for row in 0..<plain where byClass[row].all.blocks > 0 {

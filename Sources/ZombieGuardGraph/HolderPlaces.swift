@@ -10,7 +10,7 @@ final class HolderPlaces {
     /// A thread, and the registers from which its stack is unwound.
     struct Thread {
         var id: Int32
-        /// The runtime's number; 0 if unknown.
+        /// The runtime's number of the thread; 0 if unknown.
         var number: Int
         var name: String?
         var registers: [UInt64]
@@ -142,8 +142,8 @@ final class HolderPlaces {
         let inner = frames.firstIndex { $0.stackPointer > place }
         if inner == nil, let variable = threadLocal(at: place, in: mapping) { return variable }
         var holder = Finding.Holder(place: Finding.Holder.Place.stack)
-        // The frame with the highest stack pointer at or below the place. In the red zone, the innermost frame: a leaf
-        // function uses the red zone below its frame.
+        // The frame with the highest stack pointer at or below the place. For a place in the ABI's red zone, the
+        // innermost frame: a leaf function uses the bytes below its stack pointer.
         let index = max(0, (inner ?? frames.count) - 1)
         holder.frame = frames[index].frame
         if owner.isOwn { holder.depth = index } else { holder.thread = thread(owner) }

@@ -6,8 +6,8 @@ import CZombie
 import Glibc
 import ZombieGuard
 
-/// Answers the requests of processes with findings on the run's shared page (zg_collector.h), and adds the holders to
-/// the findings when these arrive.
+/// Answers the requests that processes with findings make on the run's shared page (zg_collector.h), and adds the
+/// holders to the findings when these arrive.
 package final class HolderRequests {
     private let page: RunPage
     private var results: [Key: Result] = [:]
@@ -35,8 +35,8 @@ package final class HolderRequests {
 
     /// The largest `scan_ms`.
     private static let longestMilliseconds: UInt64 = 60_000
-    /// Time for which a finding waits for the request of its process. The process writes the finding first, and another
-    /// thread of the process may ask before it.
+    /// Time for which a finding waits for the request of its process. The process writes the finding before it makes
+    /// the request, and a request of another of its threads may come in between.
     private static let reserveMilliseconds: UInt64 = 3000
     private static let mostResults = 256
     private static let mostWaiting = 64
@@ -65,8 +65,8 @@ package final class HolderRequests {
     private func search(_ process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory) -> Result {
         let now = monotonicNanoseconds()
         let limit = min(UInt64(asking.wait_ms), Self.longestMilliseconds)
-        // Count from when the process began to wait. That time is unknown if a seccomp filter forbids the process to
-        // read the clock.
+        // The time limit begins when the process began to wait. That time is unknown if a seccomp filter prevents the
+        // process from reading the clock.
         let since = asking.since_ns <= now && now - asking.since_ns < limit * 1_000_000 ? asking.since_ns : now
         // Leave a sixteenth of the time for names and for the reply.
         let deadline = since + limit * 1_000_000 / 16 * 15
@@ -74,7 +74,8 @@ package final class HolderRequests {
         guard asking.pid == process else {
             return Result(note: "not searched: the process is in another PID namespace")
         }
-        // Filters that forbid ptrace also forbid mincore, which libunwind calls.
+        // Filters that forbid ptrace also forbid mincore, which libunwind calls, so a search without ptrace is
+        // impossible, too.
         if SystemCallFilters.forbidsTracing {
             return Result(note: "not searched: a seccomp filter forbids ptrace")
         }
@@ -106,7 +107,8 @@ package final class HolderRequests {
     private static let mostRunning = 16
 
     /// The threads with their registers, and copies of their stacks. The other threads are stopped only while they are
-    /// copied, and never in a system call that a stop would end early: the program may continue after the finding.
+    /// copied. None is stopped in a system call that would return early (EINTR), because the program may continue after
+    /// the finding.
     private func threads(
         of process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory, microseconds: Int
     ) -> (threads: [HolderPlaces.Thread], stacks: [(start: UInt64, bytes: [UInt8])]) {
@@ -151,7 +153,8 @@ package final class HolderRequests {
 
     /// Adds the holders to a finding whose process asked for them.
     ///
-    /// - Returns: false if the answer has not been given yet: the finding is kept, and ``ready()`` returns it.
+    /// - Returns: false if the answer has not been given yet. The finding then waits here until ``ready()`` returns it.
+    ///   If too many findings wait, returns true without holders.
     package func complete(_ finding: inout Finding) -> Bool {
         guard let number = finding.search?.rawValue else { return true }
         if take(&finding, number) { return true }
@@ -161,9 +164,9 @@ package final class HolderRequests {
         return false
     }
 
-    /// The kept findings whose search has ended, or whose process did not ask in time.
+    /// The waiting findings whose search has ended, or whose process did not ask in time.
     ///
-    /// - Parameter all: return all kept findings, because no process asks any more.
+    /// - Parameter all: return all waiting findings, because no process will ask.
     package func ready(all: Bool = false) -> [Finding] {
         let now = monotonicNanoseconds()
         var ready: [Finding] = []

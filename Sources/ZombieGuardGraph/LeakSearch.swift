@@ -88,7 +88,7 @@ package struct LeakSearch {
         }
     }
 
-    // The contents of lost blocks are read again from the source: nothing can reach and change them.
+    // The contents of lost blocks are read again from the source, because the program cannot reach and change them.
     private init(_ snapshot: HeapSnapshot, confirming earlier: Set<UInt64>?, _ choose: Choice?) {
         let classes = ClassTable(snapshot)
         self.snapshot = snapshot
@@ -333,7 +333,8 @@ package struct LeakSearch {
         } && !counted.contains { classes.isOfProgram(lost[Int($0)]) }
     }
 
-    // Counts everything that some lost blocks lead to, unless it has been counted with others.
+    // Marks all blocks that can be reached from some lost blocks, except those with a mark, and returns the newly
+    // marked ones.
     private func newlyCounted(
         from numbers: [UInt32], _ strong: References, _ marks: FlatArray<UInt8>, _ mark: UInt8 = Mark.counted
     ) -> [UInt32] {

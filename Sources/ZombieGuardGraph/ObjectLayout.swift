@@ -23,7 +23,7 @@ struct RemoteWords: ObjectWords {
     }
 }
 
-/// Tells what each word of the objects of one class refers to.
+/// Determines what each word in an object of one class refers to.
 package struct ObjectLayout {
     /// End of the stored properties or captured values, in bytes.
     package let fixedSize: UInt64
@@ -163,7 +163,7 @@ extension LayoutReader {
                 metadata: metadata, start: captures.start, count: captures.bindings))
     }
 
-    /// The layout of closure contexts with the same values of the bindings.
+    /// The layout of closure contexts whose bindings have these values.
     fileprivate func contexts(of metadata: UInt64, bound values: [UInt64]) -> ObjectLayout {
         let key = [metadata] + values
         if let known = contexts[key] { return known }

@@ -146,7 +146,8 @@ package struct References {
     }
 
     /// The shortest cycle through any of the nodes. Of 256 nodes or more only a part is tried, so the cycle may not be
-    /// the shortest. A path that leaves a strongly connected component never returns to it.
+    /// the shortest. `isInside` may accept nodes of other strongly connected components, because a path that leaves a
+    /// component never returns to it.
     package func shortestCycle(through nodes: [UInt32], isInside: (UInt32) -> Bool = { _ in true }) -> [UInt32]? {
         let tried = 128
         var best: [UInt32]?

@@ -45,7 +45,8 @@ struct RootRanges {
 
     private static func mayHoldRoots(_ mapping: Mapping) -> Bool {
         guard mapping.start < mapping.end, mapping.permissions.hasPrefix("r") else { return false }
-        // A core file has no permissions for mappings of some files, and no contents of them either.
+        // In a core file, mappings of some files have no permissions, and are not searched. The core file lacks their
+        // contents, too.
         let isWritable = mapping.permissions.dropFirst().hasPrefix("w")
         if mapping.path.isEmpty { return true }
         if mapping.path.hasPrefix("[") {
@@ -92,7 +93,7 @@ struct SearchedMemory {
 
     /// - Parameters:
     ///   - stackPointers: of all threads.
-    ///   - excluded: memory outside of stacks in use that is left out.
+    ///   - excluded: memory to leave out, except in those parts of stacks that are in use.
     init(_ source: HeapReader, stackPointers: [UInt64], excluded: Range<UInt64> = 0..<0) {
         let areas = source.heapAreas
         for mapping in source.mappings where mapping.start < mapping.end && mapping.permissions.hasPrefix("r") {
@@ -127,8 +128,8 @@ extension HeapReader {
         }
     }
 
-    /// The runtime's heap, tables and image. Excludes the image of a runtime that is part of a test bundle: it cannot
-    /// be told from the rest of the bundle.
+    /// The runtime's heap, tables and image. If the runtime is part of a test bundle, its image is left out, because it
+    /// cannot be distinguished from the rest of the bundle.
     var ownRanges: [Range<UInt64>] {
         let layout = statistics.heapLayout
         var ranges = memory.records(zg_layout_range.self, at: layout.ownRanges, count: Int(layout.ownRangeCount))

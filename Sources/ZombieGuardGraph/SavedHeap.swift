@@ -8,7 +8,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A summary as it was saved: enough to compare another with it.
+/// A saved summary, with the data that is needed to compare another summary with it.
 package struct SavedHeap: Decodable {
     /// The JSON schema that this version reads and writes.
     package static let schema = "zguard.heap/1"
@@ -29,7 +29,7 @@ package struct SavedHeap: Decodable {
         var bytes: UInt64
     }
 
-    /// Blocks that a look was the first to see.
+    /// The blocks that appeared first in one snapshot.
     package struct Age: Decodable {
         package var time: String
         /// In base64: see ``HeapAges``.

@@ -3,7 +3,7 @@
 import CZombie
 import ZombieGuard
 
-/// A part of a test. Names of functions are resolved only for blocks that nothing else decides.
+/// A part of a test. Names of functions are resolved only for blocks whose verdict needs them.
 final class TestPart {
     enum Verdict: Int {
         /// A block of another test, or older than the part.

@@ -11,19 +11,20 @@ package final class TestRequests {
     private let symbolicator = Symbolicator()
     private let live = BlockAges()
     private let freed = BlockAges()
-    /// Lost blocks that were reported as failures of tests: by address, the allocation stack.
+    /// Lost blocks that were reported as failures of tests: their allocation stacks, by address.
     private var reported: [UInt64: UInt32] = [:]
-    /// Lost blocks of which a test was warned, because another test may have lost them.
+    /// Lost blocks of which a test was warned, because another test may have lost them: their allocation stacks, by
+    /// address.
     private var warned: [UInt64: UInt32] = [:]
 
     private static let mostFindings = 50
     /// Maximum number of steps of a cycle with allocation stacks. Stacks are most of a finding, and a line has a
     /// limited length.
     private static let mostStacks = 64
-    /// Pause between two looks, in which another thread may store a reference that it holds in a register.
+    /// Pause between two snapshots, in which another thread may store a reference that it holds in a register.
     private static let pauseMicroseconds: UInt32 = 2000
 
-    /// A look that missed a part of the heap: its result would be a false leak, or a false pass.
+    /// A snapshot that lacks a part of the heap: its result would be a false leak, or a false pass.
     private struct Incomplete: Error, CustomStringConvertible {
         var description: String
 
@@ -56,7 +57,7 @@ package final class TestRequests {
         let source = try HeapReader(process: process)
         let (freedBlocks, liveBlocks) = (HeapSnapshot.freedBlocks(of: source), HeapSnapshot.liveBlocks(of: source))
         try Incomplete.check(source.notes)
-        // Look at freed and live blocks, so that one number is the moment of both looks.
+        // Record both freed and live blocks, so that one number identifies both snapshots.
         _ = freed.look(at: freedBlocks)
         var answer = HeapAnswer()
         answer.moment = live.look(at: liveBlocks)
@@ -68,7 +69,7 @@ package final class TestRequests {
             id: Int32(truncatingIfNeeded: question.thread), stackPointer: question.stackPointer.rawValue)
     }
 
-    // Resumes threads that stopped only after their look had ended.
+    // Resumes threads that stopped only after their snapshot had ended.
     private static func releaseLateThreads() { while zg_thread_release_next() != 0 {} }
 
     private static func pause() {
@@ -132,7 +133,7 @@ package final class TestRequests {
         let released = try releasedBlocks(question)
         if released.count == 0 { return answer }
         func look() throws -> DanglingSearch {
-            // Skip blocks that have left the quarantine since.
+            // Skip blocks that have left the quarantine since `released` was read.
             let search = try DanglingSearch.of(process, isStrict: true, waiting: waiting(question)) { _, blocks in
                 blocks.filter { start, stack in
                     let block = released.block(at: start)
@@ -198,7 +199,7 @@ package final class TestRequests {
 }
 
 extension DanglingSearch.Reference {
-    /// Equal for references of one place in two looks.
+    /// Equal for references of one place in two searches.
     fileprivate var place: [String] {
         [
             holder.place, holder.className ?? "", holder.member ?? "", holder.frame?.module ?? "",
@@ -208,7 +209,7 @@ extension DanglingSearch.Reference {
 }
 
 extension Symbolicator {
-    /// Names a reference to a freed block.
+    /// Symbolicates a reference to a freed block.
     package func named(_ reference: DanglingSearch.Reference) -> DanglingSearch.Reference {
         var reference = reference
         reference.holder = named(reference.holder)

@@ -111,7 +111,7 @@ final class LayoutReader {
     let memory: any MemoryReader
     private var types: [UInt64: TypeNode] = [:]
     private var fields: [UInt64: [Field]] = [:]
-    /// Layouts in existentials by metadata.
+    /// Layouts of values in existentials, by metadata.
     private var values: [UInt64: ValueLayout] = [:]
     /// Layouts of closure contexts by their metadata and bindings.
     var contexts: [[UInt64]: ObjectLayout] = [:]
@@ -161,7 +161,7 @@ final class LayoutReader {
         return distance == 0 ? 0 : address &+ UInt64(bitPattern: Int64(distance))
     }
 
-    /// The type at an address of mangled bytes.
+    /// The type whose mangled bytes are at an address.
     func type(at address: UInt64) -> TypeNode {
         if let known = types[address] { return known }
         let type = TypeParser.type(at: address, in: memory)
@@ -305,7 +305,8 @@ final class LayoutReader {
         case "a", "D", "h": return .reference(.strong)
         case "P", "p", "V", "v", "O": return .reference(.pointer)
         case "R", "r", "W", "w":
-            // A buffer has a count, a raw one a pointer to its end.
+            // The second word of a buffer pointer is a count; that of a raw buffer pointer, a pointer to the end of the
+            // buffer.
             let isRaw = letter == UInt8(ascii: "W") || letter == UInt8(ascii: "w")
             var layout = ValueLayout.reference(.pointer)
             layout.append(isRaw ? .reference(.pointer) : .number(8))

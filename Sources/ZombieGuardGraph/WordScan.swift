@@ -55,7 +55,7 @@ final class WordScan<Target: PointerTarget> {
 
     /// - Parameters:
     ///   - deadline: time of ``monotonicNanoseconds()``.
-    ///   - most: number of hits that are kept; further ones are counted.
+    ///   - most: number of hits to store; further ones are only counted.
     init(_ memory: any MemoryReader, _ target: Target, deadline: UInt64, most: Int) {
         self.memory = memory
         self.target = target
@@ -65,7 +65,7 @@ final class WordScan<Target: PointerTarget> {
 
     deinit { buffer.deallocate() }
 
-    /// Returns and removes the hits so far. They no longer count for the limit.
+    /// Returns and removes the hits so far, which then do not count for the limit.
     func takeHits() -> [Hit] {
         defer { hits = [] }
         return hits

@@ -1,5 +1,5 @@
-// Decides whether a thread runs an event loop, on which others depend, or executes a sequence of steps. A compiler
-// driver, for example, waits for its children from time to time, but no client waits while it compiles.
+// Decides whether a thread runs an event loop or works through a sequence of steps. Only an event loop delays clients
+// when it stalls: a compiler driver, for example, waits for its children from time to time, but has no clients.
 
 import CZombie
 import Glibc
@@ -22,14 +22,15 @@ struct EventLoop {
 
     private static let idleEnough: UInt64 = 1000, longestIdle: UInt64 = 200
 
-    /// Clients may wait for this thread, even if the program then exits by itself.
+    /// Whether the evidence is a listening socket. Clients may then have waited during a stall, even if the program
+    /// exits by itself after the stall.
     var listens: Bool { evidence == .listens }
 
-    /// Records that the thread waits now and waited at the previous look. Reads nothing more once ``idleEnough`` is
-    /// reached.
+    /// Adds the time since the previous call to the idle time, unless the thread has children. Call at each poll that
+    /// finds the thread waiting as the previous poll did. Reads /proc only until ``idleEnough`` is reached.
     mutating func waits(_ thread: UInt32, of process: Int, now: UInt64) {
         guard idleMilliseconds < Self.idleEnough, Self.children(of: thread, in: process).isEmpty else { return }
-        // After a longer pause between looks, the time in between is unknown: count at most `longestIdle`.
+        // Between polls that are far apart, the thread may have been busy: count at most `longestIdle`.
         idleMilliseconds += lastIdle == 0 ? 0 : min(now - lastIdle, Self.longestIdle)
         lastIdle = now
     }
@@ -55,8 +56,8 @@ struct EventLoop {
         return evidence != nil
     }
 
-    /// Input from a socket or an eventfd may be the reply to a request of the program, from another process or from its
-    /// own threads.
+    /// Whether input from the file may answer a request that the program itself has made: to another process through a
+    /// socket, or to another of its threads through an eventfd.
     private static func mayAnswer(_ file: String) -> Bool {
         file.hasPrefix("socket:") || file == "anon_inode:[eventfd]"
     }
@@ -79,7 +80,8 @@ struct EventLoop {
         let sockets = Set(
             files.values.compactMap { $0.hasPrefix("socket:[") ? Substring($0.dropFirst(8).dropLast()) : nil })
         if sockets.isEmpty { return false }
-        // Fields of /proc/net/NAME: the state (or flags) and the inode of the socket.
+        // For each file /proc/net/NAME: index of the field with the socket's state (unix: flags), the value of that
+        // field for a listening socket, and index of the field with the inode.
         return [("tcp", 3, "0A", 9), ("tcp6", 3, "0A", 9), ("unix", 3, "00010000", 6)].contains {
             name, place, state, inode in
             lines(of: "/proc/\(process)/net/\(name)").contains { line in
@@ -97,7 +99,8 @@ struct EventLoop {
         }
     }
 
-    /// Whether the process had children when the thread became busy, `milliseconds` ago.
+    /// Whether the process has ever reaped a child, or the thread has a child that is older than its busy time, which
+    /// began `milliseconds` ago.
     private static func hadChildren(_ process: Int, _ thread: UInt32, before milliseconds: UInt64) -> Bool {
         // Page faults and CPU times of reaped children: fields 11, 13, 16 and 17 of proc(5), counted from 1.
         let own = stat(of: process)

@@ -1,10 +1,10 @@
-// Tells waits in glibc from waits of other code whose words look like glibc's locks.
+// Distinguishes waits in glibc from waits in other code on memory that only looks like a lock of glibc.
 
 import ZombieGuard
 
 extension WaitChain {
-    /// Whether all waits whose memory looks like glibc's are in glibc: other code may use words with such contents
-    /// otherwise.
+    /// Whether every wait on memory that looks like a lock of glibc is executed by glibc's code. In other code, the
+    /// same contents may mean something else.
     ///
     /// - Parameters:
     ///   - mappings: mappings of the process.
@@ -17,8 +17,8 @@ extension WaitChain {
         return awaited.compactMap(\.codeOfGlibc).allSatisfy { place in
             let frame = modules.frame(at: place)
             let file = (frame.module ?? "").split(separator: "/").last ?? ""
-            // "libc.so.6", "libc-2.31.so"; before glibc 2.34 "libpthread.so.0". Other code waits in glibc's function
-            // `syscall`.
+            // "libc.so.6", "libc-2.31.so"; before glibc 2.34 "libpthread.so.0". Excludes glibc's function `syscall`,
+            // through which other code makes its waits.
             return ["libc.", "libc-", "libpthread"].contains { file.hasPrefix($0) } && function(frame) != "syscall"
         }
     }

@@ -22,7 +22,8 @@ struct InterpretedCalls {
         for thread in stopped.threads { calls[thread.id] = python.calls(of: thread.id, in: memory) }
     }
 
-    /// The stack with the interpreted functions in place of the interpreter's, and names of compiled ones.
+    /// The stack, with the interpreter's frames replaced by the interpreted functions, and with names for the frames of
+    /// just-in-time compiled functions.
     ///
     /// - Parameter function: returns the name of the function at a frame.
     func named(
@@ -67,10 +68,11 @@ private struct PerfMap {
 
     private static let mostBytes = 64 << 20, longestName = 400
 
-    /// Reads what was appended to the file of a process, or the whole file if it is a new one. The path is relative to
-    /// the process's root directory. The file must belong to the process's user: other users can write to /tmp.
+    /// Reads what was appended to the process's map, or the whole map if the file was replaced or rewritten. The path
+    /// is relative to the process's root directory. The file must belong to the process's user: other users can write
+    /// to /tmp.
     ///
-    /// - Returns: whether there is such a file.
+    /// - Returns: false if there is no file, or if the file is empty, larger than `mostBytes`, or another user's.
     mutating func update(of process: Int) -> Bool {
         guard let folder = try? ProcessFolder(of: process), let identity = folder.namespaced,
             let directory = try? Descriptor(
@@ -95,7 +97,8 @@ private struct PerfMap {
         return true
     }
 
-    /// Parses the lines that were read. The last one may be cut: the program is still writing it.
+    /// Parses the complete lines among the bytes read. The last line may be incomplete, because the program is still
+    /// writing it.
     private mutating func parse() {
         let whole = bytes[parsed...].lastIndex(of: UInt8(ascii: "\n")) ?? parsed
         for line in bytes[parsed..<whole].split(separator: UInt8(ascii: "\n")) {
@@ -106,8 +109,8 @@ private struct PerfMap {
             codes.append(Code(start: start, end: end, text: fields[2].startIndex..<fields[2].endIndex))
         }
         parsed = whole
-        // The sort is stable, so that the last line counts for code at the same address. It costs only a merge, because
-        // earlier elements are sorted.
+        // The sort is stable, so that `code(at:)` finds the last of several lines for one address. The sort costs only
+        // a merge, because the earlier elements are sorted.
         codes.sort { $0.start < $1.start }
     }
 

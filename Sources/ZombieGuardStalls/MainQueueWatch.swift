@@ -29,7 +29,8 @@ struct MainQueueWatch {
         var next: UInt64
         let since: UInt64 // milliseconds
         var time: BusyTime
-        /// Time since the item began, and the part of it that counts (``BusyTime/weight(of:limit:)``).
+        /// Time since the item began, minus ``BusyTime/unfelt``; and the part of this time that counts
+        /// (``BusyTime/weight(of:limit:)``).
         var felt: UInt64 = 0, busy: UInt64 = 0
         var samples = StallSamples()
         var lastCount: UInt64
@@ -64,8 +65,9 @@ struct MainQueueWatch {
 
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
 
-    /// Milliseconds until the next look; nil if the regular interval is enough. The interval is short while an item may
-    /// hold up the queue: with a longer interval, a series of short items would look like one long item.
+    /// Milliseconds until the next poll; nil while the main thread serves the queue, since the regular interval is
+    /// enough then. The interval is 1 ms while an item may hold up the queue: with a longer interval, a series of short
+    /// items would look like one long item.
     func pause(now: UInt64) -> UInt64? {
         if isServedByMainThread { return nil }
         guard let holdUp, !holdUp.isSaid, now - holdUp.since >= Self.suspectMilliseconds else { return 10 }
@@ -79,7 +81,7 @@ struct MainQueueWatch {
     private static let label = Array("com.apple.main-thread".utf8)
     private static let serverBits: UInt64 = 0x3fff_ffff
 
-    /// - Returns: nil if there is no such record at the address.
+    /// - Returns: nil if the record of the main queue is not at the address.
     static func state(at address: UInt64, in memory: ProcessMemory) -> State? {
         let bytes = memory.read(at: address, upTo: recordBytes)
         guard bytes.count == recordBytes else { return nil }
@@ -98,10 +100,10 @@ struct MainQueueWatch {
         state.server != 0 && Int(state.server) != process
     }
 
-    /// The times of a look at the queue and the options of stalls, in milliseconds.
+    /// Parameters of one poll of the queue: times in milliseconds, and the options for stalls.
     struct Look {
         var now: UInt64
-        /// Time since the last look beyond the usual interval, in which zguard did not run.
+        /// By how much the time since the last poll exceeds the usual interval: time in which zguard did not run.
         var unseen: UInt64
         /// Shortest hold-up that counts as a stall.
         var limit: UInt64
@@ -144,7 +146,7 @@ struct MainQueueWatch {
         return nil
     }
 
-    /// Lengthens the pause without samples, because the finding was known.
+    /// Pauses sampling for more hold-ups than the last time. Call if the finding was already known.
     mutating func restMore() { rest.more() }
 
     /// Reports the hold-up in progress when the program ends.

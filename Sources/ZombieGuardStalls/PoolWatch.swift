@@ -5,8 +5,8 @@ import CUnwind
 import Glibc
 import ZombieGuard
 
-/// Samples blocked threads of one process: each thread once whenever it stops running. Only these samples slow the
-/// program.
+/// Samples the blocked threads of one process: each thread once in a blocking call, after half of the limit. Only these
+/// samples slow the program.
 struct PoolWatch {
     let process: Int
     private var threads: [Int32: Parked] = [:]
@@ -22,7 +22,7 @@ struct PoolWatch {
         var sample: StallSample?
         var isLookedAt = false
 
-        /// Whether the thread is still blocked in the same call. The sample may have stopped it and made it run for
+        /// Whether the thread is still blocked in the same call. Taking the sample may have made the thread run for
         /// less than a millisecond.
         func isStill(in times: ThreadTimes, _ now: @autoclosure () -> SystemCall?) -> Bool {
             if times.isStopped { return false }
@@ -45,7 +45,7 @@ struct PoolWatch {
 
     /// - Parameters:
     ///   - limit: shortest blocking call to report, in milliseconds.
-    ///   - sample: takes the stack of a thread, which may be stopped briefly; nil if there is none.
+    ///   - sample: takes a sample of a thread, which is stopped briefly; nil if the thread cannot be stopped.
     ///   - name: returns the name of the function at a frame.
     /// - Returns: calls at least `limit` long that have ended.
     mutating func look(
@@ -93,7 +93,7 @@ struct PoolWatch {
         threads.compactMap { thread, parked in parked.event(until: now, limit).map { (thread, parked.name, $0) } }
     }
 
-    /// Whether the stack runs a task of the pool, and does not run it on a serial queue, whose items may block.
+    /// Whether the stack runs a job of a Swift task, but not on a serial queue. Items of serial queues may block.
     private mutating func isOfPool(_ stack: [Finding.Frame], _ name: (Finding.Frame) -> String?) -> Bool {
         if isJob.count > Self.mostAddresses { isJob = [:] }
         var hasJob = false

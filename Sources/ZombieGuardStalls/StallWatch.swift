@@ -31,8 +31,8 @@ package final class StallWatch {
     private var lastLook: UInt64, lastQueueLook: UInt64
 
     private static let shortestTick: UInt64 = 10, longestTick: UInt64 = 50
-    /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second:
-    /// duration at which a stall is a freeze.
+    /// `stall_ms` times the first factor: duration at which a single stall is reported. `stall_ms` times the second,
+    /// but at least 2000 ms: duration at which a stall is a freeze.
     private static let singleFactor: UInt64 = 2, freezeFactor: UInt64 = 40
     private static let stopMicroseconds = 20_000
     private static let mostKnown = 256
@@ -56,7 +56,7 @@ package final class StallWatch {
     private var limit: UInt64 { UInt64(page.contents.pointee.heartbeats.stall_ms) } // milliseconds
     private var times: Int { Int(page.contents.pointee.heartbeats.stall_times) }
 
-    /// Time until the next look, in milliseconds; nil if no process asks to be watched.
+    /// Time until the next poll, in milliseconds; nil if no process asks to be watched.
     package var milliseconds: Int32? {
         if !isWanted { return nil }
         let now = MonotonicTime.milliseconds
@@ -169,14 +169,14 @@ package final class StallWatch {
         if tracks[index]!.since != since {
             tracks[index]!.begin(since, now: now)
             tracks[index]!.time.leaveOut(min(unseen, age))
-            // Baseline for measuring the time that the thread waits for a processor until the next look.
+            // First reading of the thread's times: the next poll counts only the time since this reading.
             if let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) {
                 tracks[index]!.time.count(times, now: now, unseen: 0)
             }
             return
         }
         guard let times = ThreadTimes(of: tracks[index]!.process, thread: tracks[index]!.thread) else {
-            // The process has ended or executed another program.
+            // The thread has ended, perhaps because its process has ended or executed another program.
             let track = tracks[index]!
             findings += conclude(track, index, hasEnded: true)
             release(index, heartbeat)
@@ -217,7 +217,8 @@ package final class StallWatch {
         return deadlock(from: Int32(truncatingIfNeeded: track.thread), of: track.process, memory) != nil
     }
 
-    /// The threads that a thread waits for in turn, if none of them can go on.
+    /// The deadlock that a thread waits in: a chain of threads, each of which waits for the next. Returns nil if a
+    /// thread of the chain can go on, or if one of the waits only resembles a wait in glibc.
     private func deadlock(from thread: Int32, of process: Int, _ memory: ProcessMemory) -> WaitChain? {
         let chain = WaitChain(from: thread, of: process, in: WaitMemory { memory.read(at: $0, upTo: $1) })
         guard chain.isClosed, let mappings = try? Mapping.all(of: process),
@@ -238,14 +239,14 @@ package final class StallWatch {
 
     private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
-    /// A single wait does not show that the thread runs an event loop. Servers are an exception: some handle many
-    /// requests before they wait again.
+    /// Whether the thread has waited often enough for an event loop. A single wait proves none, except in a process
+    /// that listens on a socket: some servers handle many requests before they wait again.
     private func hasWaited(_ track: ThreadWatch, _ index: Int) -> Bool {
         heartbeat(index).pointee.calls >= UInt8(ZG_HEARTBEAT_WAITS) || EventLoop.listens(process: track.process)
     }
 
-    /// Whether a stall matters although the program ended by itself: clients may have waited, or the busy time ended
-    /// before the exit.
+    /// Whether a stall matters although the program ended by itself: the user asked for stalls, clients may have
+    /// waited, or the busy time ended before the exit.
     private func isStallAtExit(_ track: ThreadWatch, _ index: Int) -> Bool {
         let heartbeat = heartbeat(index)
         return !isDefault || track.loop.listens
@@ -337,7 +338,8 @@ package final class StallWatch {
     }
 
     private func say(_ report: MainQueueWatch.Report, _ index: Int) -> [Finding] {
-        // The task of an asynchronous main runs step by step, and nothing else waits for it.
+        // Do not report the task of an asynchronous main if no item is pending: the task works through a sequence of
+        // steps, and nothing waits for it.
         if isDefault, !report.isAwaited, report.events.last.map(isOfTask) ?? true { return [] }
         let process = queues[index]!.process
         let server = report.events.last?.thread ?? 0
@@ -363,7 +365,7 @@ package final class StallWatch {
         return memory
     }
 
-    /// Samples a thread; nil if the thread cannot be stopped.
+    /// Samples a thread; nil if the thread cannot be stopped or its stack cannot be read.
     private func sample(
         _ thread: Int32, of process: Int, in call: SystemCall?, _ memory: ProcessMemory
     ) -> StallSample? {
@@ -380,7 +382,7 @@ package final class StallWatch {
         return seen.flatMap { $0.stack.isEmpty ? nil : $0 }
     }
 
-    /// The threads that a thread waits for: those of a deadlock, or the holder of its lock.
+    /// The threads that a thread waits for: those of a deadlock, or the holder of the lock that the thread waits for.
     private struct Waited {
         var threads: [Int32]
         /// The waits of a deadlock; nil if there is none.
@@ -421,8 +423,8 @@ package final class StallWatch {
         let computing = computing(wanted, of: track.process)
         let mappings = (try? Mapping.all(of: track.process)) ?? []
         var calls = InterpretedCalls(process: track.process, mappings: mappings, memory: memory)
-        // While `is_sampled` is set, the thread does not begin a wait (threads/heartbeat.c): the stop would end the
-        // wait early.
+        // While `is_sampled` is set, the thread does not begin to wait for events (threads/heartbeat.c). Otherwise the
+        // stop could interrupt that wait, and its system call would return early.
         _ = zg_system_exchange(&heartbeat.pointee.is_sampled, 1)
         defer {
             zg_system_store(&heartbeat.pointee.is_sampled, 0)
@@ -445,7 +447,7 @@ package final class StallWatch {
         }
     }
 
-    /// What was seen of threads while they were stopped.
+    /// Data about threads, read while the threads were stopped.
     private struct Stop {
         var threads: StoppedThreads
         var mappings: [Mapping]
@@ -492,7 +494,8 @@ package final class StallWatch {
         }
         sample.holder = others.first
         sample.waits = Array(others.dropFirst())
-        // If the process has ended meanwhile, memory beyond the copies is unreadable and the stacks are incomplete.
+        // Discard the sample if the process has ended meanwhile: memory beyond the copies was unreadable, so the stacks
+        // are incomplete.
         if let place = stopped.threads.first?.registers[Int(ZG_THREAD_PC)], memory.read(at: place, upTo: 1).isEmpty {
             return StallSample(call: nil)
         }
@@ -518,14 +521,14 @@ package final class StallWatch {
             track.isLoop ?? (!isDefault && hasWaited(track, index))
         else { return [] }
         var track = track
-        // Count the time since the last look in which the thread waited for a processor.
+        // Count the time that the thread has waited for a processor since the last poll.
         if !hasEnded, let times = ThreadTimes(of: track.process, thread: track.thread) {
             track.time.count(times, now: MonotonicTime.milliseconds, unseen: 0)
         }
         var busy = track.busy
         let heartbeat = heartbeat(index)
         let until = zg_system_load_long(&heartbeat.pointee.busy_until)
-        // The thread may have ended its busy time and exited between two looks.
+        // The thread may have ended its busy time and exited between two polls.
         let isOver =
             !hasEnded
             || heartbeat.pointee.nonce == track.nonce && heartbeat.pointee.tid == track.thread
@@ -605,7 +608,8 @@ extension StallWatch {
         let program: String?
         var name: String?
         var since: UInt64 = 0 // ticks; 0 while the thread is not known to be busy
-        /// Time since the thread became busy, and the part of it that counts (``BusyTime/weight(of:limit:)``).
+        /// Time since the thread became busy, minus ``BusyTime/unfelt``; and the part of this time that counts
+        /// (``BusyTime/weight(of:limit:)``).
         var felt: UInt64 = 0, busy: UInt64 = 0
         var time = BusyTime(now: 0)
         var loop = EventLoop()
@@ -636,8 +640,8 @@ extension StallWatch {
 
         mutating func restMore() { rest.more() }
 
-        /// No sample caught the thread running, although samples were due: neither the thread nor zguard was running.
-        /// False if a CPU quota was used up: that explains the stall without samples.
+        /// Whether no sample was taken although samples were due: then zguard was not running, and probably neither was
+        /// the thread. False if an obstacle or a used-up CPU quota explains the lack of samples.
         var wasNeverSeen: Bool {
             samples.kept.isEmpty && samples.next != .max && obstacle == nil && !time.isThrottled
         }

@@ -59,7 +59,7 @@ public func assertDeallocated<Object: AnyObject>(
     }
 }
 
-/// Consumes one reference to the survivor.
+/// Fails the test because the object is still referenced. Consumes one reference to the object.
 private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) {
     let address = UnsafeRawPointer(survivor.toOpaque())
     let sideTable = sideTable(of: address)

@@ -19,10 +19,10 @@ import ZombieGuardCore
 /// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
 /// a part of the heap.
 ///
-/// Tests may run at the same time. An object belongs to this test if the test's function is in its allocation stack, or
-/// in that of an object that it refers to or that refers to it, or if a task that `body` has started holds it. If it is
-/// unknown which test an object belongs to, the test gets a warning. With `swift test --no-parallel`, and in XCTest,
-/// all objects that were allocated meanwhile belong to this test.
+/// Tests may run at the same time. An object belongs to this test if the test's function is in the allocation stack of
+/// the object or of a neighbor (an object at the other end of a reference), or if a task that `body` has started holds
+/// the object. If it is unknown which test an object belongs to, the test gets a warning. In XCTest, and with
+/// `swift test --no-parallel`, all objects that were allocated meanwhile belong to this test.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.
@@ -90,7 +90,8 @@ public struct NoLeaksTrait: TestTrait, SuiteTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
-        // A sanitizer's malloc cannot be replaced, and finds leaks itself.
+        // Under a sanitizer this is only a warning: the sanitizer's malloc cannot be replaced. AddressSanitizer finds
+        // leaks itself.
         if Guarding.sanitizer != nil, let missing = Guarding.missing {
             OlderTesting.warn(missing, at: test.sourceLocation)
             return try await function()
@@ -115,6 +116,6 @@ extension Trait where Self == NoLeaksTrait {
     /// @Suite(.noLeaks) struct SessionTests { … }
     /// ```
     ///
-    /// The cases of a parameterized test are not told apart if they run at the same time.
+    /// The cases of a parameterized test are not distinguished if they run at the same time.
     public static var noLeaks: Self { Self() }
 }

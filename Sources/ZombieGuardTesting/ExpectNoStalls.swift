@@ -39,7 +39,7 @@ public func expectNoStalls<Value>(
 }
 
 /// Runs `body` and fails the current test for every stall of the main actor that lasts longer than `over`. The
-/// synchronous variant: called on the main thread, every `body` that takes longer is a stall.
+/// synchronous variant: on the main thread, a `body` that takes longer than `over` is itself a stall.
 ///
 /// - Parameters:
 ///   - over: how long the main actor may be blocked.

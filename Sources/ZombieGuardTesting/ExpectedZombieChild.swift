@@ -9,7 +9,7 @@ struct ExpectedZombieChild: Sendable {
     static let keyVariable = "ZGUARD_EXPECT_KEY"
     static let directoryVariable = "ZGUARD_EXPECT_DIRECTORY"
 
-    /// The requested call; nil unless this process is such a child.
+    /// The call for which this process was started; nil if the process is not a child of expectZombie.
     static let requested: ExpectedZombieChild? = {
         guard let key = getenv(keyVariable), let directory = getenv(directoryVariable) else { return nil }
         return ExpectedZombieChild(key: String(cString: key), directory: String(cString: directory))

@@ -6,14 +6,15 @@ import ZombieGuardCore
 
 /// Assigns findings to the open scopes. Several tests may run at the same time, and a finding does not name its test. A
 /// finding is assigned to the innermost open scope. If several tests have open scopes, the scope whose test function is
-/// in one of the finding's stacks gets the finding. If no stack contains a test function, all these scopes get it, so
-/// that no finding is lost.
+/// in one of the finding's stacks gets the finding. If the stacks contain no test function, all these scopes get the
+/// finding, so that it is not lost. A finding of a test without a scope is assigned to no scope.
 enum FindingLedger {
     /// A finding and the names of the other scopes that may have caused it.
     struct Entry: Sendable {
         var finding: Finding
         var others: [String] = []
-        /// An earlier test with the same stacks had the same finding. The runtime reports equal findings once.
+        /// Whether the finding was reported before the scope and has probably occurred again in it. The runtime reports
+        /// equal findings once.
         var isRepeated = false
     }
 
@@ -114,7 +115,7 @@ enum FindingLedger {
         if !named.isEmpty {
             owners = named
         } else if finding.isInTest {
-            owners = [] // made by a test without the trait
+            owners = [] // caused by a test without the trait
         }
         if owners.isEmpty { state.unclaimed.append(finding) }
         for owner in owners {

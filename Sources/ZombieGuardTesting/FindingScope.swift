@@ -1,10 +1,10 @@
-// A part of a test run that collects its findings.
+// A part of a test run, for which findings are collected.
 
 import Testing
 
 /// A test, or a part of a test. ``FindingLedger`` assigns findings to the open scopes.
 final class FindingScope: Sendable {
-    /// The innermost scope of the current task. XCTest tests do not run in a task: see ``CurrentTest``.
+    /// The innermost scope of the current task. XCTest tests do not run in a task: see ``CurrentTest/xctestCase``.
     @TaskLocal static var current: FindingScope?
 
     /// Name of the scope in messages.
@@ -37,7 +37,7 @@ final class FindingScope: Sendable {
 
     // "ShopTests.CartTests/Inner/add(_:)/CartTests.swift:7:24" -> "CartTests.Inner.add("
     private static func functionName(of test: Test) -> String? {
-        // A raw identifier may contain any character except backticks.
+        // Search for the last parenthesis: a raw identifier may contain any character except backticks.
         guard let labels = test.name.lastIndex(of: "(") else { return nil }
         let name = test.name[..<labels].filter { $0 != "`" }
         let id = "\(test.id)".filter { $0 != "`" }

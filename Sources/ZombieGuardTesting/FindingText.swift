@@ -11,7 +11,8 @@ extension Finding {
     /// "use-after-free: method Cart.add(_:) was called on …", the first line of every report.
     var headline: String { "\(visible(kind.rawValue)): \(sentence)" }
 
-    /// Headline and stacks; the stacks contain the program's own frames only.
+    /// Headline, evidence, stacks, and the samples of a stall. Shows only the program's own frames of a stack, or all
+    /// frames if no source file is known.
     var message: String {
         var text = headline
         if let evidence { text += "\n\(evidence)" }
@@ -30,7 +31,7 @@ extension Finding {
         return text
     }
 
-    /// A headline and stacks, of which only the frames of the program's own source are shown.
+    /// A headline and stacks. Shows only the program's own frames of a stack, or all frames if no source file is known.
     static func text(_ headline: String, _ stacks: [(title: String, stack: [Frame])]) -> String {
         var text = headline
         for (title, stack) in stacks {
@@ -64,7 +65,7 @@ extension Finding {
 }
 
 extension Finding.Holder {
-    /// Whether this is a local variable of a function of this library.
+    /// Whether the holder is a local variable in a function of this library.
     var isInLibrary: Bool { place == Place.stack && (frame?.isInOwnDirectory ?? false) }
 }
 

@@ -1,4 +1,4 @@
-// Tells whether this process is guarded, and why not.
+// Determines whether this process is guarded, and if not, why.
 
 import CZombie
 import Glibc
@@ -29,7 +29,8 @@ enum Guarding {
 }
 
 extension FindingLedger.Entry {
-    /// Fails the current test with this finding, at the line that accessed the zombie, or at `location` if unknown.
+    /// Fails the current test with this finding, at the line that accessed the zombie, or at `location` if that line is
+    /// unknown.
     func fail(else location: SourceLocation?) {
         let (message, place, report) = GuardRuntime.aside { failure(else: location) }
         CurrentTest.fail(message, at: place, report: report)

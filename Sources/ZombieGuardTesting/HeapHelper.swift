@@ -148,7 +148,7 @@ enum HeapHelper {
         }
         try waitForFork(of: child, program)
         var connection = Connection(socket: own, lines: LineReader(source: own), program: program, owner: getpid())
-        // Close the other end, so that the end of zguard is noticed.
+        // Close zguard's end of the socket here. Otherwise, this process would read no end of file when zguard exits.
         close(ends[1])
         ends[1] = -1
         guard let hello = HeapAnswer(line: try nextLine(&connection)), hello.version == zombieGuardVersion else {
@@ -178,7 +178,8 @@ enum HeapHelper {
         }
     }
 
-    /// The program: the value of ZGUARD; beside the test bundle, where a build of the package puts it; or on the PATH.
+    /// Path of zguard: the value of ZGUARD if set, else beside the test bundle, where a build of the package puts it,
+    /// else on the PATH.
     private static func path() throws(Failure) -> String {
         if let named = getenv("ZGUARD").map({ String(cString: $0) }), !named.isEmpty {
             if isProgram(named) { return named }
@@ -200,9 +201,9 @@ enum HeapHelper {
     }
 }
 
-/// The calling thread, as another process sees it.
+/// The calling thread while it waits for zguard, which reads the thread's stack.
 enum WaitingThread {
-    /// Calls `body` with the lower end of the part of the stack that the callers use.
+    /// Calls `body` with a stack pointer below the frames of all callers.
     static func withStackPointer<Result>(_ body: (Address) -> Result) -> Result {
         var result: Result?
         withoutActuallyEscaping(body) { body in
@@ -217,7 +218,7 @@ enum WaitingThread {
         return result!
     }
 
-    /// Asks a question for the calling thread.
+    /// Asks a question, to which the calling thread's ID and stack pointer are added.
     static func ask(_ question: HeapQuestion) throws(HeapHelper.Failure) -> HeapAnswer {
         try withStackPointer { stackPointer in
             var question = question

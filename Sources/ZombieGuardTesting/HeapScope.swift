@@ -6,9 +6,9 @@ import Synchronization
 import Testing
 import ZombieGuardCore
 
-/// A part of a test, which begins when this object is created. The object's address is the marker of ``HeapQuestion``:
-/// the thread that runs a synchronous part allocates the object, and all tasks that the part starts refer to it,
-/// because it is a task-local value.
+/// A part of a test. The part begins when this object is created. The object's address is the marker of
+/// ``HeapQuestion``, by which zguard recognizes the threads and tasks of the part: the thread that runs a synchronous
+/// part allocates the object, and every task that the part starts refers to the object as a task-local value.
 final class HeapScope: Sendable {
     @TaskLocal static var current: HeapScope?
 

@@ -46,7 +46,8 @@ extension ZombieGuard {
 }
 
 extension LiveObject {
-    /// The same without copies of the pointer in this library's own frames.
+    /// This object without this library's local variables, which only hold copies of the pointer: removes them from the
+    /// holders, and a path that starts at one of them.
     var withoutLibrary: LiveObject {
         var object = self
         object.holders.removeAll { $0.isInLibrary }

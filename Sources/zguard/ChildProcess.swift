@@ -30,7 +30,7 @@ struct ChildProcess {
     // Blocked, so that writing a report to a closed pipe or beyond RLIMIT_FSIZE fails with an error that is reported.
     private static let survived = [SIGPIPE, SIGXFSZ]
 
-    // Signal mask and action of SIGCHLD with which zguard was started, read before the first program is started.
+    // Signal mask, and action of SIGCHLD, with which zguard was started. Read before the first program is started.
     private static let inherited: (mask: sigset_t, childAction: sigaction) = {
         var mask = sigset_t()
         var action = sigaction()

@@ -3,11 +3,11 @@
 import ZombieGuard
 import ZombieGuardGraph
 
-/// Looks at the heaps of processes from time to time. The processes are not stopped.
+/// Scans the heaps of processes from time to time. The processes are not stopped.
 struct ClassGrowth {
     private struct Process {
         var started: UInt64
-        /// Amounts at the first look, by label of the class.
+        /// Amounts at the first scan, by class label.
         var first: [String: HeapSummary.Amount]
         var rows: [Row] = []
     }
@@ -21,14 +21,15 @@ struct ClassGrowth {
     }
 
     static let shown = 5
-    /// A look reads the records and the first words of all blocks. Looks take at most a twentieth of a processor.
+    /// Least time from the start of a scan to the next scan, as a multiple of the scan's duration: scans take at most a
+    /// twentieth of a processor. A scan reads the records and the first words of all blocks.
     private static let timesBetween: UInt64 = 20
 
     private var processes: [Int: Process] = [:]
     private var next: UInt64 = 0
     private var nanoseconds: UInt64 = 0
 
-    /// Looks at the processes, unless the time since the last look is less than ``timesBetween`` times its duration.
+    /// Scans the processes, unless the time since the last scan is less than ``timesBetween`` times its duration.
     ///
     /// - Parameters:
     ///   - all: statistics of the processes.
@@ -61,7 +62,7 @@ struct ClassGrowth {
         next = start + nanoseconds * Self.timesBetween
     }
 
-    /// The classes that have grown most since the first look.
+    /// The classes that have grown most since the first scan, and the duration of a scan.
     var text: String {
         let rows = processes.values.flatMap(\.rows).filter { $0.grownBytes > 0 }
             .sorted { ($1.grownBytes, $0.name) < ($0.grownBytes, $1.name) }

@@ -36,7 +36,7 @@ struct CompletionsCommand {
         return ExitStatus.success
     }
 
-    /// Lines "PID<tab>name". Other characters of a name than letters, digits and some signs are replaced, so that a
+    /// Lines "PID<tab>name". In a name, all characters except letters, digits and some signs are replaced, so that a
     /// shell cannot interpret them.
     private static var processList: String {
         GuardedProcess.all().map { process in

@@ -1,4 +1,4 @@
-// zguard coverage: which pairs of allocation and free were watched over many runs.
+// zguard coverage: shows which pairs of allocation and free were watched over many runs.
 
 import ZombieGuard
 

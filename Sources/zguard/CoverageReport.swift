@@ -14,9 +14,9 @@ struct CoverageReport {
     struct Unwatched {
         var alloc: String
         var free: String
-        /// Number of pairs with these two calls, which differ in their callers.
+        /// Number of pairs with these two calls. The pairs differ only in the callers.
         var pairs = 0
-        /// Sum of the numbers of runs that saw each of these pairs.
+        /// Sum, over these pairs, of the number of runs that saw the pair.
         var runs = 0
     }
 

@@ -3,7 +3,7 @@
 import ZombieGuard
 import ZombieGuardFleet
 
-/// Collects raw or finished findings.
+/// Collects findings, with or without symbol names.
 struct FindingIntake {
     /// Groups of equal findings, and the suppressed findings.
     private(set) var groups: FindingGroups
@@ -36,7 +36,7 @@ struct FindingIntake {
     /// Removes the groups whose finding does not satisfy a condition.
     mutating func keep(where isKept: (Finding) -> Bool) { groups.keep(where: isKept) }
 
-    /// Notes on frames without names that were added since the last call.
+    /// Notes that were added since the last call. A note says why frames have no names.
     mutating func newNotes() -> ArraySlice<String> {
         defer { notesGiven = symbolicator.notes.count }
         return symbolicator.notes[min(notesGiven, symbolicator.notes.count)...]
@@ -56,7 +56,7 @@ struct FindingIntake {
         return "suppressions that matched no finding: \(named.joined(separator: ", "))\(more)"
     }
 
-    /// What is known of a run besides its findings.
+    /// The result of a run, except for its findings.
     struct RunResult {
         var end: ProgramEnd?
         /// Exit status of the program; nil if it is not part of the document.
@@ -64,7 +64,7 @@ struct FindingIntake {
         /// Number of findings that could not be written.
         var unwritten = 0
         var coverage: Coverage?
-        /// Parts of the result that are unknown, as notes.
+        /// Notes on the parts of the result that are unknown.
         var unknown: [String] = []
     }
 

@@ -160,7 +160,8 @@ struct FindingSink {
     /// destinations.
     var recoverablePath: String? { if case .file(let writer) = destination { writer.resolvedPath } else { nil } }
 
-    /// Sets the raw findings that are kept beside the report, and the name of its replacement file.
+    /// Sets the raw findings that stay beside the report until it is complete, and the name of the file that will
+    /// replace a report file.
     mutating func keep(_ findings: RunFindings?) {
         kept = findings
         guard case .file(var writer) = destination else { return }
@@ -168,8 +169,8 @@ struct FindingSink {
         destination = .file(writer)
     }
 
-    /// Truncates the report file. Called once the program runs, since an earlier report stays if the program cannot be
-    /// started.
+    /// Truncates the report file. Called only when the program runs: if the program cannot be started, an earlier
+    /// report stays.
     mutating func begin() {
         guard case .file(var writer) = destination else { return }
         writer.begin()
@@ -331,8 +332,8 @@ struct FindingSink {
         return true
     }
 
-    // Removes the stacks of findings that the sampling does not keep. The counts include this run's report, so 1 is
-    // subtracted.
+    // Removes the stacks of those findings that `sampling` does not keep whole. The counts include this run's report,
+    // so 1 is subtracted.
     private func sampled(_ findings: [Finding], _ store: ReportStore) -> [Finding] {
         guard let sampling, !findings.isEmpty else { return findings }
         let counts = try? store.counts(of: Set(findings.compactMap(\.signature)), upTo: sampling.first + 1)

@@ -1,4 +1,4 @@
-// zguard run --focus: the allocation stacks of known findings, of which every block is isolated.
+// zguard run --focus: isolates every block of the allocation stacks of known findings.
 
 import Glibc
 import ZombieGuard

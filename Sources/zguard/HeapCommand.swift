@@ -1,4 +1,4 @@
-// zguard heap: live blocks by class, by allocation stack and by size, and what has grown.
+// zguard heap: shows live blocks by class, by allocation stack and by size, and the growth of classes and stacks.
 
 import Glibc
 import ZombieGuard

@@ -1,5 +1,5 @@
 // Shows the summary of a heap as one self-contained HTML page: a flame graph of the allocation stacks, a treemap of the
-// classes, and the tables of the text.
+// classes, and the tables of the text output.
 
 import ZombieGuard
 import ZombieGuardGraph
@@ -7,7 +7,7 @@ import ZombieGuardGraph
 /// The page of `zguard heap --format html`.
 struct HeapPage {
     private let report: HeapReport
-    /// What could not be read. Safe to print.
+    /// Notes on data that could not be read. Safe to print.
     private let notes: [String]
     private let isFull: Bool
     private let names: FrameNames
@@ -102,7 +102,8 @@ struct HeapPage {
                 frame.function.map { withoutMangledEnd($0) } ?? frame.moduleName ?? "?",
                 isLibraryCode: frame.isLibraryCode)
         }
-        // The line of the allocation is a box of its own, so that a function's lines are side by side below it.
+        // The line of the allocation is a box of its own, so that below a function's box the boxes of its lines are
+        // side by side.
         if let inner = shown.first, let file = inner.file, let line = inner.line {
             calls.append(FlameTree.Call("\(file.split(separator: "/").last.map(String.init) ?? file):\(line)"))
         }

@@ -26,12 +26,12 @@ struct HeapReport {
         self.time = time
     }
 
-    /// Amounts now, and how much they have grown since the earlier look.
+    /// Amounts now, and how much they have grown since the saved heap (`--since`).
     struct Row {
         var amount: HeapSummary.Amount
         var grownBlocks = 0
         var grownBytes: Int64 = 0
-        /// Blocks that earlier looks have seen.
+        /// Blocks that already existed when an earlier heap was saved.
         var survivors = HeapSummary.Amount()
         var stack: HeapSummary.StackRow?
         var classRow: HeapSummary.ClassRow?
@@ -55,7 +55,7 @@ struct HeapReport {
         var className: String { classRow?.label ?? "" }
     }
 
-    /// Whether it is known which blocks earlier looks have seen.
+    /// Whether it is known which blocks already existed when an earlier heap was saved.
     var hasSurvivors: Bool { earlier != nil && ages.hasEarlier }
 
     /// All classes, the largest first.
@@ -70,7 +70,8 @@ struct HeapReport {
         return summary.stacks.map { Row($0, since: before?[$0.identity]) }
     }
 
-    /// Without an earlier look, all rows, the largest first. With one, those that have grown, the fastest first.
+    /// Without an earlier saved heap, all rows, the largest first. With one, the rows that have grown, the fastest
+    /// first.
     func chosen(_ rows: [Row]) -> [Row] {
         if earlier == nil { return rows }
         return rows.filter { $0.grownBytes > 0 || $0.grownBlocks > 0 }.sorted { $0.grownBytes > $1.grownBytes }
@@ -85,7 +86,7 @@ struct HeapReport {
             "\(groupedText(UInt64(total.blocks))) live block\(total.blocks == 1 ? "" : "s"), \(byteText(total.bytes))"
     }
 
-    /// "+5,000 blocks, +312.5 KiB since 2026-11-26T07:00:00.000Z"; nil without an earlier look.
+    /// "+5,000 blocks, +312.5 KiB since 2026-11-26T07:00:00.000Z"; nil without a saved heap.
     var growthText: String? {
         guard let earlier else { return nil }
         let grown = Row(summary.total, since: .init(blocks: earlier.blocks, bytes: earlier.bytes))
@@ -123,7 +124,7 @@ struct HeapReport {
 
     static let unknownStack = "an unknown stack"
 
-    // The three innermost calls of the program's own, such as "make (list.c:12) ← load (list.c:40)".
+    // The three innermost calls in the program's own code, such as "make (list.c:12) ← load (list.c:40)".
     static func path(_ frames: [Finding.Frame]) -> String {
         guard let origin = frames.origin, let first = frames.firstIndex(of: origin) else { return unknownStack }
         let own = frames[first...].filter { !$0.isLibraryCode }.prefix(3)
@@ -159,7 +160,7 @@ struct HeapReport {
 
     /// One JSON object on one line.
     ///
-    /// - Parameter isComplete: whether to write all rows, which a later look needs. Only the first `limit` stacks have
+    /// - Parameter isComplete: whether to write all rows, which a saved heap needs. Only the first `limit` stacks have
     ///   frames.
     func json(isComplete: Bool = false) -> String {
         let most = isComplete ? Int.max : limit

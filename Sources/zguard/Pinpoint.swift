@@ -50,7 +50,7 @@ struct Pinpoint {
         return try conclude(search, series)
     }
 
-    // Announces the next run. After the first run, writes the findings to a report file, because zguard may be killed.
+    // Announces the next run. After the first run, writes the findings to a report file: zguard might be killed later.
     private func announce(_ search: Search, _ sink: inout FindingSink?) {
         if search.runs == 1, sink?.isFile ?? false, let outcome = search.best {
             sink?.write(outcome.document(title: arguments.operands[0]), of: outcome.processID)
@@ -94,7 +94,7 @@ private struct Search {
         reportedFocus = focus
     }
 
-    /// Whether another run would give no more.
+    /// Whether no further run is needed: the instruction is known, or no run had a late finding.
     var isDone: Bool { pinpointed != nil || late.isEmpty }
 
     mutating func add(_ outcome: RunOutcome) {
@@ -134,7 +134,7 @@ private struct Search {
         return "instruction or block of \(counted(late.count, "finding")) (\(kinds)) is not known for certain"
     }
 
-    /// The line that says how many runs it took; nil if there was nothing to pinpoint.
+    /// The result in one line, with the number of runs; nil if there was nothing to pinpoint.
     var resultText: String? {
         if let pinpointed {
             return "pinpointed in run \(pinpointed.run): \(pinpointed.finding.sentence)"
@@ -184,7 +184,7 @@ private struct StandardInput {
         return fstat(STDIN_FILENO, &status) == 0 ? status.st_mode & S_IFMT : nil
     }()
 
-    /// Whether what a run has read cannot be read again: from a pipe, a socket or a terminal.
+    /// Whether the next run cannot read the same input again: it comes from a pipe, a socket or a terminal.
     var isGone: Bool { type == S_IFIFO || type == S_IFSOCK || isatty(STDIN_FILENO) == 1 }
 
     func rewind() {

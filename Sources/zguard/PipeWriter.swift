@@ -8,7 +8,7 @@ struct PipeWriter {
     let path: String
     private var file: Descriptor?
     private var waiting: [UInt8] = []
-    /// Offsets of the ends of all findings in the appended text.
+    /// For each finding, the offset in the appended text at which the finding ends.
     private var ends: [Int] = []
     private var written = 0
 

@@ -89,8 +89,8 @@ struct ReportCommand {
     private func selected(_ intake: FindingIntake) -> FindingIntake {
         var intake = intake
         let groups = intake.groups
-        // Databases have searched the stored texts. Do not search again: names that were looked up since would change
-        // the result.
+        // Databases have searched the stored texts. Do not search again: symbol names that are known only now would
+        // change the result.
         let isSearched = paths.allSatisfy { (try? FleetAddress($0))?.isDatabase ?? false }
         intake.keep { [filter] finding in
             if !isSearched, !filter.acceptsTexts(of: finding) { return false }
@@ -109,9 +109,9 @@ struct ReportCommand {
     private struct Contents {
         var intake: FindingIntake
         var timeline: [TimelineSample] = []
-        /// States of the groups of the store that is being read.
+        /// Triage states in the store that is being read, by group signature.
         var triage: [String: Triage] = [:]
-        /// Ends of runs that no finding explains, in the order of the files.
+        /// How runs ended, if no finding explains the end; in the order of the files.
         var runs: [RunLine] = []
         var isComplete = true
         /// Number of readable files and directories.
@@ -121,7 +121,7 @@ struct ReportCommand {
 
         init(_ options: ReportOptions) { intake = FindingIntake(options) }
 
-        /// Adds a finding of a store, with the state that it has there.
+        /// Adds a finding, with its triage state if it comes from a store.
         mutating func add(_ finding: Finding) {
             var finding = finding
             if !triage.isEmpty {
@@ -255,8 +255,8 @@ struct ReportCommand {
         return try reader.triage(filter.tenant)
     }
 
-    // The states of the groups in a directory. They depend on the numbers and times of findings, so the directory is
-    // read twice.
+    // The triage states in a directory, by signature. The states depend on the number and times of a group's findings,
+    // so the directory is read once for the states and once for the findings.
     private func triage(in path: String) throws(Failure) -> [String: Triage] {
         if !TriageStore.exists(in: path) { return [:] }
         do throws(FleetError) {

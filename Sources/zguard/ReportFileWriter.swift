@@ -39,8 +39,9 @@ struct ReportFileWriter {
         findings += count
     }
 
-    /// Replaces the file atomically by a new file with rename; on failure the old file is unchanged. A file that cannot
-    /// be replaced (a mount point, or in a directory without write permission) is overwritten.
+    /// Replaces the file atomically by a new one, with rename(2). If the new one cannot be written, the old file is
+    /// unchanged. A file that cannot be replaced (another user's, a mount point, or in a directory without write
+    /// permission) is overwritten.
     mutating func rewrite(_ pieces: (Put) throws(SystemError) -> Void) throws(SystemError) {
         guard let replacement, let status = file.status, status.st_uid == geteuid() else {
             return try writeOver(pieces)

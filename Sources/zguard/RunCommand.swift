@@ -86,7 +86,7 @@ struct RunCommand {
         let recovered = RecoveredFindings(beside: sink, reporting)
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let child = try start(executed, environment)
-        // Call after the program's start: libc's handler for new threads would reset an ignored SIGRTMIN+1.
+        // Call after the program's start: starting a thread makes libc handle SIGRTMIN+1, so it would not stay ignored.
         if filters == nil { zg_system_hold_event() }
         sink.begin()
         raw.kept?.begin()
@@ -164,9 +164,9 @@ struct RunCommand {
         return (path, unnamed == nil ? path : name)
     }
 
-    /// Creates the run's directory in TMPDIR, if writable and without a colon (which separates ZGUARD_OPTIONS), else in
-    /// /tmp or /var/tmp. A minimal root file system may lack these: then in /dev/shm, which even read-only containers
-    /// have, or in the current directory.
+    /// Creates the run's directory in the first of these that is writable: TMPDIR, /tmp, /var/tmp, /dev/shm, and the
+    /// current directory. Skips paths that are too long or contain a colon, which separates ZGUARD_OPTIONS. A minimal
+    /// root file system may lack /tmp and /var/tmp; even read-only containers have /dev/shm.
     private static func createDirectory() throws(Failure) -> RunDirectory {
         let places = [Preload.environment("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm", Preload.workingDirectory()]
         let candidates = places.compactMap { $0 }
@@ -186,7 +186,7 @@ struct RunCommand {
             hint: "set TMPDIR, or mount a tmpfs on /tmp (docker run --tmpfs /tmp)", status: ExitStatus.cannotGuard)
     }
 
-    // Processes of a run open the coverage page through /proc.
+    // The coverage is unknown without /proc, through which the processes of a run open the coverage page.
     private static var unknownText: String {
         Coverage.unknownText + (OwnProgram.isInProc ? "" : ", because /proc is not mounted")
     }
@@ -380,7 +380,7 @@ struct RunCommand {
         switch entry {
         case .finding(var finding, _):
             observers.crashes?.complete(&finding)
-            // Under a seccomp filter, a process may not know its process id or the time.
+            // Under a seccomp filter, a process may be unable to determine its process ID or the time.
             if finding.processID ?? 0 == 0 { finding.processID = Int(processID) }
             if (finding.time.flatMap { Timestamp($0) }?.rawValue ?? 0) <= 0 { finding.time = Timestamp.now.description }
             // Do not count a finding that waits for the search for holders: the count tells the process that the

@@ -40,13 +40,13 @@ final class RunObservers {
         handlers = try? RunningHandlers(page: page)
     }
 
-    /// Milliseconds between two looks at the threads; nil if stalls are not watched.
+    /// Milliseconds between two polls of the threads; nil if stalls are not watched.
     var milliseconds: Int32? { stalls?.milliseconds }
 
     /// Call when the child process has started.
     func begin(_ processID: Int32) { child.processID = processID }
 
-    /// Answers a message. Returns what the answer found.
+    /// Answers a message. Returns the findings of the search for leaks that the message asked for, if any.
     func answer(_ message: RunMessage) -> [Finding] {
         crashes?.answer(message)
         holders?.answer(message)

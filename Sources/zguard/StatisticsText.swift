@@ -122,8 +122,8 @@ enum StatisticsText {
 
     private static func labels(_ statistics: Statistics) -> String {
         var program = ""
-        // By scalars, because CR LF is one Character. Control characters are escaped, because the text may be shown in
-        // a terminal.
+        // Iterate over scalars, because CR LF is a single Character. Escape control characters, because the text may be
+        // shown in a terminal.
         for scalar in statistics.program.unicodeScalars {
             switch scalar {
             case "\\": program += "\\\\"

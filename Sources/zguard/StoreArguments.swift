@@ -7,7 +7,7 @@ import ZombieGuardFleet
 extension Arguments {
     static let keepFlags = ["--keep-age", "--keep-count", "--keep-bytes"]
 
-    /// How long reports are kept: `standard` with the limits that flags override.
+    /// Limits of the report store: those of `standard`, except the ones that flags set.
     func retention(standard: Retention = .standard) throws(Failure) -> Retention {
         var retention = standard
         if value("--keep-age") != nil { retention.age = try parsed("--keep-age", Retention.age) }
@@ -37,7 +37,7 @@ extension Arguments {
         }
     }
 
-    /// Selection of equal findings that are stored with stacks; nil if all are.
+    /// Which of several equal findings are stored with their stacks (`--keep-share`); nil for all.
     func sampling() throws(Failure) -> Sampling? {
         func parse(_ text: String) throws(ValueError) -> Sampling? { try Sampling(text) }
         return try parsed("--keep-share", parse)

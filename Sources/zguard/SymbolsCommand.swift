@@ -1,4 +1,4 @@
-// zguard symbols: keeps executables and debug files in a store of findings, and names the findings with them.
+// zguard symbols: stores executables and debug files beside findings, and adds the symbol names to the findings.
 
 import Glibc
 import ZombieGuard
@@ -153,7 +153,7 @@ struct SymbolsCommand {
         say(try store.apply(sources: sources))
     }
 
-    /// Adds what the findings of a directory need from the directories given with `--symbols`.
+    /// Copies the files that the store's findings need from the directories given with `--symbols` to the store.
     private func fetch() throws(FleetError) {
         let missing = try store.missingBuilds()
         if missing.isEmpty { return }

@@ -9,16 +9,16 @@ struct TestHeapCommand {
     private let processID: Int
     private let output = Descriptor(adopting: dup(STDOUT_FILENO))
 
-    /// Intervals in milliseconds at which threads are resumed that stop late, because they were busy in the kernel.
-    /// After a question, the first ``shortPauses`` intervals are short.
+    /// Some threads stop late, because they were busy in the kernel. They are resumed at these intervals, in
+    /// milliseconds. After a question, the first ``shortPauses`` intervals are short.
     private static let shortPause: Int32 = 10, longPause: Int32 = 500
     private static let shortPauses = 50
 
     init(_ arguments: Arguments) throws(Failure) { processID = try arguments.processID() }
 
     func run() throws -> Int32 {
-        // The process that asks has started this one. Become a child of init, so that a wait of that process for any
-        // child does not wait for this one.
+        // Become a child of init: if the test process, which has started zguard, waits for any of its children, it must
+        // not wait for zguard.
         if daemon(1, 1) != 0 { return ExitStatus.failure }
         var hello = HeapAnswer()
         hello.processID = Int(getpid())
@@ -47,7 +47,8 @@ struct TestHeapCommand {
             let result = poll(&ready, 1, pauses < Self.shortPauses ? Self.shortPause : Self.longPause)
             while zg_thread_release_next() != 0 {}
             if result > 0 { return try lines.next() }
-            // Check whether the process exists: a child that it has forked may keep the other end open.
+            // Check whether the process exists: a child forked by the process may keep the other end of the socket
+            // open.
             if result == 0, kill(pid_t(truncatingIfNeeded: processID), 0) != 0, errno == ESRCH { return nil }
             pauses += 1
         }

@@ -34,8 +34,8 @@ void zg_testing_allow_tracer(pid_t process);
 void zg_testing_spill(void (*body)(void *context, uint64_t stack_pointer), void *context);
 // Overwrites the dead frames of functions that have returned, up to 16 KiB below the caller's frame.
 void zg_testing_clear_stack(void);
-// Does the same for the memory in which the async functions of the calling thread's Swift task have their frames. Call
-// in a task only.
+// Overwrites the dead frames of async functions, in the memory that holds such frames for the calling thread's Swift
+// task. Call in a task only.
 void zg_testing_clear_task(void);
 
 #endif

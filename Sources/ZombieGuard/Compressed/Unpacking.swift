@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// Compression format of a file, named after the program.
+/// Compression format of a file. Each case has the name of the command-line program for the format.
 package enum CompressionFormat: CaseIterable {
     case zstd
     case lz4
@@ -89,7 +89,7 @@ package enum CompressionFormat: CaseIterable {
         return output
     }
 
-    // Returns false at the end or at damaged data, or when `take` wants no more.
+    // Returns false at the end, at damaged data, or after `take` has returned false.
     private func unpack(
         _ input: ArraySlice<UInt8>, _ stream: inout any UnpackingStream, into capacity: Int,
         _ take: (UnsafeRawBufferPointer) -> Bool

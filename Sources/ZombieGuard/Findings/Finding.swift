@@ -49,7 +49,7 @@ public struct Finding: Hashable, Sendable {
     public var formerSignatures: [String] = []
     /// Additional fields of this kind of finding, such as `allocated_with` of a dealloc-mismatch.
     public var detail: [String: String]
-    /// The machine and program version that shipped the finding; nil if it was not shipped.
+    /// The machine that shipped the finding, and the version of the program; nil if the finding was not shipped.
     public var origin: Origin?
     /// The users' decision about the finding's group; nil if there is none, or if no store was asked.
     public var triage: TriageNote?

@@ -175,7 +175,7 @@ extension Finding {
 }
 
 extension JSONField {
-    /// The same field, left out unless `condition` holds.
+    /// This field, but written only if `condition` holds.
     fileprivate func written(if condition: @escaping @Sendable (Root) -> Bool) -> Self {
         let write = write
         return Self(key, isNeeded: isNeeded, read: read, write: { condition($0) ? write?($0) : nil })

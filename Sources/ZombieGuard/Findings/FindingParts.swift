@@ -151,7 +151,7 @@ extension Finding {
         public var moduleName: String? {
             guard let module else { return nil }
             let slash = UInt8(ascii: "/")
-            // Fast for usual paths: signatures ask for each frame.
+            // Fast path for usual paths, because signatures need the module name of each frame.
             guard module.utf8.last == slash else {
                 return module.utf8.lastIndex(of: slash).map { String(module[module.utf8.index(after: $0)...]) }
                     ?? module

@@ -41,7 +41,7 @@ extension Finding {
         public static let stall = Kind(zg_finding_stall)
         /// Threads wait for each other's locks.
         public static let deadlock = Kind(zg_finding_deadlock)
-        /// Nothing leads to live blocks.
+        /// Live blocks are unreachable: no live memory leads to them.
         public static let leak = Kind(zg_finding_leak)
         /// Objects keep only each other alive.
         public static let retainCycle = Kind(zg_finding_retain_cycle)

@@ -42,7 +42,7 @@ extension Finding {
     }
 }
 
-/// The view of a stack that suppressions and signatures of version 1 use: one stable name per frame, and whether the
+/// A stack in the form that suppressions and signatures of version 1 use: one stable name per frame, and whether the
 /// frame is significant.
 package struct StackNames {
     package struct Name: Hashable {
@@ -90,10 +90,11 @@ extension Finding.Frame {
         return "\(moduleName ?? "?")+\(offset ?? pc)"
     }
 
-    /// Whether the compiler generated the function; whether it exists depends on optimization.
+    /// Whether the compiler generated the function, so that its existence depends on optimization.
     var isCompilerGenerated: Bool {
         guard let function else { return false }
-        // A deallocating deinit ends in a call of the allocator, which is a tail call or not depending on optimization.
+        // A deallocating deinit ends in a call of the allocator. If optimization makes this a tail call, the deinit has
+        // no frame.
         return ["outlined ", "reabstraction thunk", "protocol witness for ", "value witness"]
             .contains { function.hasPrefix($0) } || function.hasSuffix("deallocating_deinit")
     }

@@ -27,7 +27,7 @@ extension Finding {
         /// Whether the type of the place is known to be a reference. Otherwise a word of unknown type equals the
         /// address.
         public var isTyped: Bool
-        /// Number of such places.
+        /// Number of places that this value stands for.
         public var count: Int
         /// The chain of places that leads to ``block``: the place that holds its address, then the place that holds the
         /// address of the first place's block, and so on to a root, which is in no block. Known for the first holder at

@@ -6,7 +6,7 @@ package protocol JSONValue: Sendable {
     var json: JSONText { get }
 }
 
-/// A type that is a JSON object: its fields are read and written by ``fields``.
+/// A type that is a JSON object. ``fields`` reads and writes the object's keys.
 package protocol JSONObject: JSONValue {
     /// The value of an object whose keys are all missing.
     static var blank: Self { get }
@@ -61,7 +61,7 @@ extension JSONField {
             }, write: { $0[keyPath: path].json })
     }
 
-    /// A key that is left out if the value is nil. `isRaw`: only the runtime writes it.
+    /// A key that is left out if the value is nil. `isRaw`: only the runtime writes the key.
     package static func optional<Value: JSONValue>(
         _ key: StaticString, _ path: JSONPath<Root, Value?>, isRaw: Bool = false
     ) -> Self {
@@ -73,7 +73,7 @@ extension JSONField {
             }, write: isRaw ? nil : write)
     }
 
-    /// A text that is left out if it is nil; an empty one is nil.
+    /// A text. The key is left out if the text is nil; an empty text is read as nil.
     package static func name(_ key: StaticString, _ path: JSONPath<Root, String?>) -> Self {
         Self(
             key,
@@ -83,7 +83,7 @@ extension JSONField {
             }, write: { $0[keyPath: path]?.json })
     }
 
-    /// A list or dictionary that is left out if it is empty. `isRaw`: only the runtime writes it.
+    /// A list or dictionary. The key is left out if the value is empty. `isRaw`: only the runtime writes the key.
     package static func list<Value: JSONValue & Collection>(
         _ key: StaticString, _ path: JSONPath<Root, Value>, isRaw: Bool = false
     ) -> Self {
@@ -93,7 +93,7 @@ extension JSONField {
 }
 
 extension JSONField {
-    /// The same field for the outer value, of which `path` is the part that this field reads and writes.
+    /// This field as a field of an outer value. `path` leads to the inner value, which this field reads and writes.
     package func within<Outer>(_ path: JSONPath<Outer, Root>) -> JSONField<Outer> {
         let inner = self
         let write: JSONField<Outer>.Write = { inner.write?($0[keyPath: path]) }
@@ -117,7 +117,7 @@ package struct JSONFields<Root>: Sendable {
     }
 
     /// Index of a key; nil if there is no such field. Writers write keys in the order of the table, so the search
-    /// begins at the field after the last one.
+    /// begins at `start`, the field after the last one that was found.
     package func index(of key: Slice<UnsafeBufferPointer<UInt8>>, from start: Int) -> Int? {
         for index in start..<all.count where all[index].key == key { return index }
         for index in 0..<min(start, all.count) where all[index].key == key { return index }

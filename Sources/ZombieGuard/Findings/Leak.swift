@@ -26,8 +26,8 @@ extension Finding {
             public var member: String?
             /// Kind of the reference to the next object: `field`, `element`, `capture`, or `memory` if unknown.
             public var place: String
-            /// Code of the closure through which the object refers to the next one: the closure's context, or the only
-            /// object that it has captured. nil if the reference is no closure.
+            /// Code of the closure, if the reference to the next object is a closure: the next object is the closure's
+            /// context, or the only object that the closure has captured. Otherwise nil.
             public var code: Frame?
             /// Address of the object.
             public var start: Address
@@ -36,8 +36,8 @@ extension Finding {
             /// Stack of the object's allocation.
             public var alloc: [Frame]
 
-            /// Class of the contexts of closures, which hold what a closure has captured, and of boxes, which hold a
-            /// captured variable or the payload of an enum or existential.
+            /// Class names of two kinds of objects: the context of a closure holds what the closure has captured; a box
+            /// holds a captured variable, or the payload of an enum or existential.
             package static let contextName = "closure context"
             package static let boxName = "box"
 

@@ -49,9 +49,9 @@ extension Finding.Frame {
         return module.count < name.count && SwiftName.libraryModules.contains(module)
     }
 
-    /// Whether the frame is a compiler-generated thunk between a call and its target. If ``holdsItsTarget``, the target
-    /// may be inlined into the thunk, and without debug information such a frame cannot be distinguished from a mere
-    /// thunk.
+    /// Whether the frame is a compiler-generated thunk between a call and its target. If ``mayContainInlinedTarget``,
+    /// the target may be inlined into the thunk, and without debug information the frame cannot be distinguished from
+    /// one of a mere thunk.
     var isThunk: Bool {
         guard let function else { return false }
         return mayContainInlinedTarget || Self.thunks.contains { function.hasPrefix($0) }
@@ -81,8 +81,8 @@ extension [Finding.Frame] {
             ?? first { !$0.isLibraryCode } ?? first
     }
 
-    /// The innermost function of the program at the address of ``origin``. Optimized code that traps may have no line,
-    /// and then the frame with a line is the call into which the function was inlined.
+    /// The innermost function of the program at the address of ``origin``. Optimized code that traps may have no line.
+    /// The frame with a line is then that of the function into which the trapping function was inlined.
     func innermostFunction(at origin: Finding.Frame) -> String? {
         first { $0.pc == origin.pc && $0.inlined && !$0.isLibraryCode && !$0.isThunk && !$0.isReasonOfTrap }?.function
             ?? origin.function

@@ -142,13 +142,14 @@ struct SignatureFrames {
 }
 
 extension Finding.Frame {
-    /// Whether the frame is code of the program, or of a library that is not a runtime, and no thunk.
+    /// Whether the frame is code of the program, or of a library that is not a runtime, and neither compiler-generated
+    /// nor a thunk. The frame of a partial application counts, because it may contain the closure inlined.
     fileprivate var isOfProgram: Bool {
         if isLibraryCode || isCompilerGenerated { return false }
         return !isThunk || function?.hasPrefix("partial apply for ") == true
     }
 
-    /// The function's name; without symbols, the system library, or else module and offset.
+    /// The function's name. Without a name: the file name of a system library, or else module and offset.
     fileprivate var signatureName: String {
         if let function, !function.isEmpty { return functionIdentity(function) }
         guard let module, let name = moduleName else { return "?+\(offset ?? pc)" }
@@ -189,8 +190,8 @@ extension Finding.Stall {
 }
 
 extension Finding.Leak {
-    /// Class and member of each step, rotated to the smallest order, because the search may begin at any object of the
-    /// cycle.
+    /// Class and member of each step, in the rotation that precedes all others, because the search may begin at any
+    /// object of the cycle.
     fileprivate var canonicalCycle: [String] {
         let steps = cycle.map { step in
             functionIdentity(step.className ?? "") + "." + (step.member ?? step.place)

@@ -1,4 +1,4 @@
-// A hash for identities that are kept in files, so it never changes.
+// A hash for identities that are stored in files, so it never changes.
 
 /// 64-bit FNV-1a: simple enough to stay unchanged forever.
 struct StableHash {

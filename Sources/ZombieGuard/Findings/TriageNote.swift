@@ -1,4 +1,4 @@
-// Defines the triage state of a finding, which people set and reports show.
+// Defines the triage state of a finding, as people set it and reports show it.
 
 extension Finding {
     /// The triage state of the finding's group. ZombieGuard's fleet adds the state when it reads a store; the state in

@@ -3,7 +3,8 @@
 /// The words in and around a block that a picture shows. All positions are byte offsets from the block's start.
 struct BlockMap: Hashable {
     static let wordBytes: Int64 = 8
-    /// Maximum number of words in the picture of a wide and of a narrow window. A block that fits is shown as a whole.
+    /// Maximum number of words in a picture: for wide browser windows, and for narrow ones. A block that fits is shown
+    /// as a whole.
     static let windowWords: Int64 = 12, narrowWords: Int64 = 6
 
     let size: Int64

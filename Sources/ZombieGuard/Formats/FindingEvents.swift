@@ -1,4 +1,4 @@
-// Lists the stacks of a finding with their titles: access, free, allocation, and the other threads of a crash.
+// Lists the stacks of a finding with their titles: access, free, allocation, and those of other threads and objects.
 
 extension Finding {
     /// One stack of a finding.
@@ -31,7 +31,8 @@ extension Finding {
         return all.filter { !$0.frames.isEmpty }
     }
 
-    /// The events, followed by the stacks of the other threads.
+    /// The events, followed by stacks of other threads (crash, stall, deadlock), other samples of a stall, and the
+    /// allocations of other leaked objects.
     var stacksToShow: [Event] {
         var all = events
         for (title, frames) in crash?.otherThreads ?? [] where !frames.isEmpty {

@@ -1,5 +1,5 @@
-// Draws a tree of calls as a flame graph: inline SVG that fits any width, and whose script zooms, searches and switches
-// measures. It is readable without the script.
+// Draws a tree of calls as a flame graph: inline SVG that fits any width. A script zooms, searches and switches
+// measures; the graph is readable without the script.
 
 /// A flame graph with the outermost calls at the top. Each box is an `svg` element nested in its caller's, so that its
 /// position is a share of the caller's width, and the browser clips text that is too wide.
@@ -148,7 +148,7 @@ package struct FlameGraph {
         return "\(groupedText(UInt64(box.omitted))) smaller call\(box.omitted == 1 ? "" : "s")"
     }
 
-    // Neighbors are told apart by the gap between them and by one of three tints, which has no meaning.
+    // Neighboring boxes have a gap between them and one of three tints. The tint has no meaning.
     private func style(of box: Box, _ name: String) -> String {
         guard let node = box.node else { return "fb rest" }
         if node == 0 { return "fb lib" }

@@ -43,8 +43,8 @@ public struct GitHubAnnotations: Sendable {
         return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
     }
 
-    // Properties that locate the frame that a viewer should show first or, if that frame is outside the workspace, the
-    // innermost frame of the same stack inside the workspace.
+    // Properties that locate the frame that a viewer should show first. If that frame is outside the workspace, they
+    // locate the innermost frame of its stack in the workspace, if there is one.
     private func place(of finding: Finding) -> [String] {
         guard let primary = finding.primaryFrame else { return [] }
         let isOwn = { (frame: Finding.Frame) in

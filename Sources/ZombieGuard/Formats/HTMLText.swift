@@ -1,7 +1,7 @@
 // Escapes text for HTML, and formats numbers and sizes.
 
-/// Escapes untrusted text for use between tags and in quoted attributes. Text longer than `limit` is truncated; names
-/// of C++ functions can be enormous.
+/// Escapes untrusted text for use between tags and in quoted attributes. Text of more than `limit` Unicode scalars is
+/// truncated; names of C++ functions can be enormous.
 package func htmlText(_ text: String, cutAt limit: Int = 300) -> String {
     var shown = visible(text)
     if shown.utf8.count > limit, shown.unicodeScalars.count > limit {

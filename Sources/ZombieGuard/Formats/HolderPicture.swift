@@ -4,7 +4,7 @@ struct HolderPicture {
     private let finding: Finding
     private let holder: Finding.Holder
 
-    /// Nil if no pointer to a block is known.
+    /// Nil if the finding has no block, or no pointer to the block is known.
     init?(_ finding: Finding) {
         guard let holder = finding.holders?.first, finding.block != nil else { return nil }
         self.finding = finding
@@ -15,7 +15,7 @@ struct HolderPicture {
     var list: String {
         let places = holder.path.reversed() + [holder]
         var text = "<ol class=\"path\" aria-label=\"path from a root to the freed block\">"
-        // The search ended before it reached a root.
+        // If the first place is in a block, the search ended before it reached a root.
         if places[0].block != nil { text += box("unknown", "not known", "what leads here", nil) }
         for place in places { text += box(place) }
         return text + freed + "</ol>"
@@ -31,13 +31,13 @@ struct HolderPicture {
         let block = finding.block
         let name = block?.className ?? "block of \(sizeText(block?.size ?? 0))"
         let state = block?.knownState == .live ? "block" : "freed"
-        // The line of a deinitializer says less than that of its caller.
+        // Skip deinitializers: the line of their caller says more.
         let callers = finding.stacks.free.filter { !($0.function?.hasSuffix("__deallocating_deinit") ?? false) }
         let freedIn = (callers.origin ?? finding.stacks.free.origin).map { "freed in \($0.shortPlace)" }
         return box("freed", state, name, freedIn)
     }
 
-    // `isTyped`: whether the type of the place says that the arrow from it is a reference.
+    // `isTyped`: whether the place is known to hold a reference. Otherwise the arrow from the place is dashed.
     private func box(_ style: String, _ kind: String, _ name: String, _ note: String?, isTyped: Bool = true) -> String {
         let note = note.map { "<span>\(htmlText($0, cutAt: 200))</span>" } ?? ""
         let arrow = isTyped ? "" : " loose"

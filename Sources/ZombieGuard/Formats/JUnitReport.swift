@@ -1,8 +1,9 @@
 // Writes reports as JUnit XML for continuous-integration servers: a test suite with a failed test for each finding.
 
 /// A report document as JUnit XML, in the form of Jenkins' `junit-10.xsd` and similar schemas: one `testsuite` in
-/// `testsuites`. Each finding is a failed test. Without findings there is one passing test, since many servers reject a
-/// report without tests. Incomplete input becomes a test with an error.
+/// `testsuites`. Each finding is a failed test, each suppressed finding a skipped test. Incomplete input and an
+/// unexpected end of the program become tests with an error. Without findings and errors there is one passing test,
+/// since many servers reject a report without tests.
 public struct JUnitReport: Sendable {
     private let document: ReportDocument
 

@@ -175,7 +175,7 @@ struct TimelinePicture {
             + #"<text class="tk" x="\#(points(Self.left))" y="\#(points(bottom + 32))">time since \#(from)</text>"#
     }
 
-    /// Returns a round step that divides the span into about eight parts.
+    /// Returns a round step that divides the span into about eight parts, both in milliseconds.
     static func timeStep(_ span: Int64) -> Int64 {
         let minute: Int64 = 60_000
         let steps: [Int64] =
@@ -200,7 +200,7 @@ struct TimelinePicture {
 
     // MARK: findings
 
-    // A vertical line through all strips for each finding, with the finding's number on top if there is room.
+    // A vertical line through all strips for each finding, up to `mostMarks`, with the number on top if there is room.
     private func findingMarks(_ bottom: Double) -> String {
         var text = ""
         var free = 0.0

@@ -112,13 +112,14 @@ package struct Treemap {
     /// A `figure` element with one picture for wide and one for narrow windows. Empty if there is nothing to draw.
     package func figure(caption: String) -> String {
         if items.isEmpty { return "" }
-        // A picture with few rectangles is lower.
+        // A picture of fewer than six rectangles has less height.
         let size = Double(min(items.count, 6)) / 6
         let wide = svg(width: 1140, height: 320 * size, "tm wide", caption)
         return "<figure class=\"pic\">\(wide)\(svg(width: 370, height: 460 * size, "tm narrow", caption))</figure>\n"
     }
 
-    // `width` is the usual width of such windows. Windows of another width stretch the picture, but not its text.
+    // `width` is the usual width of the windows that show this picture. Other windows stretch the picture, but not its
+    // text.
     private func svg(width: Double, height: Double, _ style: String, _ caption: String) -> String {
         let area = Rectangle(x: 0, y: 0, width: width, height: height)
         var text =

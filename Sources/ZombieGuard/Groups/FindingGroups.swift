@@ -1,7 +1,7 @@
 // Groups equal findings and counts them, in bounded memory.
 
-/// Findings grouped by signature, in order of the first finding of each group. A finding that has only the signature of
-/// an earlier version joins a group that had it. Memory is bounded: see ``Limits``.
+/// Findings grouped by signature, in order of the first finding of each group. A finding that has only a signature of
+/// an earlier version of ZombieGuard joins the group with that former signature. Memory is bounded: see ``Limits``.
 public struct FindingGroups: Sendable {
     /// Limits on the stored groups. When a limit is reached, findings of stored groups are still counted in their
     /// group; findings of new groups are only counted in ``further``.
@@ -15,7 +15,8 @@ public struct FindingGroups: Sendable {
         public init() {}
     }
 
-    /// The first finding of each group, with the group's count and the times of its first and last finding.
+    /// One finding of each group: the first one, or the first one with stacks. Each has the group's count and the times
+    /// of the group's first and last finding.
     public private(set) var findings: [Finding] = []
     /// Number of findings that were only counted, because the limits were reached.
     public private(set) var further = 0
@@ -185,7 +186,8 @@ public struct FindingGroups: Sendable {
 }
 
 extension Finding {
-    /// Merges another finding of the same bug: adds its count and extends the times of the first and last finding.
+    /// Merges another finding of the same bug: adds counts, extends the times of the first and last finding, and
+    /// combines triage state, former signatures and program version.
     mutating func merge(_ other: Finding) {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }
@@ -209,7 +211,7 @@ extension Finding {
         triage.flatMap { ["resolved", "muted", "open", "regression"].firstIndex(of: $0.state) } ?? 2
     }
 
-    /// Number of earlier signatures that a group keeps: builds without symbols have one each.
+    /// Maximum number of former signatures of a group. Each build without symbols may add one.
     private static let mostFormer = 16
 
     /// A comparable time of a finding; nil if the text is malformed.

@@ -100,7 +100,7 @@ public struct AddressHistory: Sendable {
     /// Whether anything is known about the address.
     public var isKnown: Bool { what != .nothing }
 
-    /// Adds symbols to the frames, class and member.
+    /// Adds the names of the functions in the stacks, and of the block's class and member.
     ///
     /// - Parameter symbolicator: the source of symbols.
     public mutating func symbolicate(with symbolicator: Symbolicator) {

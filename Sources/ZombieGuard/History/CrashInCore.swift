@@ -24,8 +24,9 @@ public struct CrashInCore {
         self.signal = signal
     }
 
-    /// The finding for the crash, not symbolicated. If the process was guarded and its heap explains the fault address,
-    /// the finding describes the block there. Signals other than SIGSEGV and SIGBUS give the kind
+    /// The finding for the crash, not symbolicated. If the runtime's last finding explains the crash, it is that
+    /// finding. Otherwise, if the process was guarded and its heap explains the fault address, the finding describes
+    /// the block there. Signals other than SIGSEGV and SIGBUS, and signals that a process sent, give the kind
     /// ``Finding/Kind/crash``.
     ///
     /// - Returns: a raw finding, and notes about what could not be read.
@@ -72,8 +73,8 @@ public struct CrashInCore {
 
     // Relation of the runtime's last finding to this crash; nil if they are of different processes, or the finding does
     // not explain the signal. `same`: the finding has the registers of the crashed thread, or its access stack begins
-    // at that thread's pc. `another`: the finding is an earlier fault or misuse, after which its handler, the runtime
-    // or abort raised this signal.
+    // at that thread's pc. `another`: the finding is an earlier fault, whose handler raised this signal, or an earlier
+    // misuse, after which the runtime or abort() raised SIGABRT.
     private func isEnd(_ finding: Finding, _ source: HeapReader?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
         else { return nil }
@@ -102,7 +103,8 @@ public struct CrashInCore {
 
     private var name: String { Self.names[signal.number] ?? "signal \(signal.number)" }
 
-    /// The message of an abort by libc (`__abort_msg`), otherwise the thread's output to standard error.
+    /// The message of an abort by libc (`__abort_msg`), else the message in the thread's output to standard error, else
+    /// the message of a Go panic.
     private func message(_ kept: KeptText?) -> String? {
         let isOwn = signal.code > 0 || signal.sender == core.processID
         if signal.number == SIGABRT, let place = core.address(ofSymbol: "__abort_msg", in: "libc.so"),

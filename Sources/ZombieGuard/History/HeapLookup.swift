@@ -15,14 +15,14 @@ package struct BlockRecord {
     /// Whether the block is isolated: has pages of its own, followed by a guard page.
     var isIsolated: Bool
     var guardIsOpen: Bool
-    /// Whether the block is in a window, a second mapping of memory that packed blocks share.
+    /// Whether the block is in a window, a second mapping of pages that it shares with other blocks.
     var isInWindow = false
     /// Whether the record kept changing while it was read.
     var isChanging = false
 
     var state: zg_state { zg_state(rawValue: block.state) }
     package var isLive: Bool { state == zg_state_live }
-    /// Addresses of the block, at least one. The process is not trusted: the end may lie behind the address space.
+    /// Addresses of the block, at least one. Clamped if the end overflows, because the process is not trusted.
     package var range: Range<UInt64> {
         let (end, overflows) = start.addingReportingOverflow(max(size, 1))
         return start..<(overflows ? .max : end)

@@ -179,7 +179,7 @@ public struct HistoryReader {
         }
     }
 
-    // Whether the address is a fill pattern read as a pointer, plus an offset of less than 64 KiB.
+    // Whether the address is a fill pattern read as a pointer, plus an offset between -64 KiB and 64 KiB.
     private static func isFill(_ address: UInt64) -> Bool {
         let near: UInt64 = 1 << 16
         return [ZG_FILL_FREED, ZG_FILL_NEW].contains { byte in

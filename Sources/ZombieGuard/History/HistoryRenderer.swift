@@ -1,4 +1,5 @@
-// Renders the history of an address as text: a sentence, the block's state, two stacks, and the process.
+// Renders the history of an address as text: a sentence, the block's state, its stacks, its retains and releases, and
+// the process.
 
 /// Renders the history of an address for a terminal.
 public struct HistoryRenderer {

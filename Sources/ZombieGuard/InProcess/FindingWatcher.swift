@@ -25,7 +25,7 @@ final class FindingWatcher: Sendable {
     /// Whether the thread exists at this moment.
     var isWaiting: Bool { state.withLock { $0.hasThread } }
 
-    /// Returns when finding `number` exists or the task is canceled.
+    /// Returns when finding `number` exists, the task is canceled, or the waiting thread cannot be started.
     func wait(for number: UInt64) async {
         let id = state.withLock { state in
             state.lastID += 1
@@ -49,7 +49,7 @@ final class FindingWatcher: Sendable {
         } onCancel: {
             let waiter = state.withLock { $0.waiters.removeValue(forKey: id) }
             waiter?.continuation.resume()
-            // The thread ends if there is no waiter left.
+            // Wake the thread: it ends if no waiter is left.
             zg_system_futex_wake_private(word)
         }
     }

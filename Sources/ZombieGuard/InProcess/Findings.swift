@@ -9,7 +9,7 @@ public struct Findings: AsyncSequence, Sendable {
     public enum Start: Hashable, Sendable {
         /// The first finding made after the sequence was created.
         case now
-        /// The first finding of the process that is still kept.
+        /// The oldest finding of the process that the runtime still stores.
         case start
     }
 

@@ -43,8 +43,8 @@ package final class GuardRuntime: @unchecked Sendable {
 
     package func verify() -> Int { Int(table.verify()) }
 
-    /// Call at the start of a test. Renews the budget: the next blocks of each allocation stack become isolated blocks
-    /// again, as the first blocks of each stack did.
+    /// Call at the start of a test. The next blocks of each allocation stack become isolated blocks again, as the first
+    /// blocks of the stack did. Grants at least 1 ms of CPU time for this.
     package func beginTest() { table.begin_test() }
 
     /// Runs zguard's own code in bypass mode: its blocks come from libc, outside of the budget. Not for program code.
@@ -88,14 +88,14 @@ package final class GuardRuntime: @unchecked Sendable {
 
     // MARK: Findings
 
-    /// The numbers of the findings that are still kept; the upper bound is the count of all findings.
+    /// The numbers of the findings that the runtime still stores; the upper bound is the count of all findings.
     package var findingNumbers: Range<UInt64> {
         var first: UInt64 = 0
         let count = table.finding_count(&first)
         return min(first, count)..<count
     }
 
-    /// A finding by its number, symbolicated; nil if it is no longer kept.
+    /// A finding by its number, symbolicated; nil if the runtime does not store it, or it cannot be parsed.
     package func finding(_ number: UInt64) -> Finding? {
         aside {
             guard var line = text({ table.finding(number, $0, $1) }),
@@ -131,7 +131,7 @@ package final class GuardRuntime: @unchecked Sendable {
             next = Mutex(runtime.findingNumbers.upperBound)
         }
 
-        // A request is left unserved if a finding cannot be read: the runtime then prints the finding of a fault
+        // If a finding cannot be read, `finding_is_said` is not called. The runtime then prints the finding of a fault
         // itself, without symbols.
         func listen() {
             while true {
@@ -218,7 +218,7 @@ package final class GuardRuntime: @unchecked Sendable {
         return referrers
     }
 
-    /// What the runtime says about an address.
+    /// The runtime's JSON description of an address.
     private struct Description: JSONObject {
         /// A block, and when it was freed.
         struct TimedBlock: JSONObject {

@@ -8,7 +8,7 @@ package struct HeapQuestion: JSONObject {
     package enum Kind: String, JSONValue {
         /// Remember which blocks exist.
         case begin
-        /// Find blocks that a part of a test made and lost.
+        /// Find blocks that a part of a test allocated and leaked.
         case leaks
         /// Find references to blocks that a part of a test has freed.
         case dangling
@@ -19,20 +19,20 @@ package struct HeapQuestion: JSONObject {
     package var kind: Kind
     /// Result of the question `begin` at the start of the part; 0 for `begin` and `objects`.
     package var moment = 0
-    /// Address of an object that the part's thread has allocated, and that all its tasks refer to.
+    /// Address of an object that the part's thread has allocated. All tasks of the part refer to the object.
     package var marker = Address(0)
-    /// Whether the part is synchronous. All blocks that the marker's thread has allocated or freed since `moment` then
-    /// belong to the part.
+    /// Whether the part is synchronous. If it is, all blocks that the marker's thread has allocated or freed since
+    /// `moment` belong to the part.
     package var isSynchronous = false
-    /// Whether no other test runs at the same time. All blocks allocated or freed since `moment` then belong to the
-    /// part.
+    /// Whether no other test runs at the same time. If none does, all blocks allocated or freed since `moment` belong
+    /// to the part.
     package var isAlone = false
     /// Part of the name of the test's function, such as "CartTests.add("; nil if unknown.
     package var function: String?
-    /// Parts of the names of the other tests' functions that the process knows so far, in the form of `function`.
+    /// The same as `function` for the other tests that the process knows so far.
     package var others: [String] = []
-    /// The kernel's ID of the thread that waits for the answer, and the stack pointer at which the program's part of
-    /// its stack begins.
+    /// The kernel's ID of the thread that waits for the answer, and the stack pointer at which the program's frames on
+    /// that thread's stack begin.
     package var thread = 0
     package var stackPointer = Address(0)
     /// Class metadata: `objects` finds the objects of the class and its subclasses.
@@ -52,8 +52,8 @@ package struct HeapQuestion: JSONObject {
     ])
 }
 
-/// An answer to a ``HeapQuestion``. Its line has the number of findings, references and objects. Each of these follows
-/// in a line of its own, because a reader takes lines of limited length only.
+/// An answer to a ``HeapQuestion``. Its line has the numbers of findings, references and objects. Each finding,
+/// reference and object follows in a line of its own, because a reader takes lines of limited length only.
 package struct HeapAnswer: JSONObject {
     /// A reference to a freed block.
     package struct Reference: JSONObject {
@@ -161,7 +161,7 @@ extension JSONValue {
 }
 
 extension [Finding.Frame] {
-    /// Whether one of the functions has this name. `name`: part of a demangled name, such as "CartTests.add(".
+    /// Whether the name of a frame's function contains `name`, a part of a demangled name such as "CartTests.add(".
     package func mention(_ name: String?) -> Bool {
         guard let name else { return false }
         return contains { $0.function?.asDeclared.containsName(name) ?? false }

@@ -98,7 +98,7 @@ package final class MainActorWatch: Sendable {
     // MARK: The thread
 
     private var limit: UInt64 { rule.milliseconds }
-    /// `tick`: time between samples while an answer is missing. `pause`: time between an answer and the next ping.
+    /// `tick`: milliseconds between samples while an answer is missing. `pause`: between an answer and the next ping.
     private var tick: UInt64 { max(2, min(50, limit / 5)) }
     private var pause: UInt64 { max(1, min(50, limit / 8)) }
     private var freezeMilliseconds: UInt64 { max(40 * limit, 2000) }
@@ -130,16 +130,16 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// Sleeps. Returns the time that the sleep took longer than expected: the whole process did not run (SIGSTOP,
-    /// overload).
+    /// Sleeps until an answer or `stop`, at most for the given time. Returns the milliseconds beyond three times that
+    /// time and 10 ms, during which the whole process did not run (SIGSTOP, overload).
     private func rest(_ milliseconds: UInt64) -> UInt64 {
         let before = MonotonicTime.milliseconds
         _ = news.wait(timeout: .now() + .milliseconds(Int(milliseconds)))
         return (MonotonicTime.milliseconds - before).subtractingClamped(3 * milliseconds + 10)
     }
 
-    /// Waits for the answer to a ping. Returns the stall that ended with the answer; nil if it was shorter than the
-    /// limit.
+    /// Waits for the answer to a ping, or for `stop`. Returns the stall that ended then; nil if it was shorter than the
+    /// limit or is already reported, or if the queue was never served.
     private func wait(for question: Int) -> StallEvent? {
         let asked = MonotonicTime.milliseconds
         var time = BusyTime(now: asked)

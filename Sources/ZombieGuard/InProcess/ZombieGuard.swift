@@ -3,8 +3,8 @@
 /// Queries of the runtime that guards this process.
 ///
 /// A process is guarded if it runs under `zguard run`, or its test bundle links the runtime. In other processes
-/// ``isActive`` is false, ``findings`` ends at once, and everything else throws ``ZombieGuardError/inactive``, so that
-/// the calls can stay in programs that are not always guarded.
+/// ``isActive`` is false, ``findings`` ends at once, ``annotate(_:_:)`` does nothing, and everything else throws
+/// ``ZombieGuardError/inactive``, so that the calls can stay in programs that are not always guarded.
 ///
 /// ```swift
 /// let address = Unmanaged.passUnretained(cart).toOpaque()
@@ -123,7 +123,8 @@ public enum ZombieGuard {
         Findings(runtime: GuardRuntime.current, since: start)
     }
 
-    /// Checks now whether freed memory was written. Without this call, freed memory is checked before its reuse.
+    /// Checks now whether freed memory, or a red zone of a live block, was written. Without this call, freed memory is
+    /// checked before its reuse.
     ///
     /// - Returns: The number of new findings.
     /// - Throws: ``ZombieGuardError/inactive`` if the process is not guarded.

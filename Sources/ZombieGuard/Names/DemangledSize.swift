@@ -4,7 +4,7 @@
 /// Computes the bound without a full parser: each back reference counts as the longest part completed so far, and a
 /// letter with several meanings counts as the longest one.
 struct DemangledSize {
-    /// Maximum length of the text that a demangler writes for any other letter.
+    /// Maximum length of the text that a demangler writes for one letter that is not a back reference.
     private static let word = 64
     private static let mostTimes = 4096
 

@@ -30,7 +30,7 @@ struct SwiftEntity {
         if let outer { mergeContext(outer, depth) }
     }
 
-    // Parses everything but the context, which does not affect whether the entity is a local type.
+    // Parses everything but the context. Whether the entity is a local type does not depend on the context.
     private init?(withoutContext text: Substring) {
         var scanner = NameScanner(text)
         isStatic = scanner.skip("static ")

@@ -22,8 +22,8 @@ package struct CollectorRequest {
     ///   - process: the message's sender.
     ///   - page: the run's shared page.
     ///   - mayBeUnreadable: whether to take the request if the question cannot be read, although the process exists.
-    /// - Returns: nil if the request has been taken or answered, or the message is a late copy, possibly of an ended
-    ///   process, and this or another process has reused the request since.
+    /// - Returns: nil if the request is already taken or answered, or if the question cannot be read. Also nil for a
+    ///   late copy of a message: the sender has ended, or a process has reused the request since.
     package init?(
         _ index: Int, at place: UInt64, _ nonce: UInt64, of process: Int, on page: RunPage,
         mayBeUnreadable: Bool = false
@@ -52,7 +52,8 @@ package struct CollectorRequest {
 }
 
 extension zg_dying_process {
-    /// The thread's registers by their DWARF numbers. Where `has_few_registers` is set, all but three are 0.
+    /// The thread's registers by their DWARF numbers. If `has_few_registers` is set, only PC, SP and FP are known; all
+    /// others are 0.
     package var allRegisters: [UInt64] {
         var all = withUnsafeBytes(of: registers) { Array($0.bindMemory(to: UInt64.self)) }
         all += [UInt64](repeating: 0, count: max(0, Int(ZG_THREAD_REGISTERS) - all.count))

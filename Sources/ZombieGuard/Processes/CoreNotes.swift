@@ -128,7 +128,7 @@ package struct CoreNotes {
         files.sort { $0.start < $1.start }
     }
 
-    /// If the executable (the file mapped at the entry point) has moved, replaces its path by the new path.
+    /// Replaces the path of the executable (the file mapped at the entry point) by `path`, where it is now.
     mutating func replaceProgram(by path: String) {
         guard let old = program else { return }
         for index in files.indices where files[index].path == old { files[index].path = path }

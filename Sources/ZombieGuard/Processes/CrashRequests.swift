@@ -39,8 +39,8 @@ package final class CrashRequests {
     /// later.
     package func close() { zg_system_store(page.place(of: \.collector.pid), 0) }
 
-    /// Answers the request of the message's sender, about the sender itself. A process resends its message until the
-    /// request is answered.
+    /// Answers the request that a message announces: collects the stacks of its sender. A process resends the message
+    /// until the request is answered.
     package func answer(_ message: RunMessage) {
         guard case .dying(let index, let place, let nonce) = message.content,
             let request = CollectorRequest(
@@ -93,7 +93,7 @@ package final class CrashRequests {
             return
         }
         result.faulted = Int32(truncatingIfNeeded: dying.tid)
-        // If a published function made the request, too few registers of its caller are known.
+        // If a published function made the request, too few registers of its caller are known to find a Go panic.
         let registers = dying.has_few_registers == 0 ? dying.allRegisters : nil
         result.words = registers.flatMap { GoPanic(registers: $0, in: memory)?.message }
         if let obstacle = Self.obstacle {

@@ -117,8 +117,8 @@ public struct GuardedProcess: Sendable {
         return folder
     }
 
-    /// The user whose rights limit what the process's data can name: its modules' files, and source files named by
-    /// their debug information.
+    /// The user of the process. Files that the process's data names (modules, and source files in their debug
+    /// information) are opened with no more rights than this user has.
     package var author: Author { Author(of: try? folder()) }
 
     private func readPage(in folder: ProcessFolder) throws(ProcessError) -> zg_stats_page {

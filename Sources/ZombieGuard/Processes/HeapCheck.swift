@@ -182,7 +182,7 @@ public struct HeapCheck {
     }
 
     // MARK: Blocks in windows
-    // Freed blocks whose page is not protected yet hold the fill; live blocks have a red zone behind them.
+    // A freed block holds the fill until its page is protected. A live block has a red zone behind it.
 
     private mutating func verifyWindows(_ report: (Finding) -> Void) {
         let windows = layout.windows

@@ -22,8 +22,8 @@ package final class ProcessCopy {
 
 /// Whether a process is copied before its memory is read.
 package enum CopyAdvice {
-    /// - Parameter filters: number of seccomp filters, all of which allow the fork. Threads with another number must
-    ///   not fork.
+    /// - Parameter filters: number of seccomp filters, all of which allow the fork. A thread with another number of
+    ///   filters must not fork.
     case possible(filters: UInt64)
     /// The process is already stopped, or so small that reading it while it is stopped takes no longer than a few
     /// copies.

@@ -34,7 +34,7 @@ package struct Mapping: Hashable {
         self = mapping
     }
 
-    // Guarded processes have thousands of lines, and strings take ten times as long to take apart.
+    // Parses bytes: parsing strings takes ten times as long, and guarded processes have thousands of mappings.
     private init?(bytes: Slice<UnsafeBufferPointer<UInt8>>) {
         var fields = MapsFields(rest: bytes)
         guard let start = fields.number(radix: 16, endsWith: "-"), let end = fields.number(radix: 16),

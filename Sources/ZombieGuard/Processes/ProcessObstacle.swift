@@ -2,7 +2,7 @@
 
 import Glibc
 
-/// Why the kernel denies access to a process: the checks of ptrace_may_access (kernel/ptrace.c), in its order.
+/// Why the kernel denies access to a process: a check of ptrace_may_access (kernel/ptrace.c) or of a security module.
 public enum ProcessObstacle: Hashable, Sendable {
     /// The process belongs to another user.
     case user(UInt32)
@@ -32,7 +32,7 @@ public enum ProcessObstacle: Hashable, Sendable {
         /// Permitted capabilities, a bit for each.
         var capabilities: UInt64 = 0
         var scope = 0
-        /// Access to memory (PTRACE_MODE_ATTACH), which needs more than reading the list of mappings.
+        /// Whether memory was to be accessed (PTRACE_MODE_ATTACH), which needs more rights than listing mappings.
         var wantsMemory = false
     }
 

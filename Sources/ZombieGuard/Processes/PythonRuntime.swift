@@ -196,8 +196,9 @@ package struct PythonRuntime {
         }
         if groups.last?.isEmpty ?? false { groups.removeLast() }
         let evaluations = stack.indices.filter { function(stack[$0])?.hasPrefix("_PyEval_EvalFrameDefault") ?? false }
-        // Allow a difference of one: the innermost activation may be about to begin its call, or to return from it. If
-        // a limit cuts one of the lists off at its outermost end, match both lists from the innermost entry on.
+        // `groups` and `evaluations` list activations of the interpreter. Their counts may differ by one: the innermost
+        // activation may be about to begin its call, or to return from it. If a limit cuts one of the lists off at its
+        // outermost end, match both lists from the innermost activation on.
         let isCut = calls.count >= Self.mostCalls || stack.count >= StackUnwinder.mostFrames
         var group = isCut ? 0 : groups.count - evaluations.count
         if !isCut, !(-1...1).contains(group) { return stack }

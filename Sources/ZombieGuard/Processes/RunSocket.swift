@@ -24,8 +24,8 @@ package struct RunMessage {
     /// The sender, as the kernel reports it (SO_PEERCRED).
     package let sender: ProcessIdentity
 
-    /// nil if the message is of unknown kind or the sender has ended. `process` is 0 if the sender is in a PID
-    /// namespace outside of zguard's.
+    /// nil if the message is of unknown kind, the sender has ended, or the sender is in a PID namespace outside of
+    /// zguard's (`process` is 0).
     init?(_ message: zg_run_message, from process: pid_t) {
         guard process > 0, let sender = ProcessIdentity(Int(process)) else { return nil }
         self.sender = sender

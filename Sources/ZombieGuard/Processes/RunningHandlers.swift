@@ -1,4 +1,4 @@
-// Reads which of the program's own signal handlers ran when a process ended, and the faults that they handled.
+// Reads which of the program's own signal handlers were running when a process ended, and the faults that they handled.
 
 import CSystem
 import CZombie

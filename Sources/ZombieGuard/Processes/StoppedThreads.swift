@@ -33,8 +33,8 @@ package struct StoppedThreads {
     /// Copies of the stacks, by address.
     package private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
-    /// Words of the vector registers of a stopped thread, which may hold addresses during a copy of memory. Call while
-    /// the threads are stopped.
+    /// Words of the vector registers of a stopped thread. While a thread copies memory, only these registers may hold
+    /// some of the addresses that it copies. Call while the threads are stopped.
     package func vectorWords(of thread: Int32) -> [UInt64] {
         [UInt64](unsafeUninitializedCapacity: Self.mostVectorWords) { words, count in
             let bytes = zg_thread_vectors(thread, words.baseAddress, Self.mostVectorWords * 8)
@@ -99,10 +99,10 @@ package struct StoppedThreads {
     }
 
     /// Stops only the threads in `wanted`, and waits at most `microseconds` for them. Threads that have not stopped by
-    /// then are in ``late``. A thread in a system call that a stop would end early is not stopped: its stack does not
-    /// change during the call, and its stack pointer and program counter are known without a stop. A running thread is
-    /// stopped only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process and may be forged:
-    /// only threads of the process are stopped. `whileStopped` runs before the threads continue.
+    /// then are in ``late``. A thread is not stopped if it is in a system call that would return early (EINTR) because
+    /// of the stop: its stack does not change during the call, and /proc shows its stack pointer and program counter. A
+    /// running thread is stopped only if it is in `computing` (``ComputingThreads``). Thread IDs come from the process
+    /// and may be forged: only threads of the process are stopped. `whileStopped` runs before the threads continue.
     package init(
         only wanted: [Int32], computing: Set<Int32>, of processID: Int, memory: ProcessMemory, microseconds: Int,
         whileStopped: (StoppedThreads) -> Void = { _ in }
@@ -175,7 +175,7 @@ package struct StoppedThreads {
     ///
     /// - Parameters:
     ///   - processID: ID of the process.
-    ///   - code: code and words of the process's runtime.
+    ///   - code: addresses of the runtime's code that forks, and of the words in which that code gets registers.
     ///   - filters: number of seccomp filters that allow the system calls of the code.
     /// - Throws: the kernel's error; `ECHILD` if the process is a reaper of orphans, `EBUSY` if no thread can be used:
     ///   each is about to handle a signal, has other filters, or must not execute other code (`zg_snapshot_may_use`).
@@ -237,7 +237,7 @@ package struct StoppedThreads {
     }
 }
 
-/// Memory of a process, in which earlier copies take precedence.
+/// Memory of a process. Where copies made earlier exist, they are read instead of the current contents.
 package final class CopiedMemory: MemoryReader {
     private let copies: [(start: UInt64, bytes: [UInt8])] // sorted by address
     private let memory: any MemoryReader

@@ -11,15 +11,16 @@ package struct SystemCallFilters {
     let count: UInt64
     private let passing: UInt64
 
-    /// nil if there is no filter, or the kernel does not report their number.
+    /// nil if there is no filter, the kernel does not report the number of filters, the system calls cannot be tried,
+    /// or all filters are those of a container and kill nothing.
     package init?() {
         guard let count = Self.count(of: "self"), count > 0 else { return nil }
         var passing: UInt64 = 0
         guard zg_system_try_calls(Self.calls.map(\.number), Int32(Self.calls.count), &passing) == 0 else { return nil }
         self.count = count
         self.passing = passing
-        // Ignore the filters of a container, which apply to its PID 1 as well: they refuse calls with an error, and the
-        // runtime in the guarded program handles such errors itself.
+        // Ignore the filters of a container, which apply to its PID 1 as well: they make forbidden calls fail with an
+        // error (SECCOMP_RET_ERRNO), which the runtime in the guarded program handles itself.
         if passing == UInt64.max >> UInt64(64 - Self.calls.count), !Self.forbidsTracing, Self.count(of: "1") == count {
             return nil
         }

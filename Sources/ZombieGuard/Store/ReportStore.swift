@@ -18,7 +18,7 @@ public struct ReportFile: Hashable, Sendable {
     public var isCompressed: Bool
     /// Inode number of the file.
     package var inode: UInt64
-    /// Files of raw findings that are missing in the report because zguard was killed during the run.
+    /// Files with raw findings that the report lacks, because zguard was killed during the run.
     package var remains: [UnfinishedFindings] = []
 }
 
@@ -63,8 +63,8 @@ public struct ReportStore: Sendable {
     }
 
     /// Lists reports: those of the store, other .jsonl and .jsonl.gz files (such as the runtime's report_path output),
-    /// and files of raw findings whose run was killed and whose report is missing or not in JSON lines. Leaves out
-    /// symbolic links and everything else that is not a regular file.
+    /// and files of raw findings from runs whose zguard was killed, if the report is missing or not in JSON lines.
+    /// Leaves out symbolic links and everything else that is not a regular file.
     ///
     /// - Parameters:
     ///   - since: leaves out files last written before this time; nil leaves out none.
@@ -131,7 +131,7 @@ public struct ReportStore: Sendable {
         public var removed = 0
         /// Size of the removed reports on disk, in bytes.
         public var bytes: UInt64 = 0
-        /// Number of leftover files of dead writers removed.
+        /// Number of removed files that dead writers had left.
         public var remains = 0
         /// Whether another process held the store's lock, so that nothing was done.
         public var isPostponed = false

@@ -23,7 +23,7 @@ extension ReportStore {
         let names: [String]
         let lock: Descriptor?
         do throws(SystemError) {
-            // Two processes would both rewrite a report without the lock.
+            // Without the lock, two processes could rewrite the same report.
             lock = try directory.lock(seconds: 1)
             names = lock == nil ? [] : try directory.names()
         } catch {

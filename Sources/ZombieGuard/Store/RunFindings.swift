@@ -41,13 +41,13 @@ package final class RunFindings {
         try? write()
     }
 
-    /// The name of a temporary file, beside the report, for a new version of it.
+    /// The name of a temporary file, beside the report, for a new version of the report.
     package var replacement: String { UnfinishedFindings.replacement(for: name) }
 
     /// Whether the file has all findings of the run and is still in its directory.
     package var hasAll: Bool { !isIncomplete && (file.status?.st_nlink ?? 0) > 0 }
 
-    /// Removes the file. Call when the report has all of its findings.
+    /// Removes the file. Call when the report has all findings of the file.
     package func remove() { directory.remove(name) }
 
     // Writes the first line, whose length never changes. `file` is open with O_APPEND and cannot overwrite it.

@@ -2,7 +2,7 @@
 
 /// Decides which findings lose their stacks and are only counted.
 public struct Sampling: Sendable {
-    /// Share of findings to keep whole, from 0 to 1.
+    /// Share of the findings after the first ones to keep whole, from 0 to 1.
     public var share: Double
     /// Findings per signature that are kept whole before sampling starts.
     public var first: Int64

@@ -24,7 +24,7 @@ package struct UnfinishedFindings: Hashable, Sendable {
         return report + infix + String(repeating: "0", count: digits - random.count) + random
     }
 
-    /// The temporary name of a new version of the report, beside a file of raw findings.
+    /// The temporary name of a new version of the report. `name`: the file of raw findings beside the report.
     static func replacement(for name: String) -> String { name + ".new" }
 
     /// The name of the report that a file belongs to; nil for other files.
@@ -103,7 +103,7 @@ package struct UnfinishedFindings: Hashable, Sendable {
         }
     }
 
-    /// The first line of the file; nil if zguard was killed before it was written.
+    /// The first line of the file; nil if zguard was killed before it wrote the line.
     private var run: UnfinishedLine? {
         guard let file = try? Descriptor(opening: path, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else { return nil }
         var reader = FindingReader(file: file)

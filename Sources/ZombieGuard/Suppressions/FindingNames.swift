@@ -9,7 +9,7 @@ struct FindingNames {
         var moduleName: String?
         var file: String?
         var fileName: String?
-        /// Whether a rule must match the frame, or may skip it: see ``StackNames``.
+        /// Whether a rule must match the frame. A rule may skip all other frames: see ``StackNames``.
         var isSignificant: Bool
 
         /// The strings that a condition with this key is matched against.

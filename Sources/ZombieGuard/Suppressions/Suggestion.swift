@@ -10,8 +10,8 @@ extension Suppressions {
         var text = "# \(finding.sentence)\n"
         let isKnown = Finding.Kind.all.contains(finding.kind)
         text += (isKnown ? finding.kind.rawValue : "*") + "\n"
-        // For a kind of a later version, match the signature, which includes the kind: the parser rejects the name of
-        // the kind. For a crash, match the signature as well, because frames do not tell why the program was ended.
+        // For a kind of a later version, match the signature, which includes the kind, because the parser rejects the
+        // kind's name. For a crash, match the signature as well, because frames do not show why the program was ended.
         if !isKnown || finding.kind == .crash {
             text += "    signature=\(Glob.escape(finding.signature ?? finding.computeSignature()))\n"
         }

@@ -98,7 +98,7 @@ public struct Suppressions: Sendable {
         rules[number].count = rules[number].count.addingSaturated(count)
     }
 
-    /// Rules that suppressed nothing, for a closing list.
+    /// Rules that suppressed nothing, to be listed after all findings.
     public var unused: [Rule] { rules.filter { $0.count == 0 } }
 
     /// Number of suppressed findings, including repeated occurrences.

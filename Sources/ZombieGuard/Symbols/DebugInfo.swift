@@ -81,9 +81,9 @@ final class DebugInfo {
 
     // MARK: Lines
 
-    /// The address of the code of a source line that is nearest to `address`, in the same function; nil if `address`
-    /// has a line itself, or there is no such code. Optimizers merge equal ends of a function, such as the calls that
-    /// end the program, into code without a line. The caller knows from another source, such as the program's last
+    /// Of the addresses of a source line's code, the one nearest to `address` in the same function; nil if `address`
+    /// has a line itself, or the line has no code there. Optimizers merge equal ends of a function, such as the calls
+    /// that end the program, into code without a line. The caller knows from another source, such as the program's last
     /// message, which line was executed. `file` is the last part of a path.
     func address(ofLine line: Int, in file: String, near address: UInt64) -> UInt64? {
         guard let unit = index.unit(of: address), let lines = lines(of: unit),

@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// Asks the servers in DEBUGINFOD_URLS, or no server if the variable is not set. A server that stays silent for too
-/// long is not asked again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
+/// Asks the servers in DEBUGINFOD_URLS, or no server if the variable is not set. After a timeout, no server is asked
+/// again, so waiting is bounded. libdebuginfod keeps the files in its own cache.
 final class DebugServer {
     /// Limits on the time to wait for servers, in seconds.
     struct Timeouts: Hashable, Sendable {
@@ -62,7 +62,7 @@ final class DebugServer {
     deinit {
         typealias End = @convention(c) (OpaquePointer) -> Void
         if let client { library?.function("debuginfod_end", End.self)?(client) }
-        // The library is never unloaded: its dependencies do not support it.
+        // The library is never unloaded: its dependencies do not support unloading.
     }
 
     /// Downloads a file of a build and returns its path; nil if no server has it or answers in time.

@@ -21,7 +21,7 @@ enum Decompression {
     private typealias Zstandard = @convention(c) (UnsafeMutableRawPointer, Int, UnsafeRawPointer, Int) -> Int
     // lzma_ret lzma_stream_buffer_decode(uint64_t *memlimit, uint32_t flags, const lzma_allocator *, const uint8_t *in,
     // size_t *in_pos, size_t in_size, uint8_t *out, size_t *out_pos, size_t out_size), lzma/container.h; returns 0
-    // (LZMA_OK) or 10 (LZMA_BUF_ERROR).
+    // (LZMA_OK), 10 (LZMA_BUF_ERROR: `out` is too small), or another error.
     private typealias DecodeXZ =
         @convention(c) (
             UnsafeMutablePointer<UInt64>, UInt32, UnsafeRawPointer?, UnsafeRawPointer, UnsafeMutablePointer<Int>, Int,
@@ -57,7 +57,7 @@ enum Decompression {
         return nil
     }
 
-    /// Decompresses an xz file of at most `most` bytes; nil if the file is damaged or larger, or liblzma is missing.
+    /// Decompresses an xz file to at most `most` bytes; nil if it is damaged or needs more, or liblzma is missing.
     static func xz(_ stored: UnsafeRawBufferPointer, most: Int) -> [UInt8]? {
         let ok: CInt = 0
         let bufferError: CInt = 10

@@ -16,7 +16,8 @@ struct DwarfAbbreviation {
     var hasCode = false
     /// Total size of the values in bytes; nil if it varies between entries.
     var size: UInt32?
-    /// Offset of the DW_AT_sibling value behind the code; nil unless it is at a fixed offset and a DW_FORM_ref4.
+    /// Offset of the DW_AT_sibling value behind the abbreviation code; nil unless it is at a fixed offset and a
+    /// DW_FORM_ref4.
     var sibling: UInt32?
     var attributes: Range<Int>
     /// The steps that skip all values, as indices of `DwarfAbbreviations.skips`.
@@ -29,7 +30,7 @@ struct DwarfShape {
     var size: UInt32
     var tag: UInt16
     var hasChildren: Bool
-    /// Whether the subtree is skipped by its DW_AT_sibling: no child can be a function with code.
+    /// Whether DW_AT_sibling is used to skip the subtree, because no child can be a function with code.
     var skipsChildren: Bool
 
     static let differs = UInt32.max
@@ -53,7 +54,7 @@ final class DwarfAbbreviations {
     private(set) var shapes: [DwarfShape] = []
     private(set) var attributes: [DwarfAbbreviation.Attribute] = []
     private(set) var skips: [DwarfSkip] = []
-    // Index by code. Used only if the codes are not 1, 2, 3, …, as all compilers write them.
+    // Index by abbreviation code. Empty if the codes are 1, 2, 3, …: all compilers number them so.
     private var others: [UInt64: Int] = [:]
 
     /// Whether code n belongs to the nth entry.

@@ -53,8 +53,8 @@ struct DwarfEntry {
         return file.map { ($0, line, column) }
     }
 
-    /// The first string among the attributes `names` of this entry, its abstract origin and its specification, and the
-    /// entry that has it.
+    /// The first string among the attributes `names` of this entry, its abstract origin and its specification. Also
+    /// returns the entry that has the string.
     private func value(of names: [Int]) -> (entry: DwarfEntry, text: String)? {
         var waiting = [self]
         var asked = 0

@@ -24,8 +24,8 @@ final class DwarfFile {
     private var tables: [TableKey: DwarfAbbreviations] = [:]
     private var units: [UInt64: DwarfUnit] = [:]
 
-    /// Number of entries, tables and lists read since `allowWork()`. Bounded, because a damaged file can make lookups
-    /// read the same entries repeatedly.
+    /// Number of entries, tables and lists read since `resetWorkLimit()`. Bounded, because a damaged file can make
+    /// lookups read the same entries repeatedly.
     @exclusivity(unchecked) private var work = 0
     private static let mostWork = 1 << 28
 
@@ -57,7 +57,7 @@ final class DwarfFile {
     /// Resets the work counter before a new lookup.
     func resetWorkLimit() { work = 0 }
 
-    /// Counts `count` steps; false when the limit is exceeded.
+    /// Counts `count` steps; false when the limit is reached.
     func countWork(_ count: Int) -> Bool {
         work &+= count
         return work < Self.mostWork

@@ -18,7 +18,7 @@ enum DwarfValue {
     case address(UInt64)
     /// Index in the unit's part of .debug_addr.
     case addressIndex(UInt64)
-    /// Offset in another section, which the attribute determines.
+    /// Offset in another section; the attribute determines the section.
     case sectionOffset(UInt64)
     /// Index in the unit's offset table of range lists.
     case listIndex(UInt64)

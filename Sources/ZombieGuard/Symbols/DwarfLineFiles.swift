@@ -26,8 +26,8 @@ struct DwarfLineFiles {
         self.encoding = encoding
     }
 
-    /// The path of a file by its number in the table; absolute if the unit has its directory. nil if there is no such
-    /// file.
+    /// The path of a file by its number in the table; absolute if the unit has the compiler's working directory. nil if
+    /// there is no such file.
     mutating func path(_ number: UInt64) -> String? {
         if !isRead {
             isRead = true

@@ -58,7 +58,7 @@ final class DwarfLines {
         findSequences()
     }
 
-    /// The bytes of the table at an offset; empty if it is invalid.
+    /// The bytes of the table at an offset; empty if the table is invalid.
     static func bytes(at offset: UInt64, in section: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var cursor = ByteCursor(section, at: offset)
         let length = cursor.number(UInt32.self)
@@ -103,7 +103,8 @@ final class DwarfLines {
         return rows
     }
 
-    /// The path of a file by its number, absolute if the unit has its directory; nil if there is no such file.
+    /// The path of a file by its number, absolute if the unit has the compiler's working directory; nil if there is no
+    /// such file.
     func path(_ file: UInt64) -> String? { files.path(file) }
 
     /// The row that covers an address and the rows before it in its sequence, nearest first, at most `count`; empty if

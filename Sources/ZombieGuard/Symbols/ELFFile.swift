@@ -50,7 +50,7 @@ final class ELFFile {
     ///
     /// - Parameters:
     ///   - path: path of the file.
-    ///   - author: user who wrote the path.
+    ///   - author: author of the report that names the file. The file is opened with the author's rights.
     convenience init(path: String, author: Author = .own) throws(Failure) {
         let descriptor: Descriptor
         do throws(SystemError) {
@@ -212,7 +212,7 @@ final class ELFFile {
             UnsafeRawBufferPointer(rebasing: section[Int(offset)..<Int(min(offset + usual, UInt64(section.count)))]))
     }
 
-    /// Reads bytes that will all be needed in one call, instead of through one page fault for every few pages.
+    /// Reads, in one call, bytes that will all be needed. Otherwise a page fault would read every few pages.
     static func fetch(_ bytes: UnsafeRawBufferPointer) {
         let populateForReading: Int32 = 22 // MADV_POPULATE_READ, Linux 5.14; older kernels return EINVAL
         prefetch(bytes)

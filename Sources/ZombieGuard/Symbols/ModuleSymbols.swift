@@ -19,8 +19,8 @@ final class ModuleSymbols {
     private let debugFileTables: SymbolTables
     private var known: [UInt64: [DebugInfo.Call]] = [:]
 
-    /// Finds the files of a module. If `buildID` is set, files of other builds are ignored. `author` is the user who
-    /// wrote `path`. `providers` are asked before `server`.
+    /// Finds the files of a module. If `buildID` is set, files of other builds are ignored. `author` is the author of
+    /// the finding that names the module: see ``SymbolFiles``. `providers` are asked before `server`.
     convenience init(
         path: String, buildID: String?, sources: SymbolSources = SymbolSources(), server: DebugServer? = nil,
         providers: [any SymbolProvider] = [], author: Author = .own
@@ -124,7 +124,7 @@ final class ModuleSymbols {
         return calls
     }
 
-    /// The address of the code of a source line that is nearest to an address without a line, in the same function
+    /// Of the addresses of a source line's code, the one nearest to an address without a line, in the same function
     /// (``DebugInfo``).
     func address(ofLine line: Int, in file: String, near offset: Address) -> Address? {
         debugInfo?.address(ofLine: line, in: file, near: offset.rawValue).map { Address($0) }

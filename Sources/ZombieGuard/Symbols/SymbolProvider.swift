@@ -10,7 +10,7 @@ package enum SymbolFileKind: String, CaseIterable, Sendable {
     case debug
 }
 
-/// Counts the decompressed sections of a provider's files. For one thread.
+/// Limits the decompressed bytes of a provider's files. For one thread.
 package final class DecompressionBudget {
     /// Decompressed bytes in memory.
     private(set) var used: UInt64 = 0

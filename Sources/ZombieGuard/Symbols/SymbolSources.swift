@@ -5,9 +5,9 @@ import Glibc
 /// Where to look for executables and debug files, besides the modules' own paths, the system's debug directory and the
 /// servers in DEBUGINFOD_URLS.
 public struct SymbolSources: Hashable, Sendable {
-    /// Directories copied from the machine that wrote a report. Each is tried as the root of its file system, as a
-    /// debug directory with build-ids or the `.build-id` directory in it, and as a flat directory of files, whose names
-    /// do not matter if they have build-ids.
+    /// Directories copied from the machine that wrote a report. Each is tried as the root of that machine's file
+    /// system, as a debug directory (one that has a `.build-id` directory, or that directory itself), and as a flat
+    /// directory of files. Files with build-ids may have any name.
     public var directories: [String]
 
     /// Absolute path, without symbolic links, of the program that this user runs. Its symbols are used for findings of
@@ -47,7 +47,7 @@ struct SymbolFiles {
     let module: String
     let buildID: String?
     let sources: SymbolSources
-    /// User who wrote the module's path.
+    /// Author of the finding that names the module; `open` uses the author's rights for files that the finding names.
     let author: Author
 
     /// The module's file, if found; its path is used to find split debug files.

@@ -62,7 +62,8 @@ final class SymbolTables {
         if new.isEmpty { return }
         var sized = [[Symbol]](repeating: [], count: new.count)
         // For each address: the nearest label at or before it, and the highest end of a sized symbol that ends at or
-        // before it. Both are recorded at the first address they apply to, and propagated to later addresses below.
+        // before it. Both are recorded at the first address that they apply to. The last loop copies them to later
+        // addresses.
         var labels = [[Symbol]](repeating: [], count: new.count)
         var ends = [UInt64](repeating: 0, count: new.count)
         forEachSymbol { symbol in

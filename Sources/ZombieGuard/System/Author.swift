@@ -33,11 +33,11 @@ public enum Author: Hashable, Sendable {
     /// - Parameter user: the user id, as the kernel reports it.
     package init(user: UInt32) { self = user == 0 || user == geteuid() ? .own : .user(user) }
 
-    /// The author of a line that names its author, within a report of this author. The claim is believed only in this
-    /// user's own reports.
+    /// The author of a line that names its author, in a report of this author. In this user's own report, the claim is
+    /// believed. In any other report, the line's author is the report's, or ``unknown`` if that is the claim.
     ///
     /// - Parameter claimed: the author that the line names; ``own`` if it names none.
-    /// - Returns: an author with no more rights than either.
+    /// - Returns: an author with no more rights than this author.
     package func limited(by claimed: Author) -> Author {
         switch (self, claimed) {
         case (.own, _): claimed
@@ -64,8 +64,8 @@ public enum Author: Hashable, Sendable {
         self = UInt32(digits: text).map { Author(user: $0) } ?? .unknown
     }
 
-    /// Opens a module's file whose path the author wrote, for reading. This user's own paths are opened directly,
-    /// following symbolic links; all other paths are opened like ``open(_:)``.
+    /// Opens, for reading, the file of a module that the author's report names. For ``own``, opens the path directly,
+    /// following symbolic links; for all other authors, opens the path like ``open(_:)``.
     ///
     /// - Parameter path: path of a file.
     /// - Returns: the file, of any type. Opening a FIFO does not block.
@@ -74,7 +74,7 @@ public enum Author: Hashable, Sendable {
         self == .own ? try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK) : try open(path).file
     }
 
-    /// Opens a regular file whose path the author wrote, for reading, and resolves its path.
+    /// Opens, for reading, a regular file that the author's report names, and resolves its path.
     ///
     /// - Parameter path: path of a file. Symbolic links are resolved once; the resolved path is opened without
     ///   following links.

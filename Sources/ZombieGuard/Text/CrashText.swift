@@ -1,4 +1,4 @@
-// Describes a crash in words: its sentence, and the titles of the other threads.
+// Composes the sentence about a crash, and the titles of the other threads' stacks.
 
 extension Finding.Crash {
     /// The message on one line, safe to print; nil if there is none.

@@ -26,8 +26,8 @@ package enum FoldedStack {
     private static let maxCycleFrames = 6
     private static let minRepeats = 3
 
-    /// Folds runs (also of length one) of runtime frames and thunks, and condenses recursions. A stack that contains no
-    /// frame of the program itself is not folded.
+    /// Unless `isFull`, folds runs (also of length one) of runtime frames and thunks, and condenses recursions. A stack
+    /// that contains no frame of the program itself is not folded.
     package static func lines(of stack: [Finding.Frame], isFull: Bool) -> [Line] {
         if isFull { return stack.indices.map { .frame($0) } }
         let isFoldable = isFoldable(stack)
@@ -45,7 +45,7 @@ package enum FoldedStack {
             }
             // Name a run after the function that the program called, which is the run's outermost frame. A run at the
             // outer end of the stack has called the program, and is named after its innermost frame. Thunks are less
-            // telling than their targets and are used only if the run has no other frame.
+            // informative than their targets and are used only if the run has no other frame.
             let range = condensed[index].first...condensed[end - 1].first
             let frames = stack[range].filter { !$0.isThunk }
             let named =
@@ -81,9 +81,9 @@ package enum FoldedStack {
         return lines
     }
 
-    /// Whether each frame is irrelevant to a bug in the program: frames of runtime libraries, entry code that calls
-    /// `main`, compiler-generated helpers, and thunks. A thunk that may contain its inlined target is kept, unless it
-    /// called a frame of the program itself.
+    /// For each frame, whether it is irrelevant to a bug in the program: a frame of a runtime library, entry code that
+    /// calls `main`, a compiler-generated helper, or a thunk. A thunk that may contain its inlined target is relevant,
+    /// unless it called a frame of the program itself.
     static func isFoldable(_ stack: [Finding.Frame]) -> [Bool] {
         stack.indices.map { index in
             let frame = stack[index]

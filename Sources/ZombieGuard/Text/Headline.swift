@@ -16,7 +16,7 @@ extension Finding {
         return text
     }
 
-    /// How the finding was detected and how certain it is, as one clause; nil if the access itself was seen.
+    /// How the finding was detected and how certain it is, in one or two clauses; nil if the access itself was seen.
     public var evidence: String? {
         var parts: [String] = []
         if let next = nextUse {
@@ -57,7 +57,8 @@ extension Finding {
         }
     }
 
-    // If the processor reports no address, the runtime reports a noncanonical address that it found in a register.
+    // Whether the accessed address is unknown: the processor reported none (as for a noncanonical address), and the
+    // runtime found no noncanonical address in a register.
     private var isWithoutAddress: Bool {
         confidence == .inferred && detail["fault_address"] == nil && (address?.rawValue ?? 0) == 0 && neighbours == nil
     }
@@ -78,7 +79,8 @@ extension Finding {
             detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
-        // The gap and the freed block are beside this block, while memory that was never written is inside it.
+        // The red zone or the freed memory is next to this block. Any other source, such as memory that was never
+        // written, is inside it.
         let text =
             switch (kind, detail["read_from"], block.offset) {
             case (.heapOverflow, Self.freedNeighbour?, let offset?):

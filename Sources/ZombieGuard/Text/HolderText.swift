@@ -104,8 +104,8 @@ extension Finding.Holder {
 extension Finding {
     private static let mostHoldersNamed = 4
 
-    /// "still held by Feed.listener of a live Shop.Feed, by the global 'current' (libshop.so), and by a local of main";
-    /// nil if no search for holders was made. Safe to print.
+    /// "still held by Feed.listener of a live Shop.Feed, by the global 'current' (libshop.so), and by a local of main",
+    /// or "no other pointer to the block was found"; nil if no search for holders was made. Safe to print.
     package var holdersSentence: String? {
         guard let holders else { return nil }
         let limit = detail["search"].map { "; \(visible($0))" } ?? ""

@@ -140,7 +140,8 @@ public final class SourceExcerpts {
     }
 
     // The text of a line and the terminal column of a byte in it. Debug information counts bytes from 1, and a tab as
-    // one. For a line longer than `longestLine`, returns the part around the byte. Nil if the line has no such byte.
+    // one. For a line longer than `longestLine`, returns a part that contains the byte. Nil if the line has no such
+    // byte.
     private static func text(of line: Int, showing column: Int, in file: File) -> FittingText? {
         let bytes = bytes(of: line, in: file)
         guard column >= 1, column <= bytes.count else { return nil }

@@ -3,7 +3,7 @@
 extension Finding.Stall {
     /// The cause: "computing", "waiting in futex for a lock that thread 2 (worker) holds".
     ///
-    /// - Parameter joins: whether the thread waits for the end of the holder, instead of for a lock.
+    /// - Parameter joins: whether the thread waits for the holder thread to end, instead of for a lock.
     func cause(joins: Bool) -> String {
         if isComputing { return "computing" }
         let place = call.map { "waiting in \(visible($0))" } ?? "waiting"
@@ -24,8 +24,8 @@ extension Finding.Stall {
         return ", of them \(without) ms without a processor (\(cause)),"
     }
 
-    /// What a thread waits for: the finding's thread at index 0, the holder at index 1. nil in reports of older
-    /// versions.
+    /// The kind of object that a thread waits for. Index 0 is the finding's thread, index 1 the holder. nil in reports
+    /// of older versions.
     fileprivate func awaitedKind(_ index: Int) -> String? { index < awaited.count ? awaited[index].kind : nil }
 
     /// "queue com.shop.stock", safe to print.
@@ -34,8 +34,8 @@ extension Finding.Stall {
         return name.map { "queue \(visible($0))" } ?? "a queue"
     }
 
-    // Limit on the indentation: otherwise the lines of a stack that forks at very many calls would consist mostly of
-    // spaces.
+    // Limit on the indentation, in columns. Without it, the lines of a tree that branches at very many calls would
+    // consist mostly of spaces.
     private static let deepestIndent = 60
 
     /// The samples as lines, outermost calls first, each function with its sample count. Lines are indented where
@@ -98,8 +98,9 @@ extension [Finding.Frame] {
 }
 
 extension Finding {
-    /// Whether the thread waits in pthread_join or a variant. Only the stack tells: the futex word of a join holds the
-    /// id of the other thread, and that of some locks holds the id of the owner.
+    /// Whether the thread waits in pthread_join or a variant. Determined from the stack, because a futex word cannot
+    /// distinguish the two waits: that of a join holds the id of the other thread, and that of some locks the id of the
+    /// owner.
     var joinsThread: Bool { stacks.access.joins }
 
     /// "thread 1 (main) waits in lock_both() (a.c:12) for a lock that thread 2 (worker) holds, which waits for a lock

@@ -7,7 +7,7 @@ public struct TextRenderer {
 
     private let style: TextStyle
     private let excerpts: SourceExcerpts?
-    /// Author of rendered data that is not part of a finding.
+    /// Author of the rendered data. ``render(_:)-(Finding)`` uses the finding's author instead.
     package var author = Author.own
 
     /// Number of source lines in front of and behind the line of an access. For a free or an allocation, only the line
@@ -83,7 +83,8 @@ public struct TextRenderer {
         return text
     }
 
-    // Renders the lock holder's stack and, if there are several sampled stacks, their tree.
+    // Renders the stacks of the holder and of the other threads in the wait chain and, if there are several sampled
+    // stacks, their tree.
     private func render(_ stall: Finding.Stall, joins: Bool) -> String {
         var text = ""
         if let holder = stall.holder {
@@ -105,7 +106,7 @@ public struct TextRenderer {
     var isFull: Bool { style.isFull }
     var columns: Int? { style.columns }
 
-    /// A heading line with the prefix for the text that follows it.
+    /// A heading line for the text that follows it. Begins with ``mark``.
     func heading(_ title: String) -> String { mark + style.paint(title, .title) + "\n" }
 
     /// Renders a stack under its title, with the source at the innermost frame of the program itself. Returns an empty

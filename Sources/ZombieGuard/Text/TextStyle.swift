@@ -1,10 +1,11 @@
-// Defines the style of text reports: colors, and whether stacks are folded.
+// Defines the style of text reports: colors, width, form of paths, and level of detail.
 
-/// The style of a text report. Apart from folded frames, the contents of the report do not depend on the style.
+/// The style of a text report: colors, width, form of paths, and level of detail.
 public struct TextStyle: Hashable, Sendable {
     /// Whether to use the colors and weights of ANSI terminals.
     public var usesColor: Bool
-    /// Whether to show every frame; otherwise each run of runtime frames is folded into one line.
+    /// Whether to show everything: all frames, registers, and retains with their releases. Otherwise each run of
+    /// runtime frames is folded into one line.
     public var isFull: Bool
     /// Paths of source files below this directory are shown relative to it; nil shows full paths.
     public var directory: String?

@@ -1,13 +1,14 @@
-// Measures one busy time of a thread: how long its events had to wait, and how long the thread waited for a processor.
+// Measures a period in which a thread is busy: how long the thread's events had to wait, and how long the thread waited
+// for a processor.
 
 /// Times of a thread since it became busy, in milliseconds. Felt time is time in which events of the thread had to
-/// wait.
+/// wait. A check is a call of ``count(_:now:unseen:)``.
 package struct BusyTime {
     /// Time that is not felt: no event was due, the thread was stopped, or the whole system may have been suspended.
     package private(set) var unfelt: UInt64 = 0
-    /// Time since the first look, and the part of ``unfelt`` in it.
+    /// Time since the first check, and the part of it that ``unfelt`` contains.
     private var seen: UInt64 = 0, unfeltSeen: UInt64 = 0
-    /// Nanoseconds of CPU time that was used since the first look.
+    /// Nanoseconds of CPU time that the thread used since the first check.
     private var computed: UInt64 = 0
     /// Nanoseconds of ended waits for a processor. The kernel counts a wait when it ends.
     private var waited: UInt64 = 0
@@ -17,9 +18,9 @@ package struct BusyTime {
     private var lastLook: UInt64
     private var quotas: CPUQuotas?
     private var hasLookedForQuotas = false
-    /// Milliseconds of throttled periods at the last look.
+    /// Milliseconds of throttled periods at the last check.
     private var throttled: UInt64 = 0
-    /// Milliseconds for which a quota may have held the thread up: throttled periods, limited at each look to the time
+    /// Milliseconds for which a quota may have held the thread up: throttled periods, limited at each check to the time
     /// in which the thread did not run.
     private var throttling: UInt64 = 0
 
@@ -33,7 +34,7 @@ package struct BusyTime {
 
     package init(now: UInt64) { lastLook = now }
 
-    /// Counts the time since the last look. For `unseen` milliseconds, zguard did not run: the whole system may have
+    /// Counts the time since the last check. For `unseen` milliseconds, zguard did not run: the whole system may have
     /// been suspended, so the thread's idle time in this period is not felt.
     package mutating func count(_ times: ThreadTimes, now: UInt64, unseen: UInt64) {
         let passed = now &- lastLook
@@ -63,22 +64,22 @@ package struct BusyTime {
         countThrottles(times)
     }
 
-    /// Excludes the time since the last look from the felt time, because the thread had no work.
+    /// Excludes the time since the last check from the felt time, because the thread had no work.
     package mutating func leaveOut(until now: UInt64) {
         let passed = now.subtractingClamped(lastLook)
         unfelt += passed
         (last, lastLook) = (nil, now)
     }
 
-    /// Excludes a time before the first look from the felt time.
+    /// Excludes this much time before the first check from the felt time.
     package mutating func leaveOut(_ milliseconds: UInt64) { unfelt += milliseconds }
 
-    /// Counts the throttled periods since the last look. Searches for quotas at the second look only, because most busy
-    /// times are short.
+    /// Counts the throttled periods since the last check. Searches for quotas only at the second check, because most
+    /// busy times end before it.
     private mutating func countThrottles(_ times: ThreadTimes) {
-        // Throttled periods are those of the whole cgroup, so the thread may have run in some of them. Discard these
-        // periods: otherwise they would be blamed for later waits. The waits cannot serve as the limit yet, because the
-        // kernel counts a wait when it ends.
+        // The kernel counts throttled periods of the whole cgroup, so the thread may have run in some of them. Limit
+        // `throttling` to the time in which the thread did not run; otherwise these periods would explain later waits.
+        // The time of the waits cannot be the limit yet, because the kernel counts a wait when it ends.
         throttling = min(throttling, seen.subtractingClamped(computed / 1_000_000))
         if !hasLookedForQuotas {
             hasLookedForQuotas = true
@@ -89,7 +90,7 @@ package struct BusyTime {
         }
     }
 
-    /// Counts the milliseconds of all throttled periods until now.
+    /// Adds the throttled time since the last check. `now` is the total throttled time so far, in milliseconds.
     package mutating func count(throttled now: UInt64) {
         throttling += now.subtractingClamped(throttled)
         throttled = now
@@ -105,37 +106,37 @@ package struct BusyTime {
         end.subtractingClamped(start).subtractingClamped(unfelt)
     }
 
-    /// The part of the felt time in which the thread had a processor, or waited for something else.
+    /// The part of the felt time in which the thread had a processor, or waited for something other than a processor.
     package func own(of felt: UInt64) -> UInt64 { felt.subtractingClamped(withoutProcessor) }
 
     /// Time for which a quota may have held the thread up.
     private var heldUp: UInt64 { min(throttling, withoutProcessor) }
 
-    /// Whether a quota alone held the thread up for half of the limit, or longer.
+    /// Whether a quota may have held the thread up for at least half of the limit.
     private func isThrottled(limit: UInt64) -> Bool { heldUp * 2 >= limit }
 
     /// Whether a quota was used up for at least half of the time without a processor.
     package var isThrottled: Bool { delay?.quota != nil }
 
-    /// The part of the felt time that counts towards a stall. On a busy machine, every thread waits for a processor,
-    /// whatever it does, and that is no stall. So all of the felt time counts if the thread had work of its own for
-    /// half of the limit, or if its quota held it up for half of the limit; otherwise only the thread's own time
-    /// counts.
+    /// The part of the felt time that counts towards a stall. A wait for a processor alone is no stall, because on a
+    /// busy machine every thread waits for a processor. So all of the felt time counts only in two cases: for at least
+    /// half of the limit, the thread ran or waited for something else, or for at least half of the limit, a quota may
+    /// have held it up. Otherwise only the thread's own time counts.
     package func weight(of felt: UInt64, limit: UInt64) -> UInt64 {
-        // Waits for a processor before the first look are unknown: use only the time since then.
+        // Waits for a processor before the first check are unknown: use only the time since then.
         let seenOwn = seen.subtractingClamped(unfeltSeen + withoutProcessor)
         return seenOwn * 2 >= limit || isThrottled(limit: limit) ? felt : own(of: felt)
     }
 
-    /// Why the thread waited for a processor; nil if it did not wait, or if its cgroups cannot be read.
+    /// Why the thread waited for a processor; nil if it did not wait, or if its quotas were not read or cannot be read.
     package var delay: Delay? {
         guard withoutProcessor > 0, let quotas else { return nil }
         return heldUp * 2 >= withoutProcessor
             ? Delay(cause: "quota", quota: quotas.strictest) : Delay(cause: "load")
     }
 
-    /// Whether the thread ran for half of the time in which it could. If that is unknown: whether most samples are
-    /// outside of system calls.
+    /// Whether the thread ran for at least half of the time in which it could run. If that is unknown: whether at least
+    /// half of the samples are outside of system calls.
     package func isComputing(in samples: [StallSample]) -> Bool {
         let counted = seen.subtractingClamped(unfeltSeen + withoutProcessor)
         let isInCalls = samples.count { $0.call != nil } * 2 > samples.count

@@ -1,4 +1,4 @@
-// Reads from the cgroups of a thread how often their CPU quotas were used up.
+// Reads how often the CPU quotas of a thread's cgroups were used up.
 
 /// The cgroups with a CPU quota that contain a thread: its own cgroup and those above it. Throttled periods are counted
 /// from `init` on.
@@ -14,7 +14,7 @@ package struct CPUQuotas {
     private struct Group {
         var folder: String, name: String
         var quota: UInt64, period: UInt64 // microseconds
-        /// Number of throttled periods at the first look.
+        /// Number of throttled periods at `init`.
         var first: UInt64
 
         init?(_ place: Place, _ name: String) {

@@ -29,7 +29,7 @@ public struct Coverage: Hashable, Sendable {
         public var sentence: String { text + (seconds.map { " at \(ProgramEnd.timeText($0))" } ?? "") }
     }
 
-    /// Blocks allocated, including those from the program's own allocator.
+    /// Blocks allocated, including those that bypassed the runtime.
     public var blocks: UInt64 = 0
     /// Blocks that were isolated or tagged.
     public var watchedBlocks: UInt64 = 0
@@ -103,7 +103,7 @@ public struct Coverage: Hashable, Sendable {
 
     private var guardedPermille: Int { Self.permille(blocks - bypassedBlocks, of: blocks, isOff: true) }
 
-    // Blocks that another allocator made because of sample_rate, overhead, or short memory.
+    // Blocks that bypassed the runtime because of sample_rate, overhead, or short memory.
     var bypassedBlocks: UInt64 = 0
 
     // The runtime saw no allocation because another allocator served the program.
@@ -248,7 +248,8 @@ extension Coverage {
         focusedBlocks = counter("focused_blocks")
         focusedIsolated = min(counter("focused_isolated"), focusedBlocks)
         unguardedPrograms = counter("children_unguarded")
-        // The other allocator may get its memory from the runtime: ignore the reason if blocks were counted.
+        // An allocator of the program may get its memory from the runtime: ignore the reason `other_allocator` if
+        // blocks were counted.
         let other = Reason.table.firstIndex { $0.name == "other_allocator" }
         let times = firstTimes.enumerated().map { blocks > 0 && $0.offset == other ? 0 : $0.element }
         if watchedBlocks < blocks || watchedPairs < pairs || blocks == 0 { reason = .told(times, start: start) }

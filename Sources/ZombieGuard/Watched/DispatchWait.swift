@@ -1,4 +1,5 @@
-// Reads from the memory of a process for which queue of libdispatch a thread waits in `sync`, and who serves the queue.
+// Finds the libdispatch queue for which a thread waits in `sync`, and the thread that serves the queue, by reading the
+// memory of their process.
 
 /// A thread's wait in `DispatchQueue.sync` or `dispatch_async_and_wait`. libdispatch itself ends a program whose thread
 /// calls `sync` on a queue that it serves already.
@@ -25,7 +26,7 @@ struct DispatchWait {
     /// - Parameters:
     ///   - thread: the waiting thread.
     ///   - event: address of the futex word that it waits on.
-    /// - Returns: nil if the word is not in a context of such a wait.
+    /// - Returns: nil if the word is not part of a `dispatch_sync_context_s` in which the thread waits.
     init?(of thread: Int32, on event: UInt64, in memory: WaitMemory) {
         let context = event &- UInt64(Context.event)
         let bytes = memory.bytes(at: context, upTo: Context.bytes)
@@ -40,9 +41,9 @@ struct DispatchWait {
     }
 
     /// The thread that serves the queue. If that is the waiting thread, the thread that serves the queue's target. Nil
-    /// if no thread serves the queue: a thread of the pool may start to.
+    /// if no thread serves the queue: then a thread of the pool may begin to serve it.
     ///
-    /// - Parameter isThread: returns the number if a thread of the process has it.
+    /// - Parameter isThread: returns its argument if that is the ID of a thread of the process; otherwise nil.
     func awaited(isThread: (UInt32?) -> Int32?) -> AwaitedThread? {
         var place = queue
         for _ in 0..<Queue.mostTargets {

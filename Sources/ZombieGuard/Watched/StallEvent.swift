@@ -1,20 +1,20 @@
-// The samples of one stall of a thread, and the finding that several stalls make.
+// The samples of a thread's stall, and the finding that reports one or more stalls.
 
 /// A sample of a thread: its stack, system call, and the holder of the lock that it waits for.
 package struct StallSample {
     package var stack: [Finding.Frame] = []
     package var call: String?
     package var holder: Finding.ThreadStack?
-    /// The threads that wait for each other, if none of them can go on.
+    /// The deadlock that the thread waits for; nil if there is none.
     package var chain: WaitChain?
-    /// The threads of the chain behind the holder.
+    /// The threads of ``chain`` after ``holder``.
     package var waits: [Finding.ThreadStack] = []
 
     package init(call: String?) { self.call = call }
 }
 
-/// The last 20 samples of a stall, and the time when the next sample is due, in milliseconds. The first 20 samples are
-/// taken at successive looks, later samples at doubling intervals.
+/// The last 20 samples of a stall, and the time when the next sample is due, in milliseconds. A sample is taken at each
+/// of the first 20 checks of the thread, later samples at doubling intervals.
 package struct StallSamples {
     package private(set) var kept: [StallSample] = []
     package var next: UInt64
@@ -24,7 +24,7 @@ package struct StallSamples {
 
     package init(next: UInt64 = 0) { self.next = next }
 
-    /// Counts a sample taken now and schedules the next. `tick` is the time between two looks.
+    /// Counts a sample taken now and schedules the next. `tick` is the time between two checks of the thread.
     package mutating func plan(after now: UInt64, tick: UInt64) {
         taken += 1
         if taken > Self.most { step = min(step * 2, Self.longestStep) }
@@ -98,7 +98,8 @@ extension [StallEvent] {
 }
 
 extension [StallSample] {
-    /// The last sample, if it and the one before show the same deadlock. A single sample may fall between two locks.
+    /// The last sample, if it and the one before show the same deadlock. A single sample may show a false one, because
+    /// the threads may run while it is taken.
     package var closed: StallSample? {
         let last = suffix(2)
         guard last.count == 2, let chain = last.last?.chain, last.first?.chain == chain else { return nil }

@@ -41,7 +41,7 @@ public struct Statistics: Sendable {
     /// Path of an image with a third malloc, neither libc's nor the runtime's, that serves the program; empty if there
     /// is none.
     public var allocator: String
-    /// Counters in the order of the table.
+    /// Counters in the order of the statistics page.
     public var counters: [Counter]
     /// Facilities that the runtime lacks; empty if it lacks none.
     public var degradations: [Degradation]

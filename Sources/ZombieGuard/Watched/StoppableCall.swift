@@ -10,7 +10,7 @@ package enum StopPlace {
     case running
     /// In a system call that the kernel resumes after a stop.
     case undisturbed
-    /// In a system call that a stop would end early.
+    /// In a system call that returns early if the thread is stopped.
     case disturbed(SystemCall)
 
     /// Valid only at the moment of the check: the thread may continue before it is stopped.
@@ -35,7 +35,7 @@ package enum StopPlace {
 }
 
 /// Finds threads that compute. A running thread may be inside a system call and about to wait, for example in a large
-/// write to a pipe, which a stop would cut short. A thread that has used CPU time without a wait is computing.
+/// write to a pipe. A stop would then cut the call short. A thread that has used CPU time without a wait is computing.
 package struct ComputingThreads {
     private var since: [Int32: State] = [:]
 
@@ -56,7 +56,7 @@ package struct ComputingThreads {
         return hasComputed(thread, of: process)
     }
 
-    /// Whether the thread used at least 2 ms of CPU time since its last wait or since the first look.
+    /// Whether the thread used at least 2 ms of CPU time since its last wait or since this function first saw it.
     private mutating func hasComputed(_ thread: Int32, of process: Int) -> Bool {
         guard let times = ThreadTimes(of: process, thread: UInt32(bitPattern: thread)),
             let waits = ThreadTimes.waits(of: thread, in: process)
@@ -94,7 +94,7 @@ extension SystemCall {
     }
 }
 
-/// Type of a process's descriptor. Calls only into local file systems, because calls into others may hang.
+/// Type of an open file of a process. Accesses files of local file systems only, because access to others may block.
 private enum CalledFile {
     case socket, pipe, anonymous, regular, other
 

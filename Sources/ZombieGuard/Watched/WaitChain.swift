@@ -1,4 +1,5 @@
-// Follows threads that wait for each other without a limit of time. Everything read is another process's memory.
+// Finds deadlocks: follows the chain of threads that each wait, without a time limit, for the next. All data comes from
+// another process's memory, which may hold any values.
 
 import CUnwind
 import Glibc
@@ -100,8 +101,8 @@ extension SystemCall {
         if word & Futex.waiters != 0 {
             return kind.map { $0 & robust != 0 } == true ? of(.mutex, word & Futex.owner, place) : nil
         }
-        // pthread_join waits for the thread's id to become 0, on a shared futex, because the kernel clears the word.
-        // Words that equal an id by chance, such as a barrier's, are waited on as private futexes.
+        // pthread_join waits until the kernel clears the word with the thread's id, and therefore uses a shared futex.
+        // Other words, such as a barrier's, may equal an id by chance, but threads wait on them as private futexes.
         guard arguments[1] & Futex.isPrivate == 0, word != UInt32(bitPattern: thread) else { return nil }
         return of(.end, word, place)
     }
@@ -116,7 +117,7 @@ private struct GlibcRWLock {
     static let awaitedWord: UInt32 = 3
     /// Bits of the readers' word: the phase of writers has begun, and a writer has the lock.
     private static let isWritten: UInt32 = 3
-    /// Values of PTHREAD_RWLOCK_PREFER_…, and of process sharing.
+    /// The largest value of PTHREAD_RWLOCK_PREFER_…, and the values of the word for process sharing.
     private static let mostFlags: UInt32 = 2, shared: Set<UInt32> = [0, 1, 128]
 
     init?(waitedForAt place: UInt64, in memory: WaitMemory) {
@@ -138,7 +139,8 @@ package struct WaitChain: Equatable {
     /// The threads, and what each waits for. The last thread waits for one of them if ``isClosed``.
     package private(set) var threads: [Int32]
     package private(set) var awaited: [AwaitedThread] = []
-    /// Index of the thread that the last thread waits for; nil if that is outside the chain: the threads may go on.
+    /// Index of the thread that the last thread waits for. Nil if that thread is outside the chain or unknown: then the
+    /// threads may go on.
     package private(set) var closing: Int?
     /// Whether none of the threads can go on.
     package var isClosed: Bool { closing != nil }

@@ -3,17 +3,17 @@
 import Glibc
 import ZombieGuard
 
-/// An event as it is remembered until its message was sent.
+/// An event, stored until its message has been sent.
 struct AlertEvent: Hashable {
     /// "new", "regression", "rate", "hosts", "stall" or "deadlock".
     var event: String
     var signature: String
-    /// Why it is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event says it all.
+    /// Why it is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event needs no reason.
     var reason: String
     /// For a regression: id of the decision that had resolved the group.
     var decision = ""
 
-    /// The body of a row of zguard_alerts.
+    /// The event as JSON, for the column `body` of zguard_alerts.
     var body: String {
         JSONText.object([
             ("event", .string(event)), ("signature", .string(signature)), ("reason", .string(reason)),
@@ -50,7 +50,7 @@ struct AlertEvent: Hashable {
     }
 }
 
-/// A message for one way. All its texts are visible: they contain no control characters.
+/// A message for one destination (`way`). All its texts are visible: they contain no control characters.
 struct AlertMessage {
     /// 32 hexadecimal digits. A message that is sent again keeps its id.
     var id: String
@@ -58,7 +58,7 @@ struct AlertMessage {
     var title: String
     /// Further facts, one per line.
     var lines: [String]
-    /// The page of `zguard serve`; nil if no address is known.
+    /// Address of the page of `zguard serve` to open; nil if the address of `zguard serve` is unknown.
     var link: String?
     var json: JSONText
 
@@ -102,12 +102,12 @@ struct AlertMessage {
 
     private static let mostSignatures = 10_000
 
-    /// The message about many groups.
+    /// The combined message about many groups.
     ///
     /// - Parameters:
     ///   - id: id of the message.
-    ///   - messages: the messages that are shown in full.
-    ///   - events: all events.
+    ///   - messages: the messages to list.
+    ///   - events: all events, including those that are only counted.
     init(overview id: String, _ messages: [AlertMessage], of events: [AlertEvent], tenant: String, pages: String?) {
         self.id = id
         var counts: [(title: String, count: Int)] = []
@@ -130,7 +130,7 @@ struct AlertMessage {
         ])
     }
 
-    /// A message that shows whether a way works.
+    /// A message that tests whether the destination `way` can be reached.
     init(test id: String, way: String) {
         self.id = id
         title = "test: alerts of zguard arrive by '\(visible(way))'"
@@ -183,7 +183,8 @@ struct AlertMessage {
         return .object([("text", .string(Self.slackText(title, Self.longestSection))), ("blocks", .array(blocks))])
     }
 
-    /// The text, escaped for Slack: https://docs.slack.dev/messaging/formatting-message-text#escaping
+    /// The text, escaped for Slack and cut to `limit` characters:
+    /// https://docs.slack.dev/messaging/formatting-message-text#escaping
     static func slackText(_ text: String, _ limit: Int) -> String {
         var escaped = ""
         var count = 0
@@ -267,7 +268,8 @@ struct AlertMessage {
             """
     }
 
-    /// A header's text as words of RFC 2047, unless it is ASCII. A visible text has no line ends.
+    /// A header's text; if it is not ASCII, as encoded words (RFC 2047). The text must be safe to print, because a line
+    /// end would begin another header.
     static func header(_ text: String) -> String {
         if text.isPrintableASCII, !text.contains("=?") { return text }
         var words: [String] = []

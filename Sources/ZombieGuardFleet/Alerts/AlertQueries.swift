@@ -1,4 +1,4 @@
-// Queries of `zguard alerts` to a database: measures of groups within a window, and facts about a group.
+// Queries of `zguard alerts` to a database: measures of groups over a period, and facts about a group.
 
 import ZombieGuard
 
@@ -15,8 +15,8 @@ struct AlertFacts {
     var hostCount: Int64
 }
 
-/// A cache of the kinds of groups. A kind never changes, and reading the kinds takes longer than the rest of a look.
-/// Used by one thread at a time.
+/// A cache of the kinds of groups. A kind never changes, and reading the kinds takes longer than all other queries of a
+/// check. Used by one thread at a time.
 final class AlertKinds {
     private var kinds: [String: String] = [:]
     private static let most = 1 << 20
@@ -60,8 +60,8 @@ struct AlertQueries {
 
     // MARK: Conditions
 
-    /// Returns the signatures whose groups have findings for each condition, and were not seen before `version`. The
-    /// host may be that of another finding than program and version.
+    /// Returns the signatures whose groups meet all conditions and were not seen before `version`. One finding must
+    /// have both the program and the version; another finding may have the host.
     func matching(
         _ signatures: [String], _ conditions: AlertWatch.Conditions, since version: String? = nil
     ) throws(FleetError) -> [String] {
@@ -112,7 +112,7 @@ struct AlertQueries {
 
     // MARK: Measures
 
-    /// Measures of a group within a window.
+    /// Measures of a group over a period.
     struct Seen {
         var occurrences: Int64 = 0
         var hosts: Set<String> = []
@@ -140,7 +140,7 @@ struct AlertQueries {
         let latest = SQLValue.integer(now.earlier(bySeconds: -86400).milliseconds)
         let duration = least.hasDurations ? "max(\(database.durationOfStall))" : "0"
         var seen: [String: Seen] = [:]
-        // Skip rows without a body: a finding leaves one behind when its signature changes.
+        // Skip rows without a body: when a finding's signature changes, such a row remains under the old signature.
         let rows = try database.chunked(candidates, [owner, day, after, latest]) { list in
             """
             SELECT signature, host, program, version, sum(occurrences), \(duration) FROM zguard_findings
@@ -207,7 +207,7 @@ struct AlertQueries {
 
     // MARK: Facts
 
-    /// Facts about a group; nil if it is no longer in the store, or has become several groups.
+    /// Facts about a group; nil if the store does not have it, or if it was split into several groups.
     func facts(of signature: String, _ triage: [String: Triage]) throws(FleetError) -> AlertFacts? {
         let groups = try reader.groups(signed: signature, tenant: tenant)
         guard let group = groups.first, groups.count == 1 else { return nil }
@@ -232,7 +232,7 @@ extension AlertWatch.Conditions {
 }
 
 extension Database {
-    /// The duration of a stall in milliseconds, from the line of a finding; 0 if it has none.
+    /// SQL for the duration of a stall in milliseconds, read from the finding's JSON in `body`; 0 if it has none.
     fileprivate var durationOfStall: String {
         self is PostgresFleet
             ? "coalesce(substring(body from '\"duration_ms\":([0-9]{1,15})')::bigint, 0)"

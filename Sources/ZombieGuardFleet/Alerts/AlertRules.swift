@@ -3,15 +3,15 @@
 import Glibc
 import ZombieGuard
 
-/// The rules of a file: ways, alerts and settings.
+/// The contents of a rules file: destinations (`way`), alerts and settings.
 public struct AlertRules: Sendable {
     /// Where messages go.
     var ways: [AlertWay] = []
-    /// The watches. Each sends its messages by one way.
+    /// The watches. Each sends its messages to one destination.
     var watches: [AlertWatch] = []
     /// Address of the pages of `zguard serve`, without a slash at the end; nil if there are none.
     var pages: String?
-    /// If more alerts than this wait for one way, they are sent as one message.
+    /// If more alerts than this wait for one destination, they are sent as one message.
     var digest = 10
     /// The program that takes mail.
     var sendmail = "/usr/sbin/sendmail"
@@ -214,7 +214,7 @@ struct AlertLine {
         return limit
     }
 
-    /// The window, in seconds: a day if none is given.
+    /// Parses the period that follows "per", in seconds. Without "per", it is a day.
     private static func span(_ words: inout AlertWords) throws(AlertRuleError) -> Int64 {
         guard words.skip("per") else { return 86400 }
         let word = words.next() ?? ""
@@ -226,11 +226,11 @@ struct AlertLine {
     }
 }
 
-/// An alert rule for one way.
+/// An alert rule for one destination.
 struct AlertWatch: Sendable {
     /// The event that makes an alert.
     enum Trigger: Hashable, Sendable {
-        /// A group that the store did not have when the watch began; with a version, one that no older version had.
+        /// A group that the store did not have when the watch began and, with a version, that no older version had.
         case new(since: String?)
         /// A resolved group that was seen again.
         case regression
@@ -238,12 +238,12 @@ struct AlertWatch: Sendable {
         case over(Measure, limit: Int64, seconds: Int64)
     }
 
-    /// What is measured of a group's findings within a window.
+    /// What is measured of a group's findings over a period.
     enum Measure: String, Sendable {
         case occurrences = "rate"
         /// Number of machines.
         case hosts
-        /// Per cent of the machines that have sent findings within a month.
+        /// Number of machines with the bug, as a percentage of the machines that have sent findings within a month.
         case hostShare = "host share"
         /// Longest duration of a stall, in milliseconds.
         case duration = "stall"
@@ -294,7 +294,8 @@ struct AlertWatch: Sendable {
     var trigger: Trigger
     var conditions: Conditions
     var way: AlertWay
-    /// Digest of trigger, conditions and way. A changed line is therefore a new watch, which starts without history.
+    /// Digest of trigger, conditions and destination. A changed line is therefore a new watch, which starts without
+    /// history.
     var id: String
 
     init(_ line: AlertLine, way: AlertWay) {
@@ -347,7 +348,7 @@ struct AlertWay: Sendable {
 
     var name: String
     var form: Form
-    /// Digest of name and form. It is part of a message's id, so that each message is sent once by each way.
+    /// Digest of name and form. It is part of a message's id, so that each message is sent once to each destination.
     var id: String
 
     private static let forms = ["command", "shell", "webhook", "slack", "teams", "mail"]

@@ -6,7 +6,8 @@ import ZombieGuard
 
 /// Sends messages. Used by one thread at a time.
 final class AlertSender {
-    /// Time limit for sending a message, in seconds; shorter than a claim of a message (see ``AlertWatcher``).
+    /// Time limit for sending a message, in seconds. Must be shorter than the claim of an ``AlertWatcher`` on the
+    /// message.
     static let longest = 30
 
     private let sendmail: String
@@ -14,7 +15,8 @@ final class AlertSender {
 
     init(sendmail: String) {
         self.sendmail = sendmail
-        // The parent process may have set SIGCHLD to ignored: the kernel would discard the exit status of programs.
+        // The parent process may have set SIGCHLD to ignored. Then the kernel would discard the exit status of
+        // programs.
         signal(SIGCHLD, SIG_DFL)
     }
 

@@ -9,13 +9,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// A store of findings with its memory of alerts: the table zguard_alerts in a database, a hidden file of JSON lines in
-/// a directory. Used by one thread at a time.
+/// A store of findings with the record of its alerts. In a database, the record is the table zguard_alerts; in a
+/// directory, a hidden file of JSON lines. Used by one thread at a time.
 final class AlertStore {
     private let address: FleetAddress
     private let tenant: String
     private var database: (any Database)?
-    /// For a directory: its findings in an in-memory database, and how much of the file of alerts was replayed into it.
+    /// For a directory: an in-memory database of its findings, and how many bytes of the alerts file were replayed into
+    /// this database.
     private let source: FleetSource
     private var copy: (database: ObjectIdentifier, inode: UInt64, read: UInt64)?
     /// Size above which the file is compacted if more than half of it is outdated.
@@ -30,7 +31,7 @@ final class AlertStore {
     /// Runs `work` in a transaction that excludes other watchers.
     ///
     /// - Parameters:
-    ///   - isKept: whether the changes are kept.
+    ///   - isKept: whether to commit the changes.
     ///   - work: reads findings, and changes the table of alerts.
     func transaction<Result>(
         isKept: Bool = true, _ work: (FleetReader, inout AlertTable) throws(FleetError) -> Result
@@ -104,7 +105,7 @@ final class AlertStore {
     }
 }
 
-/// The locked file of alerts in a directory. Each line has rows that a transaction wrote.
+/// The locked file of alerts in a directory. Each line has the rows that one transaction wrote.
 private struct AlertLog {
     static let leastCompacted: UInt64 = 4 << 20
 
@@ -139,7 +140,7 @@ private struct AlertLog {
         file = opened
     }
 
-    /// Opens and locks the file. Retries if another watcher replaced the file while it held the lock.
+    /// Opens and locks the file. Retries if the watcher that held the lock has replaced the file.
     private static func locked(_ name: String, in directory: StoreDirectory) throws(SystemError) -> Descriptor {
         while true {
             let file = try directory.open(name, flags: O_RDWR | O_CREAT | O_APPEND)
@@ -154,7 +155,8 @@ private struct AlertLog {
     var inode: UInt64 { UInt64(file?.status?.st_ino ?? 0) }
     var size: UInt64 { UInt64(max(0, file?.status?.st_size ?? 0)) }
 
-    /// Replaces the file with one that has only these rows, unless more than half of its size would remain.
+    /// Replaces the file with one that has only these rows, unless the new file would be larger than half of the old
+    /// one.
     mutating func compact(_ rows: [[String]]) throws(FleetError) {
         let lines = stride(from: 0, to: rows.count, by: 1000).map {
             Self.line(Array(rows[$0..<min($0 + 1000, rows.count)]))
@@ -244,6 +246,6 @@ extension Database {
 }
 
 extension PostgresFleet {
-    /// Begins a transaction, and takes the advisory lock of watchers. Its key is the one for creating tables, plus 1.
+    /// Begins a transaction, and takes the advisory lock of watchers. The lock's key is that of table creation, plus 1.
     fileprivate static let beginAlerts = "BEGIN; SELECT pg_advisory_xact_lock(\(0x7a67_7561_7265))"
 }

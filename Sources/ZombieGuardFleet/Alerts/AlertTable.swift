@@ -13,13 +13,13 @@ extension FleetTables {
         """
 }
 
-/// The rows of one tenant in zguard_alerts, within a transaction that excludes all other watchers. A look is one check
-/// of the store for new groups.
+/// The rows of one tenant in zguard_alerts, within a transaction that excludes all other watchers. A check searches the
+/// store for new groups. An episode is a period in which a group is above the limit of a watch.
 ///
 /// | kind | key | serial | state | at |
 /// |---|---|---|---|---|
-/// | group | signature of a group | number of the look that found it | | |
-/// | watch | id of a watch | last look whose groups it has seen | | |
+/// | group | signature of a group | number of the check that found it | | |
+/// | watch | id of a watch | last check whose groups it has processed | | |
 /// | over | watch and signature | number of the episode | above, below | when it was above the limit last |
 /// | send | id of a message | when it was made | waiting, claimed, sent, dropped | when it is due |
 struct AlertTable {
@@ -32,7 +32,7 @@ struct AlertTable {
         var at: Int64 = 0
         var tries: Int64 = 0
         var way = ""
-        /// Id of the overview that has the message; "" if it is sent alone.
+        /// Id of the combined message that includes this one; "" if it is sent alone.
         var batch = ""
         var body = ""
     }
@@ -63,7 +63,7 @@ struct AlertTable {
         ).compactMap { Row(columns: $0) }
     }
 
-    /// Writes a row. `name` is its key without the kind.
+    /// Inserts a row, or updates the row with the same key.
     mutating func write(_ row: Row) throws(FleetError) {
         try database.query(
             """
@@ -74,7 +74,7 @@ struct AlertTable {
         written.insert(row.key)
     }
 
-    /// Adds a message that is to be sent, unless it is known.
+    /// Adds a message, unless the table has it. With the default `state`, the message will be sent.
     mutating func add(_ id: String, way: AlertWay, body: String, state: String = waiting, now: Int64) throws(FleetError)
     {
         if try row(.send, id) != nil { return }
@@ -89,7 +89,7 @@ struct AlertTable {
 
     // MARK: Watches
 
-    /// The look up to which a watch has seen the groups; nil if it has not begun.
+    /// The last check whose groups a watch has processed; nil if the watch has not begun.
     func seen(by watch: AlertWatch) throws(FleetError) -> Int64? { try row(.watch, watch.id)?.serial }
 
     mutating func setSeen(by watch: AlertWatch, _ look: Int64) throws(FleetError) {
@@ -126,9 +126,10 @@ struct AlertTable {
 
     // MARK: Groups
 
-    /// Enters the groups that the store has and this table does not.
+    /// Adds the groups that the store has and this table does not.
     ///
-    /// - Returns: the number of this look, which the new groups have.
+    /// - Returns: the number of this check if it found new groups, which are stored with it; otherwise the number of
+    ///   the last check that found groups.
     mutating func enterGroups() throws(FleetError) -> Int64 {
         let last = try database.query(
             "SELECT coalesce(max(serial), 0) FROM zguard_alerts WHERE tenant = $1 AND kind = 'group' AND state = ''",
@@ -146,7 +147,7 @@ struct AlertTable {
         return new.isEmpty ? look - 1 : look
     }
 
-    /// Signatures of the groups that were entered after a look.
+    /// Signatures of the groups that were found after check `look`.
     func groups(after look: Int64) throws(FleetError) -> [String] {
         try database.query(
             """
@@ -156,13 +157,13 @@ struct AlertTable {
         ).compactMap { $0.first?.text }
     }
 
-    /// Returns the groups that were known before under another signature: under an earlier one that belongs to no other
-    /// group, or under a successor of the given signature.
+    /// Returns those of the signatures whose group was already known under another signature: an earlier signature that
+    /// belongs to no other group, or a successor of the given signature.
     ///
     /// - Parameters:
-    ///   - signatures: the groups.
+    ///   - signatures: signatures of groups.
     ///   - earlier: earlier signatures of groups, without signatures that several groups had.
-    ///   - look: the last look at which the group must have been known.
+    ///   - look: the last check by which the group must have been known.
     func known(
         _ signatures: [String], _ earlier: [String: [String]], until look: Int64
     ) throws(FleetError) -> Set<String> {
@@ -237,7 +238,7 @@ extension AlertTable.Row {
 }
 
 extension Database {
-    /// Asks a question about a list of texts, in parts: databases limit the number of parameters.
+    /// Runs a query about a list of texts, in parts, because databases limit the number of parameters.
     ///
     /// - Parameters:
     ///   - texts: the list.

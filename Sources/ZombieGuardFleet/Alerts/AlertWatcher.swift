@@ -1,4 +1,4 @@
-// Watches a store of findings: enters events once, and sends each message until it was taken.
+// Watches a store of findings: records each event once, and retries each message until the recipient accepts it.
 
 import Glibc
 import ZombieGuard
@@ -7,7 +7,7 @@ import ZombieGuard
 public final class AlertWatcher {
     /// How messages are sent.
     public enum Sending: Sendable {
-        /// Messages that are due. After a failure, a message and its way pause.
+        /// Messages that are due. After a failure, both the message and its destination pause.
         case due
         /// All messages that no other watcher is sending.
         case all
@@ -32,7 +32,8 @@ public final class AlertWatcher {
     private let takesOld: Bool
     private let sender: AlertSender
     private let kinds = AlertKinds()
-    /// Pauses of ways that have failed: number of failures, and the end of the pause in milliseconds since 1970.
+    /// Pauses of destinations that have failed, by id: number of failures, and the end of the pause in milliseconds
+    /// since 1970.
     private var pauses: [String: (failures: Int64, until: Int64)] = [:]
     /// The message tried last, until its result is recorded in the store.
     private var last: (unit: Unit, isSent: Bool)?
@@ -41,7 +42,7 @@ public final class AlertWatcher {
     ///   - address: a directory or a database.
     ///   - rules: what is watched.
     ///   - tenant: owner of the findings; nil: the default one.
-    ///   - takesOld: whether findings from before the first pass are events.
+    ///   - takesOld: whether findings from before a watch began are events, too.
     public init(_ address: FleetAddress, rules: AlertRules, tenant: String? = nil, takesOld: Bool = false) {
         self.rules = rules
         self.tenant = ShippedFinding.short(tenant ?? ShippedFinding.Sender.standardTenant)
@@ -50,7 +51,7 @@ public final class AlertWatcher {
         sender = AlertSender(sendmail: rules.sendmail)
     }
 
-    /// Enters new events, then sends messages.
+    /// Records new events, then sends messages.
     ///
     /// - Parameter sending: which messages to send.
     /// - Returns: what was done.
@@ -69,7 +70,7 @@ public final class AlertWatcher {
             return passed
         }
         passed.began = try store.transaction { (reader, table) throws(FleetError) in try enter(reader, &table) }
-        // In one pass, a message is tried once, and a way until it fails.
+        // In one pass, try each message once, and each destination until it fails.
         var tried: Set<String> = []
         while true {
             let unit = try store.transaction { (reader, table) throws(FleetError) in
@@ -93,9 +94,9 @@ public final class AlertWatcher {
         }
     }
 
-    /// Sends a message by each way, to see whether it arrives.
+    /// Sends a test message to each destination.
     ///
-    /// - Returns: a line for each way, and whether its message was taken.
+    /// - Returns: for each destination, a line of text, and whether its message was accepted.
     public func test() -> [(line: String, isSent: Bool)] {
         rules.ways.map { way in
             var digest = Digest()
@@ -114,16 +115,16 @@ public final class AlertWatcher {
 
     private func way(_ id: String) -> AlertWay? { rules.ways.first { $0.id == id } }
 
-    /// The pause after this many failures in a row, in milliseconds: 5 s, doubled each time, at most 10 minutes.
+    /// The pause after this many failures in a row, in milliseconds: up to 5 s, doubled each time, at most 10 minutes.
     static func pause(_ failures: Int64) -> Int64 {
         let seconds = min(600, 5 * (Int64(1) << min(10, max(1, failures) - 1)))
-        // Watchers that failed together do not try again together.
+        // Random, so that watchers that failed together do not try again together.
         return seconds * Int64.random(in: 800...1000)
     }
 
     // MARK: Events
 
-    /// Enters new events; returns the number of watches that began.
+    /// Records new events; returns the number of watches that began.
     private func enter(_ reader: FleetReader, _ table: inout AlertTable) throws(FleetError) -> Int {
         try reader.requireTriage()
         let now = Timestamp.now
@@ -202,8 +203,8 @@ public final class AlertWatcher {
 
         /// Time for which a measure must stay within its limit before it can raise the next alert, in milliseconds.
         var calm: Int64 { min(seconds, 3600) * 1000 }
-        /// Whether the first look of a watch raises no alerts: stalls and deadlocks that it finds happened before the
-        /// watch began. A rate above its limit is current, and raises one.
+        /// Whether the first check of a watch raises no alerts: the stalls and deadlocks that it finds happened before
+        /// the watch began. In contrast, a rate above its limit is current, and raises an alert.
         var skipsFirst: Bool { measure == .duration || measure == .deadlocks }
 
         /// Bounds that every group above the limit exceeds.
@@ -292,7 +293,8 @@ public final class AlertWatcher {
     private static let claim: Int64 = 2 * 1000 * Int64(AlertSender.longest)
     private static let mostInFull = 20
 
-    /// Claims the next message to send; nil if there is none. Drops messages that their group's state made obsolete.
+    /// Claims the next message to send; nil if there is none. Drops messages that are obsolete in the current state of
+    /// their group.
     private func next(
         _ sending: Sending, except tried: inout Set<String>, _ reader: FleetReader, _ table: inout AlertTable
     ) throws(FleetError) -> Unit? {
@@ -315,7 +317,7 @@ public final class AlertWatcher {
                 }
             }
             guard let first = rows.first else { continue }
-            // Retry an overview with the messages that it had, without newer ones.
+            // Retry a combined message with the same events, without newer ones.
             if let batch = rows.first(where: { !$0.row.batch.isEmpty })?.row.batch {
                 rows = rows.filter { $0.row.batch == batch }
             } else if rows.count <= rules.digest {
@@ -333,7 +335,7 @@ public final class AlertWatcher {
             }
             for index in rows.indices { tried.insert(rows[index].row.key) }
             guard let message = messages.first else {
-                // The findings were removed meanwhile.
+                // The groups were removed from the store, or split, meanwhile.
                 try settle(rows.map(\.row), AlertTable.dropped, at: now.milliseconds, &table)
                 return try next(sending, except: &tried, reader, &table)
             }
@@ -351,7 +353,7 @@ public final class AlertWatcher {
         return nil
     }
 
-    /// Drops messages of new groups that have become one group, except the first, or all if one was sent already.
+    /// If new groups have become one group, drops their messages except the first, or all if one was sent already.
     private func withoutDoubles(
         _ rows: [AlertTable.Row], _ queries: AlertQueries, _ now: Timestamp, _ table: inout AlertTable
     ) throws(FleetError) -> [AlertTable.Row] {
@@ -400,7 +402,7 @@ public final class AlertWatcher {
         for row in rows {
             var row = row
             (row.state, row.at) = (state, time)
-            // A sent or dropped message keeps only its key, so that it is not added again.
+            // A sent or dropped message needs no body: the row's key prevents another addition.
             if state == AlertTable.sent || state == AlertTable.dropped { row.body = "" }
             try table.write(row)
         }

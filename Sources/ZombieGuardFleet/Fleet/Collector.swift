@@ -100,7 +100,8 @@ public final class Collector {
         return passed
     }
 
-    /// The complete reports. First adds the leftover raw findings of runs whose zguard was killed to their reports.
+    /// Returns the complete reports. First completes the reports of runs whose zguard was killed, by adding the raw
+    /// findings that these runs left behind.
     private func complete(_ store: ReportStore, _ passed: inout PassResult) throws(StoreError) -> [ReportFile] {
         let completed = try store.completeReports(warn: warnOnce)
         if completed.findings > 0 {
@@ -150,7 +151,7 @@ public final class Collector {
             if error.number == ENOENT { return nil }
             throw error
         }
-        // A report in a store grows, and is rewritten at the end of its run, while its writer holds the lock.
+        // While its writer holds the lock, a report in a store grows, and is rewritten at the end of its run.
         if file.started != nil, !file.isCompressed, flock(descriptor.number, LOCK_SH | LOCK_NB) != 0,
             errno == EWOULDBLOCK
         {

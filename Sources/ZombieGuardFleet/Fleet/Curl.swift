@@ -115,7 +115,7 @@ enum WebToken {
         guard let path else { return nil }
         let text = String(decoding: try PrivateFile.read(path), as: UTF8.self)
         let token = text.filter { !$0.isWhitespace }
-        // Anything else could add headers to the request.
+        // A token with spaces or control characters could add headers to the request.
         guard !token.isEmpty, token.hasOnly({ (0x21...0x7e).contains($0) }) else {
             throw FleetError("'\(visible(path))' has no token")
         }

@@ -59,12 +59,12 @@ protocol Database: AnyObject {
     func insertNames(_ columns: [[String]]) throws(FleetError)
     /// Optional tables that this connection may read.
     func features() throws(FleetError) -> FleetFeatures
-    /// A table or subquery with the rows of zguard_findings or zguard_days of a range of days. The query needs a
-    /// condition on `day`, too: other days may be included.
+    /// A table or subquery with those rows of zguard_findings or zguard_days that are in a range of days. It may
+    /// include rows of other days, so the query needs a condition on `day`, too.
     func rows(of table: String, from first: String?, to last: String?, _ features: FleetFeatures) -> String
     /// Inserts findings within a transaction, like ``insert(_:)``.
     func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int
-    /// Adds pairs of an earlier signature and the present one, within a transaction.
+    /// Adds pairs of an earlier and the current signature of a bug, within a transaction.
     func insert(_ formers: [FormerSignature]) throws(FleetError)
     /// Runs statements that change counts in a transaction. No other connection changes counts meanwhile.
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
@@ -106,9 +106,9 @@ enum FleetTables {
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]
 
-    /// The tables with counts, for overviews. zguard_totals has a group's counts over all days. The time of a group's
-    /// first occurrence and the oldest version with the bug stay when the findings themselves are removed. `form` is
-    /// the dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
+    /// The tables with counts, for lists of groups. zguard_totals has a group's counts over all days. When findings are
+    /// removed, the time of their group's first occurrence and the oldest version with the bug remain. `form` is the
+    /// dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
     static func counting(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_hosts (
@@ -150,7 +150,7 @@ enum FleetTables {
     /// The suffix of the names of a day's tables or partition: "2026_11_21".
     static func suffix(of day: String) -> String { day.replacing("-", with: "_") }
 
-    /// Whether a text has the form of such a suffix.
+    /// Whether a text has the form of a day's suffix.
     static func isDay(_ suffix: String) -> Bool {
         suffix.utf8.count == 10 && suffix.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x5f }
     }

@@ -91,7 +91,7 @@ final class DirectoryDestination: Destination {
     }
 
     private static func name(of source: String) -> ReportName {
-        // `source` is "HOST/FILE". A file name that a store generated is kept.
+        // `source` is "HOST/FILE". Reuse the file name if a store generated it.
         let file = source.split(separator: "/").last.map(String.init) ?? source
         if let own = ReportName.parse(file)?.name { return own }
         var digest = Digest()

@@ -73,7 +73,8 @@ struct Digest {
                     }
                     var (a, b, c, d) = (state[0], state[1], state[2], state[3])
                     var (e, f, g, h) = (state[4], state[5], state[6], state[7])
-                    // A round changes two of the eight state words and rotates all. Below, the arguments rotate.
+                    // A round changes two of the eight state words and rotates all eight. The calls below rotate their
+                    // arguments instead.
                     @inline(__always)
                     func round(
                         _ index: Int, _ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: inout UInt32, _ e: UInt32,

@@ -20,7 +20,8 @@ public struct FleetError: Error, Hashable, Sendable, CustomStringConvertible {
         self.status = status
     }
 
-    /// The error's text for a response. The description names paths and hosts, which users with tokens must not learn.
+    /// The error's text for a response. A user with a token gets no details, because `description` names paths and
+    /// hosts.
     func text(for user: User?) -> String { user == nil ? description : "the store is not available" }
 
     /// An error with a reason that is safe to print.

@@ -50,7 +50,7 @@ extension FleetReader {
     ) throws(FleetError) -> [Stored] {
         let table = database.rows(of: "zguard_findings", from: day, to: day, try features())
         let condition = "\(rest) AND day = $\(key.count + 1)"
-        // Sort ids, without bodies. A row with 0 occurrences is a finding that has moved to another signature.
+        // Sort only ids, not bodies. A row with 0 occurrences is a finding that has moved to another signature.
         let rows = try database.query(
             """
             SELECT body, at, host, version FROM \(table) f WHERE \(condition) AND occurrences > 0 AND id IN
@@ -76,7 +76,7 @@ extension FleetReader {
     /// Occurrences by version and week.
     ///
     /// - Parameters:
-    ///   - filter: conditions; its period and machine are left out.
+    ///   - filter: conditions; its period and machine are ignored.
     ///   - first: the Monday of the first week.
     /// - Returns: counts; nil if the database has no counts of weeks.
     /// - Throws: ``FleetError`` if the query fails.

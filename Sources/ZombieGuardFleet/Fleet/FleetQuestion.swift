@@ -4,7 +4,7 @@ import ZombieGuard
 
 /// An SQL query that adds up counts by group.
 struct FleetQuestion {
-    /// A table of counts, with conditions on its rows `d` beyond those of all tables.
+    /// A table of counts. Its rows `d` must meet these conditions and those of ``rows``.
     struct Table {
         var name: String
         var conditions: [String] = []
@@ -20,7 +20,7 @@ struct FleetQuestion {
     var signatures: [String] = []
     /// The common table expression `j`, which maps earlier signatures to current ones; empty if there are none.
     var former = ""
-    /// Parameters that select one machine's counts: its name, and the earliest time that its last finding may have.
+    /// Parameters that select one machine's counts: the machine's name, and the earliest time of its last finding.
     var host: (name: String, since: String?)?
     /// The parameter with the tenant.
     var tenant = ""
@@ -87,7 +87,7 @@ extension FleetReader {
         var question = FleetQuestion(tenant: filter.tenant)
         let tenant = question.tenant
         try choosePeriod(filter, &question)
-        // The counts of one machine are not joined.
+        // Do not map earlier signatures for one machine: its counts in zguard_hosts are joined by stored signature.
         if filter.host == nil, try !joins(filter.tenant).isEmpty { question.former = Self.joined(tenant) }
         if let signature = filter.signature {
             let list = try related(signature, filter.tenant).map { question.parameter(.text($0)) }
@@ -131,8 +131,8 @@ extension FleetReader {
         return question
     }
 
-    /// The condition that no version before `version` had the group of a row `d` under a related signature: an earlier
-    /// one, or the current one if the row still has an earlier one.
+    /// SQL condition on a row `d`: no version before `version` had its group under a related signature. If `own` is
+    /// "signature", these are the earlier signatures of the row's signature; if `own` is "former", its successors.
     private static func noOlder(
         _ own: String, _ other: String, _ tenant: String, _ version: String
     ) -> String {
@@ -142,7 +142,7 @@ extension FleetReader {
         """
     }
 
-    /// Chooses the tables of counts. Without a period: all days, or weeks if the filter names a program or version.
+    /// Chooses the tables of counts. Without a period: the totals, or weeks if the filter names a program or version.
     /// With a period: weeks, and days for the partial weeks at its ends.
     private func choosePeriod(_ filter: FleetFilter, _ question: inout FleetQuestion) throws(FleetError) {
         if filter.since == nil, filter.until == nil {
@@ -229,7 +229,7 @@ extension FleetReader {
         if list.count > Self.mostListed {
             throw FleetError("more than \(Self.mostListed) groups are muted or resolved")
         }
-        // Literals: databases limit the number of parameters.
+        // Use literals, because databases limit the number of parameters.
         if !list.isEmpty {
             let literals = list.sorted().map { "'\($0)'" }.joined(separator: ", ")
             question.signatures.append("\(isOpen ? "NOT " : "")IN (\(literals))")

@@ -32,7 +32,7 @@ public final class FleetReader {
         case often
         /// Latest last occurrence first.
         case last
-        /// Latest first occurrence first.
+        /// By first occurrence, the latest first.
         case new
     }
 
@@ -114,8 +114,8 @@ public final class FleetReader {
         return joins
     }
 
-    /// The signatures under which findings of groups are stored, each with the given signature of its group: the given
-    /// signatures, and the earlier ones of groups that have a given signature now.
+    /// Maps the signatures under which findings of the groups are stored to the given ones: each given signature to
+    /// itself, and each earlier signature of a group to its current signature, if that is given.
     func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
         var stored = Dictionary(signatures.map { ($0, $0) }, uniquingKeysWith: { first, _ in first })
         let joins = try joins(tenant)
@@ -125,7 +125,7 @@ public final class FleetReader {
         return stored
     }
 
-    /// The oldest version that was stored under an earlier signature, by the current signature of the group.
+    /// For each group, by current signature: the oldest version of its findings under earlier signatures.
     private func formerVersions(_ tenant: String?) throws(FleetError) -> [String: (key: String, name: String)] {
         let rows = try database.query(
             """
@@ -140,7 +140,7 @@ public final class FleetReader {
         return versions
     }
 
-    /// All signatures of the groups that have or had this one.
+    /// All stored signatures of the groups that have, or once had, this signature.
     func related(_ signature: String, _ tenant: String?) throws(FleetError) -> [String] {
         guard try features().hasFormer else { return [signature] }
         let owner = tenant ?? ShippedFinding.Sender.standardTenant
@@ -169,7 +169,7 @@ public final class FleetReader {
         return states
     }
 
-    /// Whether there are decisions that may not be read: all groups are open then.
+    /// Whether the database has decisions that this connection may not read. All groups are then listed as open.
     public var hidesTriage: Bool {
         get throws(FleetError) { try database.hidesTriage }
     }
@@ -231,7 +231,7 @@ public final class FleetReader {
         return try count(of: stored, in: days, tenant, "day >= $1", day)
     }
 
-    /// Occurrences of a group in the rows of a table that fulfil a condition on the day, which is $1 there.
+    /// Occurrences of a group in those rows of `rows` that meet `condition`, where $1 is `day`.
     private func count(
         of stored: [String], in rows: String, _ tenant: String, _ condition: String, _ day: String
     ) throws(FleetError) -> Int64 {

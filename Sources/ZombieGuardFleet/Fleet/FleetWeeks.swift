@@ -8,7 +8,7 @@ enum FleetWeeks {
     static let table = "zguard_weeks"
     static let key = "tenant, signature, program, version, week"
 
-    /// The table in one of the dialects.
+    /// SQL that creates the table, in one of the two dialects.
     ///
     /// - Parameters:
     ///   - name: name of the table, with its schema in PostgreSQL.
@@ -23,7 +23,7 @@ enum FleetWeeks {
         """
     }
 
-    /// Adds rows of days to the table.
+    /// SQL that adds up rows of days by week, and adds the sums to the table.
     ///
     /// - Parameters:
     ///   - rows: source of rows with the columns of zguard_days.
@@ -41,7 +41,7 @@ enum FleetWeeks {
                 """, to: name, least: least, most: most)
     }
 
-    /// Adds rows to the table: a SELECT, or VALUES, of its columns.
+    /// SQL that adds rows to the table. `selected` is a SELECT or VALUES with the table's columns.
     static func addition(selected: String, to name: String = table, least: String, most: String) -> String {
         """
         INSERT INTO \(name) \(selected)
@@ -80,7 +80,8 @@ extension SQLiteFleet {
         "coalesce(date(\(day), '-6 days', 'weekday 1'), \(day))"
     }
 
-    /// Triggers on the counts of a day. An update is counted as a removal and an addition, for it may move a row.
+    /// Triggers on the counts of a day. An update removes the old row's counts and adds those of the new row, because
+    /// it may change the row's key.
     static func triggers(_ suffix: String) -> String {
         let table = "zguard_days_\(suffix)"
         let addition = FleetWeeks.addition(
@@ -106,7 +107,7 @@ extension SQLiteFleet {
             """
     }
 
-    /// The table of the suffixes that zguard_weeks counts.
+    /// The table of the days that zguard_weeks includes, as suffixes of table names.
     static let counted = "zguard_counted_days"
 
     /// Whether zguard_weeks counts exactly the days that have tables. Shippers of earlier versions create tables
@@ -124,7 +125,7 @@ extension SQLiteFleet {
         return try Set(query("SELECT suffix FROM \(Self.counted)").compactMap { $0.first?.text }) == Set(suffixes)
     }
 
-    /// Counts the weeks from the days, unless triggers have counted all. Call in a transaction.
+    /// Fills zguard_weeks from the tables of days, unless triggers have counted all days. Call in a transaction.
     func prepareWeeks(_ suffixes: [String]) throws(FleetError) {
         if try countsWeeks(suffixes) { return }
         try execute(
@@ -178,8 +179,8 @@ extension PostgresFleet {
         """
 
     /// The trigger function has the rights of its owner, because a shipper may lack the right to write to zguard_weeks.
-    /// When it runs, a shipper holds the locks of its groups' rows in zguard_totals. Shippers of the same group thus
-    /// wait for each other there, in the order of that table, and not in zguard_weeks.
+    /// When the function runs, the shipper holds row locks of its groups in zguard_totals, taken in that table's order.
+    /// These locks serialize shippers of one group, so that none of them has to wait for a row lock in zguard_weeks.
     private static func weeks(_ schema: String) -> String {
         let table = "\(schema).zguard_weeks"
         let week = "date_trunc('week', day::timestamp)::date"

@@ -60,8 +60,9 @@ struct PathPattern: Sendable {
         return piece.withUnsafeBytes { memcmp($0.baseAddress!, text.baseAddress! + position, $0.count) == 0 }
     }
 
-    /// For each position (end included), a mask of the pieces at which the rest of the pattern matches from there; bit
-    /// 0 is the first piece. Dynamic programming from the last piece to the first avoids backtracking.
+    /// For each position (end included), a mask with a bit for each piece; bit 0 is the first piece. The bit is set if
+    /// the pattern from this piece on matches at the position. Dynamic programming from the last piece to the first
+    /// avoids backtracking.
     private func matches(in text: UnsafeBufferPointer<UInt8>) -> [UInt64] {
         var matches = [UInt64](repeating: 0, count: text.count + 1)
         // Whether an asterisk that begins here can reach a match of the next piece.
@@ -84,9 +85,9 @@ struct PathPattern: Sendable {
         return matches
     }
 
-    /// Returns the end of the match that begins at a position. Each asterisk scans its component backward from the end
-    /// for the last match of the following pieces. No such match begins behind the place found, so that an asterisk
-    /// reads each byte once over all matches.
+    /// Returns the end of the match that begins at a position. Each asterisk scans its path component backward for the
+    /// last position at which the following pieces match. Later matches begin after that position, so over all matches
+    /// an asterisk reads each byte once.
     private func end(of start: Int, in text: UnsafeBufferPointer<UInt8>, _ matches: [UInt64]) -> Int {
         var end = start + pieces[0].count
         for number in 1..<max(1, pieces.count) {

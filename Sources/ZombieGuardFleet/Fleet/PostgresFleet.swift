@@ -11,8 +11,8 @@ final class PostgresFleet: PostgresConnection, Database {
     /// Key of the advisory lock under which tables are created ("zguard" in ASCII).
     private static let lock = 0x7a67_7561_7264
 
-    /// Runs each query in a read-only transaction of its own: a pooler (PgBouncer) may use another connection for the
-    /// next query.
+    /// Whether to run each query in a read-only transaction of its own: a pooler (PgBouncer) may use another connection
+    /// for the next query.
     private var isReading = false
 
     /// Opens a database read-only.
@@ -167,7 +167,7 @@ final class PostgresFleet: PostgresConnection, Database {
         return try transaction { () throws(FleetError) in try insertWithin(findings) }
     }
 
-    // The days of the findings have partitions, or are in the default partition.
+    // Precondition: each day of the findings has a partition, or belongs to the default partition.
     func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int {
         if findings.isEmpty { return 0 }
         // All writers lock rows in the same order, to avoid deadlocks.

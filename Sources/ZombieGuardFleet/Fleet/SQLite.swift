@@ -151,7 +151,8 @@ class SQLiteConnection {
             statements[text] = statement
             return statement
         }
-        // Statements that only read differ with the requested page and period: drop all at the limit.
+        // Statements that only read differ with the requested page and period, so there may be any number: drop all at
+        // the limit.
         if questions.count >= Self.mostQuestions {
             for old in questions.values { _ = library.finalize(old) }
             questions = [:]

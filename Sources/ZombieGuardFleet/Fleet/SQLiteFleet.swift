@@ -51,7 +51,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
     }
 
     /// Gives each day its own tables, like PostgreSQL's partitions, so that a day's findings are dropped at once. Views
-    /// join the tables.
+    /// unite the tables of all days.
     func prepare() throws(FleetError) {
         let kinds = "SELECT name, type FROM sqlite_master WHERE name IN ('zguard_findings', 'zguard_days') AND type = "
         if try query(kinds + "'view'").count == Self.byDay.count {
@@ -59,8 +59,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
             return try prepareSummaries()
         }
         try transaction { () throws(FleetError) in
-            // In older versions, zguard_findings and zguard_days were tables for all days (zguard_days until more
-            // recently). Such a table becomes the table of other days.
+            // In older versions, zguard_findings was a table of all days, and until more recently so was zguard_days.
+            // Such a table becomes the table of other days.
             for name in try query(kinds + "'table'").compactMap({ $0.first?.text }) {
                 try execute("ALTER TABLE \(name) RENAME TO \(name)_\(Self.otherDays)")
             }
@@ -122,7 +122,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     private static let byDay = ["zguard_findings", "zguard_days"]
     private static let otherDays = "other"
-    /// Age in days up to which a day gets its own tables. A view can join at most 500 tables.
+    /// Age in days up to which a day gets its own tables. A view can unite at most 500 (SQLITE_MAX_COMPOUND_SELECT).
     private static let maxTableAgeDays: Int64 = 400
 
     private static func tables(_ suffix: String) -> String {
@@ -152,7 +152,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    /// The table suffix for a day. Creates the day's tables. Call in a transaction, which excludes other writers.
+    /// The table suffix for a day. Creates the day's tables if they are missing, unless the day belongs to the table of
+    /// other days. Call in a transaction, which excludes other writers.
     private func suffix(of day: String) throws(FleetError) -> String {
         let suffix = FleetTables.suffix(of: day)
         if try suffixes().contains(suffix) { return suffix }
@@ -203,7 +204,7 @@ final class SQLiteFleet: SQLiteConnection, Database {
         }
     }
 
-    // Another process may have dropped a day's tables before the transaction.
+    // Forgets the names of tables, because another process may have dropped a day's tables before the transaction.
     func inTransaction<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try transaction { () throws(FleetError) in
             self.findingsTables = [:]

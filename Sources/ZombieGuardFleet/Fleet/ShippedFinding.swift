@@ -46,10 +46,11 @@ public struct ShippedFinding: Sendable {
     /// Id of the finding, 32 hexadecimal digits, from the first sender's machine id and the line. Shipping the finding
     /// again does not change the id.
     public let id: String
-    /// Signature, 16 hexadecimal digits, the same for findings of one bug. A finding that an earlier version signed
-    /// keeps that signature, which is part of its key: it is stored once, whichever version ships it.
+    /// Signature, 16 hexadecimal digits, the same for all findings of one bug. A finding that an earlier version of
+    /// zguard signed keeps that signature. The signature is part of the finding's key in the database, so a finding
+    /// that two versions of zguard ship is stored once.
     public let signature: String
-    /// Earlier signatures of the bug, each with the one that its findings have now.
+    /// Earlier signatures of the bug, each with the current signature of its findings.
     let formers: [FormerSignature]
     /// Time of the last occurrence, in milliseconds since 1970.
     let milliseconds: Int64
@@ -64,7 +65,7 @@ public struct ShippedFinding: Sendable {
     ///   - text: its line.
     ///   - source: name of the report, "HOST/FILE".
     ///   - line: its line number.
-    ///   - written: time of the last write to the report. It dates a finding without a time, because it is the same
+    ///   - written: time of the last write to the report. A finding without a time gets this time, which is the same
     ///     when the report is read again.
     ///   - sender: properties of this machine.
     ///   - redaction: rules to apply; nil: none.
@@ -97,7 +98,7 @@ public struct ShippedFinding: Sendable {
         signed.formerSignatures = Array(own.prefix(Self.mostFormer))
         signed.addSignature()
         let current = signed.signature ?? ""
-        // An earlier version's signature is kept.
+        // Keep a finding's own signature, which may be that of an earlier version of zguard.
         let isKept = Self.isDigits(finding.signature, count: 16)
         let signature = isKept ? finding.signature ?? "" : current
         let owner = Self.short(origin.tenant ?? "")
@@ -169,7 +170,7 @@ public struct ShippedFinding: Sendable {
         return visibleControls(line + "}")
     }
 
-    // In valid JSON, control characters occur only as whitespace between tokens.
+    // Replaces control characters by spaces. In valid JSON, they occur only as whitespace between tokens.
     private static func visibleControls(_ line: String) -> String {
         line.hasOnly { $0 >= 0x20 }
             ? line : String(String.UnicodeScalarView(line.unicodeScalars.map { $0.value < 0x20 ? " " : $0 }))

@@ -28,7 +28,7 @@ struct ShippingProgress {
     private(set) var entries: [String: Entry] = [:]
     let name: String
     private var unsaved: [String: Entry] = [:]
-    /// Lines in the progress file; nil if it must be rewritten.
+    /// Number of lines in the progress file; nil if it must be rewritten.
     private var written: Int?
 
     private static let mostBytes: UInt64 = 64 << 20
@@ -63,7 +63,7 @@ struct ShippingProgress {
         if UInt64(bytes.count) < Self.mostBytes, bytes.last == UInt8(ascii: "\n") { written = lines.count - 1 }
     }
 
-    /// Forgets reports that no longer exist.
+    /// Removes the entries of reports that are not in `names`, because these reports were removed.
     mutating func keep(only names: Set<String>) { entries = entries.filter { names.contains($0.key) } }
 
     mutating func set(_ entry: Entry, for name: String) {
@@ -72,7 +72,7 @@ struct ShippingProgress {
         unsaved[name] = entry
     }
 
-    /// Throws if the file cannot be written. Reports are then read again later.
+    /// Saves the entries. Throws if the file cannot be written; then reports will be read again.
     mutating func save(in directory: StoreDirectory) throws(SystemError) {
         if unsaved.isEmpty, entries.isEmpty { return }
         if let written, written + unsaved.count <= 2 * entries.count + Self.spareLines {

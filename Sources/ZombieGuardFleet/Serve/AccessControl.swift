@@ -12,7 +12,7 @@ public final class AccessControl: @unchecked Sendable {
             case page
             /// Changes something; answered one at a time.
             case change
-            /// Uploads a part of a file; answered one at a time, in parallel with other changes.
+            /// Uploads a part of a file. Uploads are answered one at a time, but in parallel with other changes.
             case upload
             case login
         }
@@ -27,7 +27,7 @@ public final class AccessControl: @unchecked Sendable {
 
     enum Admission {
         case accepted(Call)
-        /// `isSlow`: the credentials were wrong, and the response is held back.
+        /// `isSlow`: the credentials were wrong, so the response is delayed.
         case refused(HTTPResponse, isSlow: Bool)
     }
 
@@ -47,7 +47,7 @@ public final class AccessControl: @unchecked Sendable {
 
     private static let mostFormBytes = 64 << 10, mostLoginBytes = 4 << 10
     private static let mostReportBytes = 16 << 20
-    /// The size of bodies that are read though the request is refused.
+    /// If a request is refused, a body of up to this size is read before the response is sent.
     static let mostIgnored = 64 << 10
 
     static let tooLarge = HTTPResponse.problem(413, "the body is too large")
@@ -61,7 +61,7 @@ public final class AccessControl: @unchecked Sendable {
 
     // MARK: Calls
 
-    /// The role that a changing call needs, and the limit of its body; nil if the path changes nothing.
+    /// The role that a changing call needs, and the size limit of its body; nil if the path changes nothing.
     private static func change(_ path: String) -> (role: Role, mostBytes: Int)? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         switch parts.count {
@@ -75,7 +75,7 @@ public final class AccessControl: @unchecked Sendable {
 
     private static let uploads = "/api/symbols"
     private static let login = "/login", logout = "/logout"
-    /// Files without findings. The page with the login needs them.
+    /// Files without findings, which the login page needs.
     private static let assets: Set<String> = ["/style.css", "/keys.js"]
 
     /// Decides about a request.
@@ -172,7 +172,7 @@ public final class AccessControl: @unchecked Sendable {
             return .user(token.user)
         }
         guard let id = session(head), let hash = sessions.token(of: id),
-            // The token may have been revoked since.
+            // The token may have been revoked since the login.
             let token = tokens.first(where: { $0.hash == hash })
         else { return .unknown(isWrong: false) }
         // Browsers send the origin with each POST. Other clients send the token, not a cookie.
@@ -191,10 +191,10 @@ public final class AccessControl: @unchecked Sendable {
         return nil
     }
 
-    /// Whether a browser says that the request comes from another site, in any header of that name.
+    /// Whether any Sec-Fetch-Site or Origin header says that the request comes from another site.
     private func isForeign(_ head: HTTPHead) -> Bool {
         if head.values("sec-fetch-site").contains(where: { $0 != "same-origin" }) { return true }
-        // A proxy that does not name its scheme may speak https to the browser.
+        // A proxy that does not name its scheme may speak https to the browser: accept both schemes.
         let host = head.value("host")?.lowercased() ?? ""
         let schemes = isSecure(head) ? ["https"] : ["https", "http"]
         return head.values("origin").contains { origin in !schemes.contains { origin.lowercased() == "\($0)://\(host)" }

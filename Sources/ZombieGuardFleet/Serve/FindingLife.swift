@@ -14,7 +14,7 @@ struct FindingLife {
 
     private var events: [Event] = []
 
-    /// Nil if there is nothing before the access.
+    /// Nil if the finding has no block, or no event before the access.
     init?(_ finding: Finding) {
         guard let block = finding.block else { return nil }
         let stacks = finding.stacks

@@ -20,7 +20,7 @@ public final class FleetChanges {
     /// - Parameters:
     ///   - source: the store, for reading.
     ///   - address: its address.
-    ///   - warn: called with errors of the store, which users are not told; the text is safe to print.
+    ///   - warn: called with errors of the store, which are hidden from users; the text is safe to print.
     ///   - now: the current time.
     public init(
         _ source: FleetSource, _ address: FleetAddress, warn: @escaping (String) -> Void,
@@ -33,7 +33,7 @@ public final class FleetChanges {
     /// Answers a request that ``AccessControl`` has admitted.
     ///
     /// - Parameter request: a POST.
-    /// - Returns: JSON, or the way back to the page with the form.
+    /// - Returns: JSON; for a form, a redirect to the page with the form, or an error page.
     public func response(to request: HTTPRequest) -> HTTPResponse {
         guard let user = request.user else { return .problem(401, "a token is needed") }
         do throws(FleetError) {
@@ -78,7 +78,8 @@ public final class FleetChanges {
         }
         var decision = action
         if case .mute(until: .occurrences(let count, _)?) = action {
-            // Count today's occurrences before the decision, for versions of zguard that count whole days.
+            // Record today's occurrences before the decision, because earlier versions of zguard count those of whole
+            // days.
             let before = try source.ask { (reader) throws(FleetError) in
                 try reader.count(of: group.signature, from: now().day, tenant: tenant)
             }
@@ -111,7 +112,7 @@ public final class FleetChanges {
         }
     }
 
-    // Reads the same actions as the flags of `zguard triage`.
+    // Parses an action. The actions are the same as those of the flags of `zguard triage`.
     private func action(_ fields: [String: String], _ now: Timestamp) throws(ValueError) -> TriageEvent.Action {
         func value(_ name: String) -> String? { fields[name].flatMap { $0.isEmpty ? nil : String($0.prefix(500)) } }
         switch fields["action"] {
@@ -206,7 +207,7 @@ public final class FleetChanges {
 extension FleetChanges {
     // MARK: Symbols
 
-    // Receives a part of a file. After the last part, stores the file and starts to name findings with it.
+    // Receives a part of a file. After the last part, stores the file and starts to symbolicate findings with it.
     private func storeSymbols(_ request: HTTPRequest, _ user: User) throws(FleetError) -> HTTPResponse {
         guard address.isDatabase else {
             return .problem(409, "the store is a directory; symbols are sent to servers of a database")

@@ -1,4 +1,4 @@
-// Renders a store of findings as HTML: an overview of groups, and a page per group. `htmlText` escapes every text.
+// Renders a store of findings as HTML: a list of groups, and a page per group. `htmlText` escapes every text.
 
 import ZombieGuard
 
@@ -20,9 +20,9 @@ public struct FleetPages {
     ///
     /// - Parameters:
     ///   - source: the store.
-    ///   - name: name of the store for the footer; nil if the readers are not this machine's users.
+    ///   - name: name of the store for the footer; nil if readers may be users of other machines.
     ///   - symbols: symbol sources for raw frames.
-    ///   - warn: called with errors that such readers do not see; the text is safe to print.
+    ///   - warn: called with errors that are hidden from users with tokens; the text is safe to print.
     ///   - today: current time; charts end on this day.
     public init(
         _ source: FleetSource, name: String?, symbols: SymbolSources = SymbolSources(),
@@ -95,7 +95,8 @@ public struct FleetPages {
 
     // MARK: Overview
 
-    /// The states that the overview shows, by value of parameter `state`; without a value, those that need a decision.
+    /// The states that the list of groups shows, by value of parameter `state`; without a value, those that need a
+    /// decision.
     static let states: [(value: String, label: String, states: Set<Triage.State>)] =
         [("", "open and regressions", [.open, .regression]), ("all", "all", [])]
         + Triage.State.allCases.map { ($0.rawValue, $0.rawValue, [$0]) }
@@ -279,7 +280,7 @@ extension FleetPages {
 
     // MARK: Metrics
 
-    /// Numbers of the store for Prometheus.
+    /// Metrics of the store for Prometheus.
     private func metrics(_ query: [String: String]) throws(FleetError) -> HTTPResponse {
         let tenant = HTTPRequest.tenant(in: query)
         let (counts, states) = try source.ask { (reader) throws(FleetError) in

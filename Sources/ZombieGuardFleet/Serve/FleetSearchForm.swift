@@ -1,4 +1,4 @@
-// Renders the search of the overview: one box for words and terms, the state and the order.
+// Renders the search form of the list of groups: one box for words and terms, the state and the order.
 
 import ZombieGuard
 

@@ -13,10 +13,10 @@ public final class FleetSource: @unchecked Sendable {
     private var seen: [String: ReportFile] = [:]
     /// Version of the file of decisions that was read.
     private var triage: [Int]?
-    /// Names the findings of a directory in memory. Its files do not change.
+    /// Symbolicates the findings of a directory in memory, without changing the directory's files.
     private var names: DirectoryNames?
 
-    /// Names a store. Opens nothing.
+    /// Creates a source for a store. Does not open the store.
     ///
     /// - Parameter address: a directory or a database.
     public init(_ address: FleetAddress) { self.address = address }
@@ -73,8 +73,7 @@ public final class FleetSource: @unchecked Sendable {
             let store = ReportStore(directory: path)
             let files = try store.files()
             let names = Dictionary(uniqueKeysWithValues: files.map { ($0.name, $0) })
-            // Rebuild the copy if a report changed or disappeared, so that the report's old findings are no longer
-            // counted.
+            // Rebuild the copy if a report changed or disappeared, so that the report's old findings are not counted.
             let symbols = DirectoryNames.version(in: path)
             if copy == nil || symbols != self.names?.version || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()

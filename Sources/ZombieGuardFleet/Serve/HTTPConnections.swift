@@ -1,5 +1,6 @@
 // The web server's open connections: their deadlines, and which ones are closed if there are too many. libmicrohttpd
-// itself limits only idle time, which a client evades that sends a byte a second, and refuses new clients at its limit.
+// itself limits only idle time, and refuses new clients at its limit. A client that sends a byte a second is never
+// idle.
 
 import CSystem
 import Glibc
@@ -8,9 +9,10 @@ import ZombieGuard
 
 /// A connection, which carries one request.
 final class HTTPConnection: @unchecked Sendable {
-    /// The stages. If there are too many connections, the fullest stage loses some; see ``HTTPConnections/add(_:)``.
+    /// The stages of a connection. If there are too many connections, some of those in the fullest stage are closed;
+    /// see ``HTTPConnections/add(_:)``.
     enum Stage {
-        /// A response is held back, because the credentials were wrong.
+        /// The response to wrong credentials is delayed.
         case refused
         /// TLS handshake, request line and headers, and the body of a request that is refused.
         case request
@@ -21,7 +23,7 @@ final class HTTPConnection: @unchecked Sendable {
         case page
     }
 
-    /// Progress of libmicrohttpd's calls for the request.
+    /// What the next callback of libmicrohttpd for the request is about.
     enum Step {
         case head, body, answer
     }
@@ -39,8 +41,8 @@ final class HTTPConnection: @unchecked Sendable {
 
     // Guarded by the lock of HTTPConnections.
     fileprivate(set) var stage = Stage.request
-    /// Number of the change of stage that began this one. Stages are compared by it, because many begin in one
-    /// millisecond.
+    /// Sequence number of the connection's last change of stage. Orders connections by time; many enter a stage in the
+    /// same millisecond.
     fileprivate(set) var since: Int
     /// End of the stage, in milliseconds of ``MonotonicTime``.
     fileprivate(set) var deadline: UInt64
@@ -54,9 +56,9 @@ final class HTTPConnection: @unchecked Sendable {
     }
 }
 
-/// The body of a request. Two of them are never equal.
+/// The body of a request. Bodies are compared by identity.
 public final class HTTPBody: Hashable, @unchecked Sendable {
-    /// The bytes received so far; all, once the request is answered.
+    /// The bytes received so far; all bytes of the body when the request is answered.
     private(set) var bytes: [UInt8] = []
     private let connections: HTTPConnections?
     /// Name of the user who sends a large body; nil for small bodies, which have a budget of their own.
@@ -68,7 +70,7 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
 
     deinit { connections?.release(bytes.count, user) }
 
-    /// Adds bytes; false if too many bytes of bodies wait for their turn.
+    /// Adds bytes; false if the bodies of waiting requests hold too many bytes.
     func add(_ part: UnsafeRawBufferPointer) -> Bool {
         guard connections?.reserve(part.count, user) ?? true else { return false }
         bytes += part
@@ -83,7 +85,7 @@ public final class HTTPBody: Hashable, @unchecked Sendable {
 final class HTTPConnections: @unchecked Sendable {
     private struct State {
         var open: [Int: HTTPConnection] = [:]
-        /// Number of the next connection or stage.
+        /// Number of the next connection or change of stage.
         var nextNumber = 0
         /// Connections that are not closed yet.
         var count = 0
@@ -103,12 +105,12 @@ final class HTTPConnections: @unchecked Sendable {
     private static let bodyMilliseconds: UInt64 = 120_000, responseMilliseconds: UInt64 = 60_000
     private static let refusedMilliseconds: UInt64 = 1000
     private static let lookMilliseconds: UInt64 = 100
-    /// Maximum number of responses to wrong credentials that are held back; further responses are sent at once.
+    /// Maximum number of delayed responses to wrong credentials; further responses are sent at once.
     private static let mostRefused = 100
     static let mostConnections = 1000
     /// Descriptors reserved for making pages: a database connection, and files with symbols.
     private static let descriptorsOfPages = 64
-    /// Limits on response bytes that slow clients have not read, and on bytes of bodies that wait for their turn.
+    /// Limits on response bytes that slow clients have not read, and on bytes of large bodies of waiting requests.
     private static let mostUnsent = 64 << 20, mostReceived = 64 << 20
     private static let mostSmall = 8 << 20, mostOfUser = 32 << 20
 
@@ -117,8 +119,9 @@ final class HTTPConnections: @unchecked Sendable {
         sem_init(opened, 0, 0)
     }
 
-    /// Adds a connection. If there are too many, closes those that entered the fullest stage first: one sixteenth of
-    /// the limit, to amortize the sort. A flood fills one stage, and costs clients in other stages nothing.
+    /// Adds a connection. If there are too many, closes one sixteenth of the limit, to amortize the sort: the
+    /// connections that have been longest in the fullest stage. A flood fills one stage, and does not harm clients in
+    /// other stages.
     func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
         let limit = Self.limit
         let now = MonotonicTime.milliseconds
@@ -158,7 +161,7 @@ final class HTTPConnections: @unchecked Sendable {
 
     /// Counts bytes of a body.
     ///
-    /// - Returns: false if too many bytes wait.
+    /// - Returns: false if the bodies of waiting requests hold too many bytes.
     func reserve(_ count: Int, _ user: String?) -> Bool {
         state.withLock { state in
             guard let user else {
@@ -194,7 +197,8 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Suspends a connection for a second before its response is sent, unless too many are suspended for this reason.
+    /// Delays the response to wrong credentials: suspends the connection for a second before the response is sent,
+    /// unless too many responses are delayed.
     ///
     /// - Returns: whether the connection was suspended.
     func delay(_ connection: HTTPConnection, _ response: EncodedResponse?) -> Bool {
@@ -288,8 +292,8 @@ final class HTTPConnections: @unchecked Sendable {
         resume(connection)
     }
 
-    /// Closes the connections that have been sending for longest, if too many bytes are unsent. Equal requests share
-    /// one response.
+    /// Closes the connections that have been sending for longest, if too many bytes are unsent. A response that several
+    /// equal requests share counts once.
     private func boundUnsent(_ state: inout State) {
         var responses: [ObjectIdentifier: Int] = [:]
         for case let response? in state.open.values.map(\.response) {

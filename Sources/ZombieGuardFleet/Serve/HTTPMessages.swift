@@ -2,7 +2,7 @@
 
 import ZombieGuard
 
-/// The request line and the headers of a request, as they came.
+/// The request line and the headers of a request, as received.
 struct HTTPHead {
     var method: String
     /// Path and query, percent-encoded.
@@ -41,8 +41,7 @@ public struct HTTPRequest: Hashable, Sendable {
         (self.path, self.query) = (path, query)
     }
 
-    /// The owner of the findings that the query names; nil: the default one. ``AccessControl`` sets it in each request
-    /// with a token.
+    /// The tenant that the query names; nil: the default one. In each request with a token, ``AccessControl`` sets it.
     static func tenant(in query: [String: String]) -> String? { query["tenant"].flatMap { $0.isEmpty ? nil : $0 } }
 
     /// Decodes the fields of a form or of a query; nil if they are malformed.

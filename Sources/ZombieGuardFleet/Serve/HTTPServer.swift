@@ -23,9 +23,9 @@ public final class HTTPServer: @unchecked Sendable {
     // Length of the queue of connections to accept, which the kernel limits to net.core.somaxconn. Connections wait in
     // it for one poll iteration at most.
     private static let backlog: Int32 = 4096
-    /// Memory of one connection: bounds the head of a request.
+    /// Memory of one connection in bytes. Limits the size of the request line and headers.
     private static let connectionBytes = 32 << 10
-    /// Seconds without a byte.
+    /// Seconds without a byte after which a connection is closed.
     private static let idleSeconds = 10
     /// Connections that libmicrohttpd accepts beyond our own limit, while we close others.
     private static let spareConnections = 200
@@ -41,7 +41,7 @@ public final class HTTPServer: @unchecked Sendable {
         /// Reads PEM files.
         ///
         /// - Parameters:
-        ///   - chain: path of the certificate, with those between it and the root.
+        ///   - chain: path of the file with the certificate and the intermediate certificates.
         ///   - key: path of its private key.
         /// - Throws: ``FleetError`` if a file cannot be read, or others may read the key.
         public init(chain: String, key: String) throws(FleetError) {
@@ -61,7 +61,7 @@ public final class HTTPServer: @unchecked Sendable {
     ///   - port: port number; 0 for any free port.
     ///   - access: decides about requests.
     ///   - certificate: for TLS; nil: plain HTTP.
-    /// - Throws: ``FleetError`` if the port is not available, or libmicrohttpd is not.
+    /// - Throws: ``FleetError`` if the port or libmicrohttpd is not available.
     public init(_ address: ListenAddress, port: UInt16, access: AccessControl, certificate: Certificate?)
         throws(FleetError)
     {
@@ -145,7 +145,7 @@ public final class HTTPServer: @unchecked Sendable {
             .callback(Option.unescape, unescape, nil), .callback(Option.notify, notify, own),
         ]
         if let certificate {
-            // libmicrohttpd uses the texts for as long as it serves.
+            // libmicrohttpd uses the texts for as long as it serves, so the copies are never freed.
             func kept(_ bytes: [UInt8]) -> UnsafeMutableRawPointer? {
                 let copy = UnsafeMutablePointer<UInt8>.allocate(capacity: bytes.count + 1)
                 copy.initialize(from: bytes + [0], count: bytes.count + 1)
@@ -196,8 +196,8 @@ public final class HTTPServer: @unchecked Sendable {
         }
     }
 
-    /// Called when the head of a request is there, for each part of its body, at its end, and when the connection is
-    /// resumed.
+    /// Called when the headers of a request have arrived, for each part of its body, at its end, and when the
+    /// connection is resumed.
     private func proceed(
         _ handle: MicroHTTPD.Connection, _ method: UnsafePointer<CChar>, _ part: UnsafeRawBufferPointer
     )

@@ -26,7 +26,7 @@ struct HeatMap {
 
     /// - Parameters:
     ///   - cells: counts.
-    ///   - unit: what a column is.
+    ///   - unit: the period that a column stands for.
     ///   - first: the first day of the first column.
     ///   - last: a day in the last column.
     /// - Returns: nil if there are no counts in the period.
@@ -86,7 +86,7 @@ struct HeatMap {
 
     /// The heading and the table.
     ///
-    /// - Parameter subject: what the counts are of, such as "program shop", as HTML.
+    /// - Parameter subject: whose occurrences are counted, such as "program shop", as HTML.
     func section(_ subject: String) -> String {
         let limits = (1...Self.levels).map(least)
         func level(_ count: Int64) -> Int { max(1, limits.lastIndex { count >= $0 }.map { $0 + 1 } ?? 1) }
@@ -97,7 +97,7 @@ struct HeatMap {
         var labelled = -Self.columnsOfLabel(columns.count)
         var month = ""
         for (index, column) in columns.enumerated() {
-            // Label a column if there is room; of weeks, only the first one of a month.
+            // Label a column if there is room. If columns are weeks, label only the first week of a month.
             var label = ""
             let isCandidate = unit == .day || column.prefix(7) != month
             if isCandidate, index - labelled >= Self.columnsOfLabel(columns.count) {
@@ -122,14 +122,14 @@ struct HeatMap {
             }
         }
         text += "</tbody></table><p class=\"scale\" aria-hidden=\"true\">"
-        // If levels have equal limits, cells have the last of these levels: leave the others out of the scale.
+        // If several levels have the same limit, cells get the last of these levels: omit the others from the scale.
         for (index, limit) in limits.enumerated() where index + 1 == limits.count || limits[index + 1] > limit {
             text += "<span><i class=\"h\(index + 1)\"></i>from \(limit)</span>"
         }
         return text + "</p></section>\n"
     }
 
-    /// Columns that the text of a label takes.
+    /// Number of columns that the text of a label takes.
     private static func columnsOfLabel(_ columns: Int) -> Int { max(1, (columns + 4) / 5) }
 }
 
@@ -142,8 +142,8 @@ extension FleetPages {
         FleetWeeks.monday(of: now.earlier(bySeconds: (Self.weeks - 1) * 7 * 86400).day)
     }
 
-    /// The heat map of a program in the overview. Empty if the filter names no program, because versions of several
-    /// programs have nothing in common; and if it names a machine.
+    /// The heat map of a program, for the list of groups. Empty if the filter names no program, because versions of
+    /// several programs have nothing in common. Also empty if the filter names a machine.
     func heatMap(_ filter: FleetFilter, _ reader: FleetReader) throws(FleetError) -> String {
         guard let program = filter.program, filter.host == nil else { return "" }
         let first = firstWeek()
@@ -153,7 +153,7 @@ extension FleetPages {
         return HeatMap(cells, by: .week, from: first, to: now.day)?.section(subject) ?? ""
     }
 
-    /// The heat map of a group, by days if it is young.
+    /// The heat map of a group, by days if the group was first seen recently.
     func heatMap(of group: FleetReader.Group, _ tenant: String?, _ reader: FleetReader) throws(FleetError) -> String {
         let recent = now.earlier(bySeconds: (Self.mostDays - 1) * 86400).day
         let subject = "this group"

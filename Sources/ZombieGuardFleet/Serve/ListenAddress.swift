@@ -66,7 +66,7 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
             }
         }
         if result != 0 { throw SystemError(number: result) }
-        // The port is at the same place in both kinds of addresses.
+        // The port is at the same offset in sockaddr_in and sockaddr_in6.
         let bound = withUnsafeBytes(of: address) { $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self) }
         return (listener, UInt16(bigEndian: bound))
     }

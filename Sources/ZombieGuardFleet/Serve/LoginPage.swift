@@ -47,7 +47,7 @@ enum LoginPage {
                 + "\n</body>\n</html>\n")
     }
 
-    /// Sets a cookie and leads to another page.
+    /// A response that sets a cookie and redirects to another page.
     static func leave(_ cookie: String, to target: String = "/") -> HTTPResponse {
         HTTPResponse(status: 303, type: "text/plain", body: "").adding("Set-Cookie", cookie).adding(
             "Location", target)

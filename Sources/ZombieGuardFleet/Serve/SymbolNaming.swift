@@ -1,5 +1,5 @@
-// Names findings with symbols that were sent to `zguard serve`, in a background thread, because it takes long. The
-// thread runs while builds wait. The methods take the object's only lock.
+// Symbolicates findings with symbols that were sent to `zguard serve`, in a background thread, because this takes long.
+// The thread runs while builds are queued. The methods take the object's only lock.
 
 import CSystem
 import Glibc
@@ -54,7 +54,8 @@ final class SymbolNaming: Sendable {
                     builds: next.builds.sorted(), mostUnpacked: SymbolStore.mostUnpacked)
                 failures = 0
             } catch {
-                // Others may lock or prune the store: retry. `zguard symbols apply` names what the last retry leaves.
+                // Others may lock or prune the store: retry. After the last retry, `zguard symbols apply` can name the
+                // remaining findings.
                 failures += 1
                 if failures > Self.mostFailures { continue }
                 state.withLock { $0.waiting[next.tenant, default: []].formUnion(next.builds) }

@@ -1,4 +1,4 @@
-// Puts symbol files together that `zguard symbols upload --to https://…` sends in parts.
+// Assembles symbol files that `zguard symbols upload --to https://…` sends in parts.
 
 import CSystem
 import Glibc
@@ -23,7 +23,7 @@ struct SymbolParts {
     private var uploads: [Key: Upload] = [:]
 
     private static let mostUploads = 16, mostOfUser = 4
-    /// Milliseconds without a part, and since the first part, after which an upload is forgotten.
+    /// An upload is dropped after this many milliseconds without a part, or since its first part.
     private static let idle: UInt64 = 60_000, longest: UInt64 = 3_600_000
     /// Limit of the bytes received for all incomplete uploads.
     private static let mostBytes: Int64 = 8 << 30

@@ -125,7 +125,7 @@ public final class TokenFile: Sendable {
 
     private static let mostBytes = 1 << 20
 
-    /// Names a file, and reads it.
+    /// Creates an object for a file of tokens, and reads the file.
     ///
     /// - Parameters:
     ///   - path: path of the file.
@@ -152,7 +152,8 @@ public final class TokenFile: Sendable {
                 state.version = opened.status.flatMap(Self.settledVersion) ?? []
                 state.tokens = .success(try Self.read(opened, path))
             } catch {
-                // Retry at each call: after a shortage of resources, the file has the same version as before.
+                // Retry at each call: a shortage of resources may have caused the error, and may end without a change
+                // of the file.
                 state.version = []
                 state.tokens = .failure(error)
                 if case .failure(let known) = before, known == error { return (state.tokens, nil) }
@@ -241,7 +242,7 @@ enum Secret {
         }.joined()
     }
 
-    /// SHA-256. A slow hash would protect guessable secrets; these have 256 bits.
+    /// SHA-256. A slow hash is not needed: it protects guessable secrets, but these have 256 random bits.
     static func hash(_ text: String) -> String {
         var digest = Digest()
         digest.add(Array(text.utf8))

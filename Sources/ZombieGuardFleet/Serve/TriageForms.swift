@@ -1,4 +1,4 @@
-// The forms with which somebody decides about a group on its page. They need no script.
+// The forms for decisions about a group, on the group's page. They need no script.
 
 import ZombieGuard
 

@@ -1,4 +1,4 @@
-// Names the findings of a store with the symbols that it has (`zguard symbols apply`).
+// Symbolicates the findings of a store with the symbols in the store (`zguard symbols apply`).
 
 import ZombieGuard
 import ZombieGuardCore
@@ -10,15 +10,16 @@ extension SymbolStore {
         public var findings = 0
         /// Number of groups that had these findings before, and that have them now.
         public var groupsBefore = 0, groupsAfter = 0
-        /// Signatures whose findings turned out to be of several bugs, each with the signatures that they have now.
+        /// Signatures whose findings turned out to be of several bugs, each with the current signatures of these
+        /// findings.
         public var apart: [String: [String]] = [:]
         /// Why modules have no names, or incomplete ones.
         public var notes: [String] = []
     }
 
-    /// Names the findings of a database whose symbols arrived later, computes their signatures again, and moves them to
-    /// the groups with these signatures. May be interrupted and repeated at any time, and run in parallel with shippers
-    /// and other runs. Changes nothing in a directory, whose findings are named when they are read.
+    /// Symbolicates findings in a database whose symbols arrived after them, computes their signatures again, and moves
+    /// them to the groups with these signatures. May be interrupted and repeated at any time, and run in parallel with
+    /// shippers and other runs. Changes nothing in a directory, whose findings are symbolicated when they are read.
     ///
     /// - Parameters:
     ///   - builds: only findings with frames of these builds; empty: all.
@@ -109,7 +110,7 @@ final class StoreSymbolicators {
     }
 }
 
-/// Names the findings of a directory as they are read.
+/// Symbolicates the findings of a directory as they are read.
 final class DirectoryNames {
     /// Version of the uploaded symbols.
     let version: String?
@@ -131,7 +132,7 @@ final class DirectoryNames {
         return versions.isEmpty ? nil : versions.joined(separator: "\n")
     }
 
-    /// The finding with the names that the uploaded symbols give it; nil if they give it none.
+    /// The finding with the names from the uploaded symbols; nil if these add no name.
     func named(_ shipped: ShippedFinding) -> ShippedFinding? {
         guard version != nil, let namer = namer(of: shipped.tenant),
             let finding = namer.named(shipped.finding, signature: shipped.signature)

@@ -1,11 +1,12 @@
-// Names findings of a database whose symbols arrived later, signs them again, and moves them to their new groups.
+// Symbolicates findings in a database whose symbols arrived after them, signs them again, and moves them to their new
+// groups.
 
 import Glibc
 import ZombieGuard
 import ZombieGuardCore
 
-/// Names stored findings of one tenant. Every transaction leaves the store consistent, and a run that was interrupted
-/// is completed by another one.
+/// Symbolicates stored findings of one tenant. Every transaction leaves the store consistent, and another run can
+/// complete a run that was interrupted.
 final class Renaming {
     /// What was done.
     struct Result: Hashable, Sendable {
@@ -21,7 +22,7 @@ final class Renaming {
     private let database: any Database
     private let tenant: String
     private let namer: FindingNamer
-    /// Build-ids of which a finding must name one; empty: any.
+    /// Only findings with a frame of one of these builds are symbolicated; empty: all.
     private let builds: [String]
     private let allBuilds: Set<String>
 
@@ -52,7 +53,8 @@ final class Renaming {
         result.apart = successors.filter { $0.value.count > 1 }
     }
 
-    /// Signatures of the groups whose findings may get names. The builds of a group's findings may differ.
+    /// Signatures of the groups whose findings may get names. Does not consider ``builds``, because a group's findings
+    /// may be of different builds.
     private func candidates() throws(FleetError) -> [String] {
         var found: [String] = []
         var last = ""
@@ -154,7 +156,8 @@ final class Renaming {
             return row
         }
         let replaced = try database.replaceBodies(rows)
-        // Another process may have moved some of the findings meanwhile.
+        // Another process may have moved some of the findings meanwhile: continue with those that this transaction has
+        // moved.
         let buried = Set(replaced.filter { $0.body.isEmpty }.map { [$0.signature, $0.day, $0.id] })
         let moved = batch.filter { buried.contains([$0.row.signature, $0.row.day, $0.row.id]) }
         try database.subtractCounts(of: moved.map(\.row))
@@ -190,8 +193,9 @@ extension Database {
         try subtract("zguard_totals", []) { _ in [] }
     }
 
-    /// Removes the counts of days and machines, and the group, if they have no findings left. A single successor of the
-    /// group takes over its first time and oldest version, because its oldest findings may be pruned.
+    /// Removes the counts of days and machines, and the group, if they have no findings left. If the group has a single
+    /// successor, the successor takes over the group's first time and oldest version, because the group's oldest
+    /// findings may have been pruned.
     func removeEmptyGroup(_ tenant: String, _ signature: String, days: Set<String>) throws(FleetError) {
         let key: [SQLValue] = [.text(tenant), .text(signature)]
         try query(
@@ -209,7 +213,8 @@ extension Database {
         for table in tables.sorted() {
             try query("DELETE FROM \(table) WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
         }
-        // The counts of machines contain findings that were pruned, so that they need not be 0.
+        // The counts of machines include pruned findings, and may not be 0 although the group is empty: use
+        // zguard_totals.
         let isEmpty = """
             EXISTS (SELECT 1 FROM zguard_totals t WHERE t.tenant = $1 AND t.signature = $2 AND t.findings <= 0)
             """
@@ -226,7 +231,7 @@ extension Database {
         }
     }
 
-    /// Replaces the shown finding of a group, which may have moved or got names, by one that the group has now.
+    /// Replaces the shown finding of a group, which may have moved or got names, by a current finding of the group.
     func refreshGroup(_ tenant: String, _ signature: String) throws(FleetError) {
         let key: [SQLValue] = [.text(tenant), .text(signature)]
         let bodies = try query(

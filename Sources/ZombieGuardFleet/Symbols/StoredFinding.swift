@@ -3,7 +3,7 @@
 import ZombieGuard
 import ZombieGuardCore
 
-/// A pair of an earlier signature of a bug and the one that its findings have now.
+/// An earlier signature of a bug, and the current signature of the bug's findings.
 struct FormerSignature: Hashable, Sendable {
     var tenant: String
     var former: String
@@ -40,14 +40,14 @@ struct StoredFinding: Hashable, Sendable {
     }
 }
 
-/// Names findings that are stored already.
+/// Symbolicates findings that are stored already.
 final class FindingNamer {
     private let name: (Finding) -> Finding
 
     /// - Parameter name: names the frames of a finding.
     init(_ name: @escaping (Finding) -> Finding) { self.name = name }
 
-    /// Names findings with symbols. A frame without a build-id stays as it is.
+    /// Symbolicates findings with the symbols of `providers`. A frame without a build-id stays as it is.
     convenience init(_ symbolicator: Symbolicator, providers: [any SymbolProvider]) {
         symbolicator.needsBuildIDs = true
         for provider in providers { symbolicator.add(provider) }
@@ -59,7 +59,7 @@ final class FindingNamer {
     /// - Parameters:
     ///   - finding: a finding, raw or finished.
     ///   - signature: the signature under which it is stored.
-    ///   - builds: builds with new symbols, which may add to frames that have a name already.
+    ///   - builds: builds with new symbols, which may complete frames that already have a name.
     func named(_ finding: Finding, signature: String, builds: Set<String> = []) -> Finding? {
         guard finding.hasUnnamedFrames || finding.hasFramesOfTables(in: builds) else { return nil }
         var signed = finding

@@ -13,7 +13,7 @@ public final class SymbolSender {
     private static let attempts = 5
     private static let longestPause = 10.0
 
-    /// Names a server. Connects to nothing.
+    /// Creates a sender. Does not connect to the server.
     ///
     /// - Parameters:
     ///   - place: URL of the call, such as "https://findings.example/api/symbols".

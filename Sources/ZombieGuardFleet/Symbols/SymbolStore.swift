@@ -25,7 +25,8 @@ public struct SymbolStore: Sendable {
     /// What ``add(_:)`` did with a file.
     public enum Addition: Hashable, Sendable {
         case added
-        /// The store has the same file, or one of the same build with debug information where this one has none.
+        /// The store has the same file, or a file of the same build and kind that has debug information, unlike this
+        /// one.
         case present
         /// The files of the tenant would exceed ``mostBytesOfTenant``.
         case tooMany
@@ -40,7 +41,7 @@ public struct SymbolStore: Sendable {
     let address: FleetAddress
     let tenant: String
 
-    /// Names a store. Opens nothing.
+    /// Creates a handle for a store. Does not open the store.
     ///
     /// - Parameters:
     ///   - address: a directory or a database.
@@ -50,8 +51,8 @@ public struct SymbolStore: Sendable {
         self.tenant = ShippedFinding.short(tenant ?? ShippedFinding.Sender.standardTenant)
     }
 
-    /// Adds a file, all of it or nothing. Replaces one of its build and kind, unless only that one has debug
-    /// information.
+    /// Adds a file, all of it or nothing. Replaces a stored file of the same build and kind, unless only the stored
+    /// file has debug information.
     ///
     /// - Parameters:
     ///   - file: the file.
@@ -101,7 +102,7 @@ public struct SymbolStore: Sendable {
         case .directory(let path): return try SymbolDirectory(path, tenant: tenant, toWrite: toWrite)
         case .sqlite(let path):
             let database = toWrite ? try SQLiteFleet(path: path) : try SQLiteFleet(reading: path)
-            // Symbols may come before the first finding.
+            // Symbols may arrive before the first finding: create the tables.
             if toWrite { try database.prepare() }
             return SymbolTable(database, tenant: tenant)
         case .postgres(let address):
@@ -113,7 +114,7 @@ public struct SymbolStore: Sendable {
     }
 }
 
-/// Where the symbols of one tenant are kept.
+/// A place where the symbols of one tenant are stored.
 protocol SymbolKeeper: SymbolProvider {
     func entries() throws(FleetError) -> [SymbolStore.Entry]
     /// Whether the file of an entry has the same contents.
@@ -176,13 +177,13 @@ public struct SymbolUpload: Sendable {
     /// - Parameters:
     ///   - file: the file, open for reading.
     ///   - name: its name, without a directory.
-    /// - Throws: ``Refusal`` if it cannot be kept.
+    /// - Throws: ``Refusal`` if it cannot be stored.
     init(_ file: Descriptor, name: String) throws(Refusal) {
         (path, self.file, size) = (name, file, Int64(file.status?.st_size ?? 0))
         do throws(SymbolFile.Problem) { symbols = try SymbolFile(file, path: name) } catch {
             throw Refusal(reason: error.description, isUseless: false)
         }
-        // Naming findings with the file needs its decompressed sections in memory.
+        // Symbolication with the file needs its decompressed sections in memory.
         if symbols.unpackedBytes > SymbolStore.mostUnpacked {
             throw Refusal(
                 reason: "its sections are larger than \(SymbolStore.mostUnpacked >> 20) MiB when decompressed",
@@ -190,7 +191,7 @@ public struct SymbolUpload: Sendable {
         }
     }
 
-    /// The build-id that the path of a file in a `.build-id` directory says.
+    /// The build-id in the path of a file in a `.build-id` directory; nil for other paths.
     private static func buildID(inName path: String) -> String? {
         let parts = path.split(separator: "/")
         guard parts.count >= 3, parts[parts.count - 3] == ".build-id" else { return nil }

@@ -65,7 +65,7 @@ final class SymbolTable: SymbolKeeper {
     }
 
     func add(_ file: Descriptor, _ entry: SymbolStore.Entry) throws(FleetError) {
-        // Compressed before the transaction begins, which excludes other writers in SQLite.
+        // Compress the file before the transaction, because in SQLite a transaction excludes other writers.
         let packed = try UnnamedFile.make()
         var digest = Digest()
         var offset: UInt64 = 0
@@ -109,7 +109,7 @@ final class SymbolTable: SymbolKeeper {
     }
 
     private func delete(_ key: [SQLValue]) throws(FleetError) {
-        // Delete the row of the file first: its lock makes two writers of one file wait for each other.
+        // Delete the row of the file first: its lock makes a second writer of the same file wait for the first.
         for table in ["zguard_symbols", "zguard_symbol_parts"] {
             try database.query("DELETE FROM \(table) WHERE \(Self.key)", key)
         }

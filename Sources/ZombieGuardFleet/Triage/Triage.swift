@@ -23,10 +23,11 @@ public struct Triage: Hashable, Sendable {
     /// What is known of a group's occurrences.
     struct Occurrences {
         var sightings: [Sighting] = []
-        /// Occurrences after the last decision; 0 if it does not depend on their number.
+        /// Occurrences after the last decision; 0 if that decision does not depend on their number.
         var count: Int64 = 0
 
-        /// The oldest version from this one on in which the group was seen after a time; nil if there is none.
+        /// The oldest version, from `version` on, in which the group was last seen after `time` and not after `latest`;
+        /// nil if none.
         func sighting(after time: Timestamp, until latest: Timestamp, from version: String?) -> Sighting? {
             let least = versionKey(version)
             return sightings.filter { $0.last > time && $0.last <= latest && versionKey($0.version) >= least }
@@ -86,7 +87,8 @@ public struct Triage: Hashable, Sendable {
     /// In seconds.
     static let clockTolerance: Int64 = 86400
 
-    /// The time after which occurrences count for the last decision; nil if it does not depend on their number.
+    /// The time after which occurrences count for the last decision; nil if that decision does not depend on their
+    /// number.
     static func countedSince(_ events: [TriageEvent]) -> Timestamp? {
         let last = events.sorted { ($0.time, $0.id) < ($1.time, $1.id) }.last { $0.action.isDecision }
         guard case .mute(until: .occurrences)? = last?.action else { return nil }

@@ -21,8 +21,8 @@ public struct TriageEvent: Hashable, Sendable {
     /// Until when a group is muted.
     public enum Limit: Hashable, Sendable {
         case time(Timestamp)
-        /// This number of occurrences after the decision. `before`: those of the decision's day that came before it,
-        /// for earlier versions of zguard, which count whole days.
+        /// This number of occurrences after the decision. `before`: occurrences on the day of the decision, but before
+        /// the decision, for earlier versions of zguard, which count whole days.
         case occurrences(Int64, before: Int64)
         /// The first occurrence in this version of the program or a later one.
         case version(String)
@@ -115,7 +115,7 @@ public struct TriageEvent: Hashable, Sendable {
         ])
     }
 
-    /// Reads a line of JSON; nil if it is cut off or says what this version does not know.
+    /// Reads a line of JSON; nil if it is cut off or has an action or limit that this version does not know.
     init?(line: Substring) {
         var text = String(line)
         let read = try? JSONScanner.read(&text) { (scanner) throws(JSONScanner.Problem) in

@@ -8,7 +8,7 @@ import ZombieGuard
 public struct TriageStore: Sendable {
     private let address: FleetAddress
 
-    /// Names a store. Opens nothing.
+    /// Creates a handle for a store. Does not open the store.
     ///
     /// - Parameter address: a directory or a database.
     public init(_ address: FleetAddress) { self.address = address }

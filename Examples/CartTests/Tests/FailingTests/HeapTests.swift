@@ -1,4 +1,4 @@
-// Tests of Swift Testing that lose memory. All fail, except where a comment says that they pass.
+// Swift Testing tests that leak memory. All fail, except where a comment says that they pass.
 
 import Foundation
 import Shop
@@ -129,7 +129,7 @@ struct HeapTests {
         await Self.meeting.arrive()
     }
 
-    /// Lets two tests wait for each other, for a second at most, because they may run one after the other.
+    /// A barrier for two tests. Each waits at most a second, because the tests may run one after the other.
     private actor Meeting {
         private var count = 0
 

@@ -1,4 +1,4 @@
-// Tests of XCTest that lose memory. All fail.
+// XCTest tests that leak memory. All fail.
 
 import Shop
 import XCTest
