@@ -1,4 +1,4 @@
-"""Compiles the measured programs and the measuring programs in C and C++, if they are older than their sources."""
+"""Compiles the benchmarks' C and C++ programs, both measured and measuring ones, if they are missing or older than their sources."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ class Compilers:
 
 
 def make(target, command, sources):
-    """Runs the command if the target is older than a source. Prints its output only if it fails."""
+    """Runs the command if the target is missing or older than a source. Prints the command's output only if the command fails."""
     if target.exists() and target.stat().st_mtime > max(source.stat().st_mtime for source in sources):
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -123,8 +123,8 @@ class Sqlite(Built):
         run(["make", "sqlite3.c", "shell.c"], self.folder)
 
     def flags(self, tree):
-        """Debian's own options, except one that the generated parser would have to support. Most important: small blocks come from
-        malloc, not from SQLite's own reserve (lookaside)."""
+        """Returns Debian's own options, except the one that needs a parser generated for it. Most important for allocation: they turn off
+        SQLite's own reserve for small blocks (lookaside), so that small blocks come from malloc."""
         options = re.findall(r"-DSQLITE_\w+(?:=\w+)?", (tree / "debian" / "rules").read_text())
         return [*(option for option in options if "UPDATE_DELETE_LIMIT" not in option), "shell.c", "sqlite3.c", "-lm", "-lpthread", "-ldl"]
 

@@ -34,7 +34,7 @@ SHOWN = ("fenced_blocks", "contexts_fenced", "contexts")
 
 
 def keeper():
-    """Builds and returns the library that keeps statistics pages."""
+    """Builds the library that saves statistics pages (keep_statistics.c). Returns its path."""
     target = building.FOLDER / "libkeepstatistics.so"
     building.make(target, ["gcc", "-std=c17", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra", SOURCE, "-o", target], (SOURCE,))
     return target
@@ -96,7 +96,7 @@ HEADING = ["| program | library | fenced blocks | stacks with one | stacks | of 
 
 
 def too_few(name, found, least):
-    """Returns the counters that are below `least` times the first library's."""
+    """Returns a message for each of the first two counters that is below `least` times the first library's."""
     first, *others = found.items()
     return [f"{name}: {label} has {seen[counter] / max(first[1][counter], 1):.2f} × the {counter} of {first[0]}" for label, seen in others
             for counter in SHOWN[:2] if seen[counter] < least * first[1][counter]]

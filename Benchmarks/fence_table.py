@@ -60,7 +60,7 @@ def mean_cells(summary, names, shown, title):
 
 
 def ends(results, shown):
-    """Returns for each tool the number of programs that ran to their end."""
+    """Returns a line for each tool: how many programs ran to their end, and how many ran out of memory."""
     lines = []
     for tool in shown:
         took_part = [name for name, rounds in results.items() if any(tool in samples for samples in rounds)]

@@ -1,4 +1,4 @@
-"""The project's own performance goals, and the figures of a run for them."""
+"""The project's own performance goals, and whether the figures of a run meet them."""
 
 import statistics
 
@@ -9,7 +9,7 @@ import thread_scaling
 
 TOOL = "zguard"
 TWO_THREADS = 1.8
-QUARANTINE_KIB = (256, 1024)  # limits of the quarantine by default: a 16th of the live memory between them
+QUARANTINE_KIB = (256, 1024)  # the quarantine's default limit is a 16th of the live memory, within these bounds
 
 
 class Missing(Exception):
@@ -71,7 +71,7 @@ def quarantine_of(live_kib):
 
 
 def real_memory(measured):
-    """Peak memory relative to glibc, less the most that the quarantine may hold if all of glibc's peak is live memory."""
+    """Peak memory relative to glibc, after the quarantine's limit for live memory as large as glibc's peak is subtracted."""
     mean, remark = measured.mean(measured.names("real"), "memory")
     beyond = [statistics.median((round[TOOL]["memory"] - quarantine_of(round["glibc"]["memory"])) / round["glibc"]["memory"]
                                 for round in measured.samples[name] if TOOL in round)
@@ -121,7 +121,7 @@ GOALS = (
 
 
 def judge(measured):
-    """Returns a list of {"goal", "bound", "measured", "remark", "verdict"}; `measured` is None if that part did not run."""
+    """Returns a list of {"goal", "bound", "measured", "remark", "verdict"}; `measured` is None if the run lacks the measurement."""
     rows = []
     for goal, unit, bound, more_is_better, find in GOALS:
         row = {"goal": goal, "bound": f"{'≥' if more_is_better else '≤'} {bound}{unit}", "measured": None, "remark": ""}

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Cost of `zguard leaks` and `zguard heap` for a process with many blocks: time, memory of zguard, and how long the process is stopped.
 
-graph/blocks.c writes to its blocks without pause, and says at its end how long it paused at most. On a machine with other load it pauses for
-its own reasons, too. Each round looks twice: at the running process, which zguard copies, and at one that SIGSTOP has stopped, which it
-reads directly; the time for which the latter is "stopped" is what a process that cannot be copied pays.
+graph/blocks.c writes to its blocks without pause, and prints its longest pause at its end. On a loaded machine, pauses have other causes,
+too. Each round measures a running process, which zguard copies, and a process that SIGSTOP has stopped, which zguard reads directly. The
+"stopped" time of the second process is the cost for a process that cannot be copied.
 
 usage: Benchmarks/graph.py [--blocks 10000000] [--bytes 176] [--rounds 3]"""
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Regression gate: number of instructions that the library executes for one operation, compared with stored figures.
 
-callgrind counts the library's own instructions at two sizes. The difference, divided by the operations between, does not depend
-on start-up, libc, the machine, or its load. Closing line: N passed, N failed.
+callgrind counts the library's own instructions in two runs with different numbers of operations. The difference of the two counts,
+divided by the number of additional operations, does not depend on start-up, libc, the machine, or its load.
+Closing line: N passed, N failed.
 """
 
 import argparse

@@ -34,7 +34,7 @@ import tools as with_tools  # noqa: E402
 
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
 PAGE = 4096
-GROWTH = 1.02  # between two successive snapshots
+GROWTH = 1.02  # least ratio of a process's sizes in two successive snapshots
 EVERY = 0.002  # seconds between two readings of a process's size
 PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagemap
 
@@ -72,7 +72,7 @@ def symbols(library):
 
 
 def page_of_zeros():
-    """Returns the number of the kernel's zero page, which belongs to no process. Returns 0 if page numbers are hidden."""
+    """Returns the page frame number of the kernel's zero page, which belongs to no process. Returns 0 if page frame numbers are hidden."""
     with mmap.mmap(-1, PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory, open("/proc/self/pagemap", "rb", 0) as pagemap:
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         ctypes.string_at(address, 1)
@@ -158,7 +158,7 @@ class Look:
 
     def claim_slots(self):
         _, _, shift = struct.unpack("<QQI4x", self.read(self.base + self.variables["zg_slabs"][0], 24))
-        for number in range(1, self.variables["zg_slabs"][1] // SLAB.size):  # the array begins at its alignment
+        for number in range(1, self.variables["zg_slabs"][1] // SLAB.size):  # other fields fill the first element's place
             base, blocks, deaths, _, slot_bytes, _, used, _, limit, free = self.words("zg_slabs", SLAB, number * SLAB.size)
             self.claim(base, 1 << shift, "slots")
             self.claim(blocks, BLOCK_BYTES * limit, "records of slots")
@@ -269,7 +269,8 @@ class Look:
 
 
 class Watcher:
-    """Takes a snapshot of a session's process whenever one is the largest so far. `largest` is the last snapshot."""
+    """Takes a snapshot of a process of the session whenever the process is larger than in all earlier snapshots. `largest` is the last
+    snapshot."""
 
     def __init__(self, library, variables):
         self.library, self.variables = library, variables

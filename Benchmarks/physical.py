@@ -72,8 +72,9 @@ class Group:
     def end(self):
         """Returns the peak in KiB, and the number of processes that the kernel killed for lack of memory.
 
-        The group's own peak is exact but includes files, whose share at that moment is unknown: the largest sampled share is subtracted.
-        If files come and go, as in sort, that is too much; the largest sample without files may then be more, and is returned."""
+        The group's own peak is exact, but includes files, and their share at that moment is unknown. So the largest sampled share is
+        subtracted. This is too much if the share of files varies, as in sort. The largest sample without files may then be larger: the
+        larger of the two is returned."""
         self.ended.set()
         self.thread.join()
         self.look()

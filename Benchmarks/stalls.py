@@ -27,7 +27,7 @@ from Support.ports import Ports  # noqa: E402
 from Support.processes import kill_session, running_in  # noqa: E402
 
 MODES = {"without": [], "with": ["--collect", "stalls"]}
-# Sends one byte through a pipe: each turn is a wait, a read and a write.
+# Sends one byte through a pipe in each turn: a write, a wait, and a read.
 LOOP = r"""
 #include <poll.h>
 #include <stdlib.h>

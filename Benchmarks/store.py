@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Pages, questions and commands on a store of 10 million findings, in SQLite and PostgreSQL.
+"""Times of pages, API requests and commands on a store of 10 million findings, in SQLite and PostgreSQL.
 
-`zguard collect` ships one finding of each group, which makes the tables; what earlier versions did not have is taken away again. The others
-are copies with times, machines and versions of their own, inserted as rows; SQL counts them as shippers do. The first shipper after that
-upgrades the store. Then each page and command is timed: first in a new process, then the median of --rounds.
+`zguard collect` ships one finding of each group, which creates the tables. Tables that earlier versions lacked are dropped again. All other
+findings are copies with times, machines and versions of their own, inserted as rows; SQL counts them like a shipper. Then one more
+`zguard collect` upgrades the store. Each page and command is timed: first in a new process, then as the median of --rounds.
 
-Groups have a Zipf distribution, lives of 10 to 400 days, and one or two programs. A version is released every eight days and lives for
-forty. Lines have 1 to 3 KB.
+The sizes of groups have a Zipf distribution. A group lives for 10 to 400 days, in one or two programs. A version is released every
+eight days and used for forty. The stored line of a finding has 1 to 3 KB.
 
 usage: Benchmarks/store.py [--findings 10e6] [--store sqlite|postgresql] [--keep | --on ADDRESS] [--check] [--json FILE]
 --check fills a small store, ships the same findings to another one, and compares all tables of counts."""
@@ -317,7 +317,7 @@ def fill(store, shape, arguments, folder, lines=None):
         VERSION_KEYS[version] = sort_key
         if lines is not None:
             lines.append(line)
-    for name in shape.versions:  # a version without a first finding
+    for name in shape.versions:  # a version without a first finding gets a sort key made from another's
         VERSION_KEYS.setdefault(name, like(name))
     store.begin()
     rest = max(0, int(arguments.findings) - len(shape.groups))

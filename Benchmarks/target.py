@@ -4,7 +4,7 @@ import shutil
 
 
 class Target:
-    """One program. `command(size)` returns its argument list. Size 1 is the full work; a smaller size is a part of it."""
+    """One program. `command` returns the arguments of a run. Size 1 is the full work; a smaller size is a part of it."""
     kind = "real"  # or "micro"
     is_allocating = False  # whether the target only allocates
     needs = ()  # commands that must be installed

@@ -8,8 +8,8 @@ built=${ZG_BUILT:-build} # scripts/release has its own
 # built_for ARCHITECTURE: prints the directory with bin/zguard and lib/libzguard.so of an architecture.
 built_for() { if [ "$1" = "$host" ]; then echo "$built"; else echo "$built/$1"; fi; }
 
-# need_build ARCHITECTURE: builds missing files for this machine in build. For any other directory, fails with a message
-# if files are missing.
+# need_build ARCHITECTURE: if files are missing, builds them, but only this machine's, and only in the directory build;
+# otherwise fails with a message.
 need_build() {
     local there
     there=$(built_for "$1")

@@ -1,5 +1,5 @@
-// Measured capture methods, in a library that is built from the runtime's sources like the product.
-// Any thread may call these functions. None of them keeps a block that it allocates.
+// The stack capture methods that frames.c measures, in a library built from the runtime's sources like the product.
+// Any thread may call these functions. They leave no allocated block behind.
 
 #define UNW_LOCAL_ONLY
 #include "capture.h"

@@ -15,8 +15,8 @@ void capture_called(void);  // overhead of the other two functions: an empty cal
 // Depth of the stacks: the number of frames that each capture requests.
 extern int capture_depth;
 
-// Makes no capture. Counts how often the stack cache knew the caller's stack, and how often the stack diff cache could
-// not capture exactly capture_depth frames.
+// Is not measured. Counts how often the stack cache knew the caller's whole stack, and how often the stack diff cache
+// could not capture exactly capture_depth frames.
 void capture_look(void);
 struct capture_seen {
     long cached, lost;

@@ -1,6 +1,7 @@
-// Captures stacks of known depth again and again with each method: frames DEPTH...
-// Prints "DEPTH METHOD NANOSECONDS" for one capture, without the surrounding calls. Fails if a stack does not have the
-// properties that its row claims.
+// usage: frames DEPTH...
+// Captures stacks of each depth repeatedly, with each method. Prints "DEPTH METHOD NANOSECONDS": the time of one
+// capture, without the surrounding calls. Fails if a stack is not DEPTH frames deep, or if the stack cache lacks stacks
+// that a row of `methods` expects it to hold.
 
 #define _POSIX_C_SOURCE 200809L
 #include "capture.h"
@@ -22,7 +23,7 @@ typedef void capture_function(void);
 
 struct job {
     capture_function *capture;
-    bool is_varied; // each capture has two other inner frames; they repeat after STACKS captures
+    bool is_varied; // the two innermost frames differ at each capture, and repeat after STACKS captures
     long count;
     int padding;        // frames still to be added
     double nanoseconds; // result: time of one capture with the surrounding calls
@@ -89,7 +90,7 @@ static frame_function *next_frame(struct job *job) {
     return job->padding-- % 2 ? small_frame : wide_frame;
 }
 
-// Runs in its own thread: its two outermost frames are known, and its caches begin empty.
+// Measures in a new thread, whose two outermost frames are known and whose caches are empty.
 static void measure(struct job *job) {
     pthread_t thread;
     job->padding = capture_depth - LEAST_DEPTH;
@@ -123,7 +124,7 @@ static double nanoseconds(const struct method *method) {
     struct job job = {.capture = method->capture, .is_varied = method->is_varied, .count = method->count};
     measure(&around);
     measure(&job);
-    // The very first stack is always a miss.
+    // A method that is not cached may have one hit.
     if (method->is_cached ? capture_seen.cached != STACKS : capture_seen.cached > 1) {
         fprintf(stderr, "frames: %s: the cache knows %ld of %d stacks\n", method->name, capture_seen.cached, STACKS);
         exit(1);

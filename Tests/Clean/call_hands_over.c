@@ -1,4 +1,4 @@
-// The receiver frees the sender's buffer before write() has returned; a vfork() child writes a block of its parent.
+// A receiver frees the sender's buffer before write() returns; a vfork() child passes a block of its parent to write().
 // libs: -lpthread
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A class has its own operator new and delete, over a pool.
+// A class has its own operator new and delete, which reuse blocks through a pool.
 
 #include <cstdio>
 #include <cstdlib>

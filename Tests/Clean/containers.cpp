@@ -1,4 +1,4 @@
-// A workload over the standard containers, sorted, moved and merged.
+// Standard containers of strings are filled, sorted, moved and copied.
 
 #include <algorithm>
 #include <cstdio>

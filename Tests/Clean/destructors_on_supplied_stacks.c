@@ -1,4 +1,4 @@
-// In the fourth (last) round, key destructors call malloc at one fixed address, on supplied stacks of different sizes.
+// In the fourth (last) round, key destructors call malloc at one stack address, on supplied stacks of different sizes.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

@@ -44,8 +44,8 @@ static int install_list(const int *calls, int count) {
     return install(program, at, 0);
 }
 
-// Installs a filter that ends the process at `call` if the argument of number `argument` has one of the bits `bits` set
-// (0: at every such call).
+// Installs a filter that ends the process at the system call `call` if the call's argument with the index `argument`
+// has any of the bits `bits` set. If `bits` is 0, the filter ends the process at every such call.
 static int forbid(int call, int argument, unsigned bits, unsigned flags) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),

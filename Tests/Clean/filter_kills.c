@@ -1,4 +1,4 @@
-// A seccomp filter kills the process at system calls that this program does not make; malloc may make no others.
+// A seccomp filter kills the process at any system call that this program does not make itself: malloc must add none.
 // musl: its malloc makes further calls
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// A program executes another under a filter that the runtime cannot see and that forbids calls neither of them makes.
+// A program executes another under a filter that the runtime cannot see. The filter forbids no call that either makes.
 // processor: x86_64 (system calls without libc)
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// An executable without PIE takes malloc's address: images resolve malloc to its PLT entry, which calls the runtime.
+// A non-PIE executable takes malloc's address: all images resolve malloc to its PLT entry, which calls the runtime.
 // libs: -no-pie -fno-pic
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// madvise keeps parts of blocks from children or wipes them there, as for device memory; the children end normally.
+// madvise excludes parts of blocks from children or zeroes them there, as for device memory; the children end normally.
 // qemu-user: unguarded, its children die there, of libc's own records in pages that were wiped
 // musl: musl has no mallopt
 

@@ -1,4 +1,4 @@
-// The executable defines only free, over __libc_free.
+// The executable defines only free, which calls __libc_free.
 // static: the program defines malloc or free, too
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// The executable defines malloc and free over __libc_malloc and __libc_free and takes the other functions from libc.
+// The executable's malloc and free call __libc_malloc and __libc_free. All other allocation functions are libc's.
 // static: the program defines malloc or free, too
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// The executable defines malloc, free and realloc over libc's functions, which it finds in libc with dlsym.
+// The executable's malloc, free and realloc call libc's functions, whose addresses dlsym returns.
 // warning: no block is guarded
 // static: the program defines malloc or free, too
 

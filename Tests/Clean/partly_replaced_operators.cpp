@@ -1,4 +1,4 @@
-// Only the basic operator new and delete are replaced, over malloc and free; the library's other forms must call both.
+// A program replaces only the basic operator new and delete; the library's other forms must call these two.
 
 #include <cstdio>
 #include <cstdlib>

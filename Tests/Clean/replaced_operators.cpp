@@ -1,4 +1,4 @@
-// A program replaces operator new and delete over malloc and free: all forms go through its operators.
+// A program replaces operator new and delete by ones that call malloc and free: all forms must call the program's.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Memory and string functions work up to the last byte of blocks, and get lengths that they do not use up.
+// Memory and string functions work up to the last byte of blocks, and are passed larger lengths than they use.
 // libs: -Wno-stringop-overflow -Wno-stringop-overread -Wno-stringop-truncation -Wno-nonnull
 
 #define _GNU_SOURCE
@@ -64,7 +64,7 @@ static void exact_strings(size_t length) {
     free(string), free(other), free(to), free(twice);
 }
 
-// Blocks without a terminator, and functions that stop at their length.
+// Blocks without a terminator, and functions that are passed the block's length.
 static void exact_bytes(size_t bytes) {
     char *block = block_of(bytes, '5'), *other = block_of(bytes, '5');
     note(memcmp(block, other, bytes));

@@ -1,4 +1,4 @@
-// 65,536 threads run in turn on one stack; the last one's stack is shorter, but it allocates where the first did.
+// 65,536 threads run in turn on one stack. The last may use less of it, but calls malloc at the first's stack address.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// The tuning and statistics functions of libc's allocator return answers.
+// The tuning and statistics functions of libc's allocator return plausible results.
 // musl: musl has no mallopt
 
 #include <malloc.h>

@@ -1,4 +1,4 @@
-// No stacks are recorded: all blocks share one unknown context, and more than its first blocks are isolated.
+// No stacks are recorded: all blocks share one unknown context, of which not only the first blocks are isolated.
 // options: stack_depth=0:isolated_overhead=100%
 
 #include <stdio.h>

@@ -7,7 +7,7 @@ file is its corrected twin, which must behave under the runtime as without it, l
 The header's first line says what the program does; each further line is "// key: value":
   finding       kind of the finding; also the name of the program's folder
   access        expected access; several with '|'
-    block         size=, offset=, state=, language=, class=, member=: those that are certain; "-": absent in the finding;
+    block         size=, offset=, state=, language=, class=, member=: each one that is certain; value "-": absent in the finding;
                   without this line the finding must have no block
   address       expected address of the access
   stack-access, stack-free, stack-alloc, stack-previous
@@ -50,10 +50,11 @@ from Support.checks import Failed, as_shell, close, run_within, said_by_library 
 from Support.environment import ARCH, ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
-TIMEOUT_SECONDS = 120  # on a busy machine twenty thousand threads take a while
+TIMEOUT_SECONDS = 120  # a program with twenty thousand threads takes long on a busy machine
 
-# With --static, programs are linked with this archive instead of preloading the library. An archive of another allocator follows it in the
-# link command, as mimalloc's does in Swift's static SDK: a symbol that only the second archive defines would link a second malloc.
+# With --static, programs are linked with this archive instead of preloading the library. An archive with another malloc follows it in the
+# link command, as libmimalloc.a does in Swift's static SDK. The linker must take nothing from that archive: if a program needs a symbol
+# that only the second archive defines, malloc is defined twice and linking fails.
 STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
 MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # C programs are linked with this one and musl (--musl)
 OTHER_ALLOCATOR = TESTS / "Support/other_allocator.c"
@@ -134,14 +135,14 @@ class Program:
 
 
 def other_allocator(directory):
-    """Archives an allocator that must not be linked."""
+    """Builds the archive with another malloc, which the linker must not use; returns its path."""
     archive = directory / "libother.a"
     builds.compiled(archive, ["sh", "-c", 'gcc -w -c -fno-builtin -o "$0.o" "$1" && rm -f "$0" && ar rcs "$0" "$0.o"', str(archive), str(OTHER_ALLOCATOR)], [OTHER_ALLOCATOR])
     return archive
 
 
 def build(program, directory, fixed, unguarded=False):
-    """Compiles the program if its executable is out of date; returns the executable. `unguarded`: a static executable lacks the runtime."""
+    """Compiles the program if its executable is out of date; returns the executable. `unguarded`: links a static one without runtime."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
     kind = ("-musl" if is_musl else "-static" if is_static else "") + "-plain" * (is_static and unguarded)
     library = MUSL_LIBRARY if is_musl else STATIC_LIBRARY
@@ -168,7 +169,8 @@ def run(what, command):
 
 
 def run_guarded(what, zguard, program, executable, first_options=()):
-    """Runs the executable by `zguard run`; returns exit code, stdout, stderr, findings. The header overrides `first_options`."""
+    """Runs the executable by `zguard run`, or only preloads the library if `zguard` is None; returns exit code, stdout, stderr, findings.
+    Options of the program's header override `first_options`."""
     if not zguard:
         code, *rest = processors.run_preloaded([executable], program.header.get("options", "").split(":"), TIMEOUT_SECONDS)
         if code is None:
@@ -332,7 +334,7 @@ def check_in_fence(zguard, program, directory):
 
 
 def check(zguard, program, directory, in_fence):
-    """Checks one program; returns the problems as a list of lines, or as a string the reason why it is not run."""
+    """Checks one program; returns a list of problems, or a string with the reason why the program is not run."""
     try:
         program.read_header()
         if reason := program.why_not():

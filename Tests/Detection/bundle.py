@@ -4,8 +4,8 @@
 The package is generated under build/ and depends on ZombieGuardTesting as docs/TESTING.md describes. Each test uses objects,
 collections, text, JSON and buffers in functions of its own, so that each has its own allocation stacks. An environment variable
 selects the test with the bug (none, the 10th, the 150th or the 290th), so that one build serves all runs. Runs alternate between
-parallel and serial tests. The bug must be found in 19 of 20 runs, and no other test may fail. The same must hold with findings in
-twenty further tests, whose symbols are looked up in the process: the lookup must not use up the budget of isolated blocks. Finally
+parallel and serial tests. The bug must be found in 19 of 20 runs, and no other test may fail. The same must hold if twenty further
+tests have findings: the process looks up the symbols of these findings, which must not use up the budget of isolated blocks. Finally
 the driver prints how many blocks and allocation stacks of the bundle were isolated; with --tree it compares several checkouts.
 Closing line: N passed, N failed."""
 
@@ -27,10 +27,10 @@ import coverage  # noqa: E402
 TESTS, PER_FILE = 300, 30
 BUGS = (10, 150, 290)
 NOISY = range(7, TESTS, 15)  # tests that free a block twice if BUNDLE_NOISE is set
-MOST_NEW_STACKS = 3  # limit per finding of these tests, including the stack of the test's own block
+MOST_NEW_STACKS = 3  # allocation stacks that a finding of these tests may add, including the stack of the test's own block
 WAYS = ((), ("--no-parallel",))
 SHARE = 0.95
-# The flags with which Tests/Support/parts.py builds the package's own tests, so that nothing is compiled twice.
+# Tests/Support/parts.py builds the package's own tests with the same flags, so nothing is compiled twice.
 FLAGS = ["-Xswiftc", "-warnings-as-errors", "--disable-build-manifest-caching"]
 TIMEOUT_SECONDS = 3600
 

@@ -2,7 +2,7 @@
 """Checks crash reports (collect=crashes): kind, signal, message, innermost frame, number of threads.
 
 The programs must end as without the runtime, and still leave a core file. `zguard report CORE` must give the same finding for the core
-files that the kernel and gdb write, but for the differences that --table prints. For some cases, and with --programs for eleven real
+files that the kernel and gdb write, except for the differences that --table prints. For some cases, and with --programs for eleven real
 programs, the stacks of all threads must be those that gdb finds. --random N kills a program under load N times at random moments;
 --stopped also tests a crash while zguard is stopped.
 
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def kinds(self):
-        """Every slice contains a case of each of these kinds."""
+        """The case's properties. Every slice contains a case with each of them."""
         return (self.program.name, self.kind), (self.program.name, self.signal)
 
     @property
@@ -194,7 +194,8 @@ def is_as_gdb_has_it(ours, gdbs):
     return len(ours) == len(gdbs) and all(theirs - own in (0, 1) for own, theirs in zip(ours, gdbs))
 
 
-# Expected differences of a core file's finding from the live one: (names of Support/cores.py, reason). None: no core file.
+# Expected differences between the findings from the core file and from the live process: (names of differences as in Support/cores.py,
+# reason). None instead of the names: there is no core file.
 RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
 THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
 NOT_AS_DEEP = ({"stack"}, "it has the 128 innermost frames of the fault, whose own handler ended the program")
@@ -322,7 +323,7 @@ def packed(case):
             half.write_bytes(file.read_bytes()[:file.stat().st_size // 2])
             status, out, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", half, "--format", "json"], env=scrubbed())
             if origin == "kernel":
-                # The first half contains the threads and the signal.
+                # The first half of the kernel's core file contains the threads and the signal.
                 assert status == 0 and json.loads(out)["signal"] == wanted["signal"], (suffix, status, errors)
             else:
                 assert status == 1 and "is truncated and has no statistics page of zguard" in errors and not out, (suffix, status, out, errors)
@@ -515,7 +516,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def dies_after_zguard(place):
-    """A killed zguard is a zombie process until its parent waits for it. A crashing program must not wait for its answer."""
+    """A killed zguard is a zombie process until its parent reaps it. A crashing program must not wait for an answer of this zguard."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     zguard = subprocess.Popen([ZGUARD, "run", "--collect", "crashes", "--report", place / "report.jsonl", "--", FOLDER / "load"], env=scrubbed(),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=forbid_core)
@@ -558,7 +559,7 @@ def alone(place):
 
 
 def off(place):
-    """Without collect=crashes there is no crash finding, and other findings have none of its keys."""
+    """Without collect=crashes there is no crash finding, and other findings have no key of a crash finding."""
     for name, kinds in (("abort_plain", []), ("illegal", []), ("null_write", ["null-access"])):
         report = place / f"{name}.jsonl"
         run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--report", report, "--format", "json", "--", FOLDER / "c", name], env=scrubbed(), preexec_fn=forbid_core)

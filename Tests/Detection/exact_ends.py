@@ -3,11 +3,12 @@
 
 over-read   a loop without libc reads the byte behind a block. If the block holds a string, profile fence finds the over-read for every
             size, the default for even sizes. isolated_align=16 finds it for multiples of 16 bytes.
-alignment   blocks with unknown contents keep malloc's alignment, those of up to 8 bytes the next power of two, at least 2.
-vectors     aligned vector instructions on a less aligned block: the program runs as without the runtime, also with signals blocked. Beyond
-            the block and after the free they are findings. After the first such instruction, blocks of its caller of malloc are aligned.
-exceptions  if the handler could not continue an instruction (a filter of system calls, handle_signals=0), all blocks keep malloc's
-            alignment.
+alignment   blocks with unknown contents keep malloc's alignment. Blocks of up to 8 bytes are aligned to the next power of two, at least 2.
+vectors     aligned vector instructions on a less aligned block: the program runs as without the runtime, also with signals blocked. Such
+            an instruction is a finding if it reads beyond the block or after the free. Once one has faulted, later blocks of the same
+            allocation stack keep malloc's alignment.
+exceptions  if the runtime's fault handler could not continue a misaligned instruction (seccomp filter, handle_signals=0), all blocks keep
+            malloc's alignment.
 tags        a library with fontconfig's symbols keeps tags in the lowest bit of pointers to strings, so its strings never begin at odd
             addresses.
 Closing line: N passed, N failed."""
@@ -28,8 +29,8 @@ TIMEOUT_SECONDS = 60
 COMPILE = ["gcc", "-std=gnu17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Wno-use-after-free"]
 SIZES = range(1, 65)
 
-# usage: overread plain|string|copy NUMBER SIZE…: for each size a child reads the byte behind its NUMBER-th block, whose predecessors were
-# passed to strlen (string) or are made by strdup (copy). Prints how each child ended.
+# usage: overread plain|string|copy NUMBER SIZE…: for each size a child makes NUMBER blocks, and reads the byte behind the last one. Each
+# block is passed to strlen (string) or made by strdup (copy). Prints how each child ended.
 OVERREAD = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ int main(int count, char **words) {
 }
 """
 
-# usage: alignment SIZE…: prints the largest power of two that divides all addresses of eight blocks of each size.
+# usage: alignment SIZE…: prints the largest power of two up to 16 that divides all addresses of eight blocks of each size.
 ALIGNMENT = r"""
 #include <stdint.h>
 #include <stdio.h>
@@ -130,7 +131,8 @@ int main(int count, char **words) {
 }
 """
 
-# usage: copies [filter]: prints the largest power of two that divides all addresses of copies of a string of 13 bytes.
+# usage: copies [filter]: prints the largest power of two up to 16 that divides all addresses of eight copies of a string of 13 bytes. With
+# `filter`, the process first installs a seccomp filter that allows every system call.
 COPIES = r"""
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -51,24 +51,25 @@ PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", 
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
 DROPS = ["free", "realloc", "realloc_zero", "thread"]
-# The red zones of a live block are checked at exit, or before the free by a call of verify().
+# Drops after which the red zones are checked while the block is live: by the runtime at exit, or by the child's call of verify() before
+# its free. Values: found_by of the finding.
 LATE_DROPS = {"exit": "exit", "check": "check"}
 WITH_ALL_FORMS = [("exit", 0), ("check", 1)]
-START_EVERY, START_AT = 4, 1  # blocks 1, 5, 9, … of a context (from 0) are placed at the start of their pages
+START_EVERY, START_AT = 4, 1  # blocks 1, 5, 9, … of a context (counted from 0) are placed at the start of their pages
 EARLIER = [0, 1, 2, 3, 5]
 NOTHING = ["malloc", "calloc", "realloc_null", "reallocarray", "valloc"]  # functions that can make blocks of 0 bytes
 
-# Uses of a number of bytes at one address: name, access, bytes.
+# Uses by one instruction: name, access, width in bytes.
 SINGLE = [*((f"read_{width}", "read", width) for width in (1, 2, 4, 8, 16, 32, 64)),
           *((f"write_{width}", "write", width) for width in (1, 2, 4, 8, 16, 32, 64)),
           ("add_4", "write|read", 4), ("lock_add_4", "write", 4), ("xchg_8", "write", 8), ("cmpxchg_4", "write", 4),
           ("cmp_1", "read", 1), ("store_immediate", "write", 4)]
 # Uses of a range, front to back: name, access.
 STRING_INSTRUCTIONS = [("rep_stosb", "write"), ("rep_movsb_from", "read"), ("rep_movsb_to", "write")]
-# Functions of the C library that use a range, in an order that is not specified: name, access.
+# Functions of the C library that use a range, in an unspecified order of bytes: name, access.
 MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "read"), ("memmove_to", "write"),
           ("memset", "write"), ("memcmp", "read")]
-# Like the functions above, for strings. Functions that search by vectors may start at the aligned vector in which the range begins.
+# Like the functions above, for strings. Functions with vector instructions may begin with the aligned vector in which the range begins.
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
            ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
            ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
@@ -161,7 +162,7 @@ class Fault:
                 f"{self.count} {self.earlier}\n")
 
     def clean_line(self, number):
-        """The line for the same block, used within its bounds and before it is freed."""
+        """Input line of matrix.c for the same block, used within its bounds and before it is freed."""
         if not self.size:
             use = "memset" if self.access == "write" else "memcmp"
             return f"{number} clean {self.make} {self.drop} {use} 0 {self.alignment} 0 0 {self.earlier}\n"
@@ -273,8 +274,8 @@ def matrix(widths):
         fence = Fault("dead", size, use, 0).fence
         for offset in sorted({size, fence, fence + 1, fence + 100}):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-        # Accesses to the last bytes of the guard page. Used only with these drops, because realloc may place its new, live block behind the
-        # guard page.
+        # Accesses to the last bytes of the guard page. Only with drops that allocate nothing: realloc may place its new, live block behind
+        # the guard page.
         for drop in ("free", "thread"):
             faults.append(Fault("dead", size, use, fence + PAGE - width, drop=drop))
 
@@ -351,7 +352,8 @@ def at_either_end(widths):
     drops = itertools.cycle(DROPS)
     uses = itertools.cycle([use for use in SINGLE if use[2] in widths])
     for index, (earlier, (size, make, alignment)) in enumerate(itertools.product(EARLIER, makes(SIZES))):
-        # For each block size, use every third way to make a block.
+        # Use malloc for every size and every number of earlier blocks. Use every third of the other combinations, and only for blocks at
+        # a page start.
         if alignment > PAGE or (make != "malloc" and (earlier != START_AT or index % 3)):
             continue
         use, _, width = next(uses)
@@ -362,7 +364,7 @@ def at_either_end(widths):
         faults += [Fault("live", size, use, offset, *rest, earlier=earlier) for offset in sorted(places)]
         places = {0, size - 1, fault.fence - 1 if width == 1 else 0}
         faults += [Fault("dead", size, "read_1", offset, *rest, earlier=earlier) for offset in sorted(places)]
-        # An access across the first byte of the block, and writes into the gap behind the block.
+        # An access across the start of the block, and writes into the gap behind the block.
         if width > 1 and fault.page_offset == 0:
             across = Fault("live", size, use, -(width // 2), *rest, earlier=earlier)
             across.low, across.high = -(width // 2), -1
@@ -421,7 +423,7 @@ def found_late():
 
 
 def slot_bytes(size, alignment):
-    """Slot size of a block in a window: 8 bytes more, rounded up to a size class whose slots have this alignment."""
+    """Slot size of a block in a window: the block's size plus 8 bytes, rounded up to a size class whose slots have this alignment."""
     wanted, step = max(size + 8, 32), 16
     while True:
         step = max(16, 1 << (wanted - 1).bit_length() - 3) if wanted > 128 else 16
@@ -461,8 +463,8 @@ def in_windows(widths):
 
 
 def with_tags(widths):
-    """The faults of the matrix on tagged blocks, no farther away than the neighboring slots. A fault farther away is attributed by
-    inference to the nearest block with the pointer's tag, unless a register holds the block's pointer."""
+    """The faults of the matrix, on blocks with memory tags. Leaves out accesses beyond the neighboring slots: the runtime attributes them,
+    by inference, to the nearest block with the pointer's tag, unless a register holds the block's pointer."""
     faults = []
     for fault in matrix(widths):
         if fault.size > TAGGED_MOST or fault.alignment >= PAGE:
@@ -470,7 +472,7 @@ def with_tags(widths):
         tagged = Tagged(fault.mode, fault.size, fault.use, fault.offset, fault.make, fault.drop, fault.alignment, fault.count, fault.earlier)
         slot = round_up(max(fault.size, 1), 16)  # lower bound of the slot size
         is_near = tagged.mode == "amid" or -slot <= tagged.offset < 2 * slot
-        # A string function that reads past its block may stop anywhere.
+        # Leave out string functions that read past a live block, because they may stop anywhere.
         if is_near and not (tagged.use in BY_VECTORS and tagged.mode == "live"):
             faults.append(tagged)
     for size in (size for size in SIZES if size <= TAGGED_MOST):
@@ -480,7 +482,7 @@ def with_tags(widths):
             for offset in {round_up(size, 16), round_up(size, 16) - width // 2, -width, -1}:
                 if width > 1 or offset >= size or offset < 0:
                     faults.append(Tagged("live", size, use, offset))
-    # A misaligned atomic access raises another kind of fault.
+    # Leave out misaligned atomic accesses, which raise another kind of fault.
     unique = {str(fault) + fault.mode: fault for fault in faults if fault.use not in ATOMIC or fault.offset % WIDTH[fault.use] == 0}
     return list(unique.values())
 
@@ -517,7 +519,7 @@ class Outcome:
 
 
 def run_batch(executable, lines, options, library, directory):
-    """Runs some lines in one process; returns the outcomes by number, problems of the run itself, and the path of the report."""
+    """Runs matrix.c once with these input lines; returns outcomes by line number, problems of the run itself, and the report's path."""
     work = Path(tempfile.mkdtemp(dir=directory))
     (work / "lines").write_text("".join(lines))
     report = work / "report"

@@ -24,7 +24,7 @@ from crashing import forbid_core  # noqa: E402
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
 TIMEOUT_SECONDS = 60
 HANDLED = "in one of its own signal handlers"
-# Cases that end differently with SA_RESETHAND or SA_NODEFER, and are not run with it.
+# For each flag, SA_RESETHAND and SA_NODEFER: the cases that would end differently with it, and are therefore not run with it.
 OTHERWISE = {"resethand": {"probes", "recovers_in_handler", "sent_and_faults", "faults_again"}, "nodefer": {"faults_again", "sent_and_faults"}}
 
 
@@ -110,7 +110,7 @@ def under_zguard(case, program, words, options):
 
 
 def by_itself(case, program, words):
-    """The runtime without zguard writes a raw report, or none."""
+    """Without zguard, the runtime writes the finding as a raw report, unless it is a finding that only zguard can report."""
     def test(place):
         report = place / "raw"
         status, _, errors = run_within(TIMEOUT_SECONDS, [program, case.name, *words], env=guarded_by(LIBRARY, f"report_path={report}"), cwd=place,

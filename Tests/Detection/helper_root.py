@@ -50,7 +50,7 @@ def try_in(root, swift, checks):
     checks.check("libdw and the headers are not there", [path for path in FORBIDDEN if root.has(path)] +
                  [str(path) for path in root.path.glob("usr/lib/*/libdw*.so*")])
     binds = {f"{swift}:ro": "/toolchain", f"{ROOT}:ro": "/product"}
-    # The package is copied to and built in the root; the product is mounted read-only.
+    # CartTests is copied into the root and built there, because the checkout of ZombieGuard (/product) is mounted read-only.
     script = r"""
         set -e
         PATH=/toolchain/usr/bin:$PATH
@@ -65,7 +65,7 @@ def try_in(root, swift, checks):
         return
     filtered = script.replace("rm -rf /work && mkdir /work && cp -a /product/Examples/CartTests /work/CartTests", ":")
     command = filtered + "exec swift test --skip-build --disable-sandbox --filter '^%s'"
-    # Helpers that look at the heap need zguard.
+    # Test helpers that examine the heap start the zguard executable.
     status, out, err = root.run(["sh", "-c", command % "PassingTests"], TIMEOUT_SECONDS, binds, NO_COLOR="1", ZGUARD="/product/build/bin/zguard")
     problems = problems_of(status, out + err, expected_status=0)
     checks.check("tests without a bug pass", problems + ([(out + err)[-3000:]] if problems else []))

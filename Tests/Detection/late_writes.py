@@ -2,8 +2,8 @@
 """Checks that `zguard run --pinpoint` ends with the instruction of a late write in real programs, within three runs.
 
 Detection/Pinpointing/stale.c is preloaded beside the runtime. It writes to a freed block, AFTER frees after the block's own free, or one
-byte behind a block that the program has just allocated (BEHIND). Of a series of calls (of free, from the middle of the run on; of malloc,
-from the first on), each test takes the first whose write `zguard run` without --pinpoint finds late, and not at the instruction.
+byte behind a block that the program has just allocated (BEHIND). Each test tries calls in turn: of free, from the middle of the run on; of
+malloc, from the first on. It takes the first call whose write is found late by `zguard run` without --pinpoint, not at the instruction.
 Closing line: N passed, N failed, N skipped."""
 
 import argparse
@@ -28,9 +28,9 @@ SOURCE = TESTS / "Detection/Pinpointing/stale.c"
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
 TIMEOUT_SECONDS = 120
 AFTER = (20, 100)  # frees between the free and the write
-PLACES = 24  # of the series
+PLACES = 24  # calls that are tried
 TRIES = 5
-SIZE = 0.05  # share of the work that the benchmarks do
+SIZE = 0.05  # size of the inputs, as a share of the benchmarks' inputs
 
 BASH = "for ((i = 0; i < 3000; i++)); do a[i % 50]=\"line $i $((i * 7))\"; b=${a[i % 50]// /_}; set -- $b \"$@\"; shift $(( $# > 9 )); done"
 MAKE = "$(foreach i,$(shell seq 300),$(eval v$(i) := $(subst 1,one,$(i)) $(patsubst %,%.o,$(i))))\nall:;@echo $(v17) $(words $(.VARIABLES))"
@@ -80,7 +80,8 @@ PROGRAMS = {
     "make": Program("make", ["make", "-f", "{folder}/Makefile"], inputs={"Makefile": MAKE}),
     "fc-list": Program("fc-list", ["fc-list"]),
 }
-# Programs with a write behind a block. fc-list: fontconfig tags the lowest bit of pointers, so no block may begin at an odd address.
+# Programs in which a write behind a block is planted. fc-list: fontconfig tags the lowest bit of pointers, so no block may begin at an odd
+# address.
 BEHIND = ("fc-list", "bash", "perl", "jq")
 
 
@@ -114,14 +115,14 @@ class Planting:
         return status, self.out.read_text().split() if self.out.exists() else [], findings_of(self.report), err
 
     def count(self, name, **variables):
-        """Number of the counted calls in a run without the runtime."""
+        """Number of calls (free or malloc) that the planted library counts in a run without the runtime."""
         status, lines, _, err = self.run(name, guarded=False, **variables)
         if status != 0 or not lines or int(lines[-1]) < 100:
             raise Failed(f"without the runtime: status {status}, {lines}, {err[-300:]}")
         return int(lines[-1])
 
     def late_place(self, name, **variables):
-        """The first call of the series whose write is found late, in a block that is still free, and the outcomes of earlier calls."""
+        """Returns the first tried call whose write is found late and hits memory that is not reused; and counts of the outcomes before."""
         behind = "STALE_BEHIND" in variables
         calls = self.count(name, **variables)
         seen = {"at once": 0, "missed": 0, "reused": 0}
@@ -149,8 +150,8 @@ def is_exact(finding):
 
 def problems_of_pinpointing(planting, name, variables):
     place, seen = planting.late_place(name, **variables)
-    # Try again if the write is not found late in this run. Runs may differ: ruby scans its stack for words that look like addresses, and
-    # may therefore not free the block. If the block's memory was reused, the finding names a later block.
+    # Try again if nothing is found, or if no finding is exact and the block's memory was reused, because the finding then names a later
+    # block. Runs may differ: ruby scans its stack for words that look like addresses, and may therefore not free the block.
     for tries in range(1, TRIES + 1):
         status, lines, findings, err = planting.run(name, "--pinpoint", **place, **variables)
         if any(map(is_exact, findings)) or findings and "reused" not in lines:

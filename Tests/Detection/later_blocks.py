@@ -22,7 +22,8 @@ from Support.environment import ZGUARD, scrubbed  # noqa: E402
 TIMEOUT_SECONDS = 120
 COMPILE = ["gcc", "-std=gnu17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Wno-use-after-free"]
 
-# usage: rare BLOCKS AFTER: of BLOCKS blocks, 64 of which are live at a time, the middle one is freed elsewhere and read AFTER iterations later.
+# usage: rare BLOCKS AFTER: makes BLOCKS blocks, of which 64 are live at a time. Halfway, frees one of them at a place that frees no other
+# block, and reads it AFTER iterations later.
 RARE = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ int main(int count, char **words) {
 }
 """
 
-# usage: overrun NUMBER SIZE BYTES r|w [OTHERS]: accesses BYTES bytes behind the NUMBER-th block of SIZE bytes of a site whose blocks stay live,
-# after 16 blocks of OTHERS other stacks, which stay live, too.
+# usage: overrun NUMBER SIZE BYTES r|w [OTHERS]: makes blocks of SIZE bytes at one site, and accesses BYTES bytes behind the NUMBER-th.
+# Before that, OTHERS other stacks make 16 blocks each. No block is freed before the access.
 OVERRUN = r"""
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +92,7 @@ class Programs:
             subprocess.run([*COMPILE, "-o", self.directory / name, self.directory / f"{name}.c"], check=True)
 
     def run(self, profile, name, *words):
-        """Runs a program guarded; returns the kinds of its findings, and the closing line."""
+        """Runs a program guarded; returns (count, kind) of its findings as stated in the closing line, and the closing line."""
         code, _, said = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--profile", profile, "--", self.directory / name, *map(str, words)],
                                    env=scrubbed())
         closing = said.splitlines()[-1] if code is not None and said else "no closing line"

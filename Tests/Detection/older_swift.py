@@ -29,7 +29,7 @@ def said(status, text, *, count=40):
 
 
 def complete(root):
-    """Debian's Swift 6.2.3 makes tests that import Foundation link with a library that it lacks; creates an empty library instead."""
+    """Debian's Swift 6.2.3 links tests that import Foundation with a library that the package lacks. Creates this library, empty."""
     folder = "usr/libexec/swift/lib/swift/linux"
     if root.has(f"{folder}/_Testing_Foundation.swiftmodule") and not root.has(f"{folder}/lib_Testing_Foundation.so"):
         (root.path / folder / "lib_Testing_Foundation.a").write_bytes(b"!<arch>\n")

@@ -3,8 +3,8 @@
 
 The programs that a signal ends are the functions of Tests/Crashes/panics.go and panics.rs; a line in front of each states the expected
 finding, as in crashing.py. For the kernel's core files of these programs, `zguard report` must give the same finding. The programs that end
-by a status are the functions of Tests/Crashes/exits.*, in Rust, Python, JavaScript and C. Half of them print such messages and end with
-such a status on purpose, and must have no finding.
+by a status are the functions of Tests/Crashes/exits.*, in Rust, Python, JavaScript and C. Half of these functions print the message of an
+uncaught exception, or end with its status, on purpose; they must have no finding.
 A compiler or interpreter that is not installed is a failure; --install-only installs missing ones.
 Closing line: N passed, N failed."""
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks `zguard run --pinpoint` and `--focus`: a late finding becomes the instruction that made it.
 
-Tests/Detection/Pinpointing/late.c plants a write after free or a write beside a block, in a block late in the run of a busy allocation
-stack. The first run finds it late; one of three runs must name the function `plant` as the innermost frame of the access.
+Tests/Detection/Pinpointing/late.c writes to a freed block or beside a block. A busy allocation stack has allocated the block, late in the
+run. The first run finds the write late; one of three runs must name the function `plant` as the innermost frame of the access.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -161,7 +161,7 @@ def problems_of_destinations(runs):
 
 
 def problems_of_end(runs):
-    """A program that was asked to end is not run again, and its finding is reported."""
+    """If zguard gets SIGTERM while the program runs, the program is not run again, and its finding is reported."""
     started = runs.work / "started"
     started.unlink(missing_ok=True)
     script = f"{PROGRAM} freed 20000 </dev/null; trap 'exit 0' TERM; touch {started}; while :; do sleep 0.1; done"
@@ -178,7 +178,7 @@ def problems_of_end(runs):
 
 
 def problems_of_focus(runs):
-    """One run with --focus, by every way to name the finding, in every profile that isolates."""
+    """One run with --focus finds the instruction, for each way to name the finding and each profile that isolates blocks."""
     saved, store = runs.work / "saved.jsonl", runs.work / "store"
     runs.run("freed", "20000")
     saved.write_bytes(runs.report.read_bytes())

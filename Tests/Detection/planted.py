@@ -51,7 +51,7 @@ class Planting:
         self.prepared = {}
 
     def target(self, name):
-        """The target, built, and the folder with its prepared inputs."""
+        """Builds the target and prepares its inputs, once; returns the target and the folder with the inputs."""
         target = self.targets[name]
         if name not in self.prepared:
             if target.missing():
@@ -81,7 +81,8 @@ class Planting:
         return status, lines, findings, errors.decode(errors="replace")
 
     def moments(self, name, runs):
-        """Counts of calls between 90 and 95 % of a run without the runtime, one per run. Not later: the total varies with addresses."""
+        """Returns for each run the number of the call at which the bug is planted, between 90 and 95 % of the calls without the runtime.
+        Not later, because the total varies with addresses."""
         for attempt in range(3):  # on a busy machine the processor time advances in large steps
             status, lines, _, errors = self.run(name, guarded=False)
             if status != 0 or len(lines) != 1:

@@ -47,7 +47,7 @@ class Case:
 
     @property
     def kinds(self):
-        """Every slice contains a case of each of these kinds."""
+        """The case's properties. Every slice contains a case with each of them."""
         return ((self.program.name, self.top is None, "deadlock" in self.flags, re.match("pool|dispatchMain|", self.name)[0]),)
 
 
@@ -110,14 +110,15 @@ def stalls_as(case):
 
 
 def text_says_it(place):
-    """The text of a stall at a lock names the lock's holder, and shows its stack."""
+    """The text report of a stall at a lock names the thread that holds the lock, and shows this thread's stack."""
     _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", FOLDER / "c", "waits_for_lock"], env=scrubbed(), cwd=place)
     assert re.search(r"stall: thread 1 \(c\) was busy for \d+ ms in take_lock \(ways\.c:\d+\): waiting in futex for a lock that .*\(holder\) holds", errors), errors
     assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
 
 
 def profile_sample_has_it(place):
-    """Profile sample finds stalls and keeps the program's exit status; with --collect stalls the status is that of findings."""
+    """Profile sample reports stalls and keeps the program's exit status. With --collect stalls, findings set the exit status to 99; with
+    --collect crashes, stalls are not reported."""
     for words, expected in (([], 0), (["--collect", "crashes"], 0), (["--collect", "stalls"], 99)):
         status, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--profile", "sample", *words, "--", FOLDER / "c", "poll_computes"], env=scrubbed(), cwd=place)
         assert status == expected and ("stall: thread 1" in errors) == (words != ["--collect", "crashes"]), (words, status, errors)
@@ -137,7 +138,7 @@ def time_that_nobody_saw_is_nobodys_fault(place):
                 process.stdin.write(b"-")
                 assert process.stdout.read(1) == b"-"
             watchers = running_in(process.pid, "zguard")
-            time.sleep(0.2)  # waits until all of zguard's processes have started
+            time.sleep(0.2)  # gives all of zguard's processes time to start
             process.stdin.write(what)
             time.sleep(moment)
             for signal_number, pause in ((signal.SIGSTOP, 0.68), (signal.SIGCONT, 0)):
@@ -210,7 +211,8 @@ def a_quota_counts(place):
             [finding] = stalls_of(place, [program, str(seconds), group.folder / "cgroup.procs"]) or [None]
             without = finding["without_processor_ms"]
             assert finding["duration_ms"] >= seconds * 1000 * 5 and seconds * 1000 * 4 <= without <= finding["duration_ms"], finding
-            # Waits for a processor that begin between two looks count as own time, and are a large part of it if the thread works little.
+            # If a wait for a processor begins between two samples, it is counted as the thread's own time. With 0.1 s of work, such waits
+            # may hide that the thread computed.
             assert finding["without_processor_for"] == "quota" and (finding["computing"] or seconds == 0.1), finding
             assert finding["detail"]["cpu_quota"] == f"10 ms in every 100 ms, of cgroup /{group.folder.name}", finding["detail"]
         _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", program, "0.3", group.folder / "cgroup.procs"], env=scrubbed())
@@ -232,7 +234,7 @@ def zguard_shares_the_quota(place):
 
 
 def a_generous_quota_is_none(place):
-    """A quota that is not used up is not reported as the cause of a stall, and makes no stall of work that is too short for one."""
+    """A quota that is not used up is not reported as the cause of a stall, and does not turn short work into a stall."""
     program = on_processor()
     with Cgroup(quota=400_000) as group:
         if group is None:
@@ -252,7 +254,7 @@ def load_counts_for_work_only(place):
         [finding] = stalls_of(place, [*busy, "0.4"]) or [None]
         assert finding["duration_ms"] >= 1000 and finding["without_processor_ms"] >= finding["duration_ms"] / 2, finding
         assert finding.get("without_processor_for", "load") == "load" and finding["computing"], finding
-        # Events wait for 0.6 s and more, but the thread works only for 0.06 s.
+        # Events wait for 0.6 s and more, but the thread works only for 0.06 s, so it does not stall.
         assert not stalls_of(place, ["nice", "-n", "15", *busy, "0.06"])
     finally:
         for process in others:
@@ -293,7 +295,7 @@ def functions_are_named(place, python):
 
 
 def javascript_is_named(place):
-    """Functions that V8 has compiled have the names, files and lines of its map for perf."""
+    """Functions that V8 has compiled have the names, files and lines of the perf map that V8 writes."""
     if not shutil.which("node"):
         print("node is not installed: names of its functions are not checked")
         return
@@ -304,7 +306,7 @@ def javascript_is_named(place):
 
 
 def maps_of_others_do_not_count(place):
-    """Any user can write to /tmp, so a map must be a regular file of the process's user. A line is used once it is complete."""
+    """Any user can write to /tmp, so a perf map must be a regular file of the process's user. A line is used once it is complete."""
     source = SOURCES / "unnamed_code.c"
     program = builds.compiled(FOLDER / "unnamed_code", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", FOLDER / "unnamed_code"], [source])
     for how, expected in (("file", True), ("grows", True), ("link", False), *((("other", False),) if os.geteuid() == 0 else ())):

@@ -316,7 +316,7 @@ def load_is_no_stall(server, is_crowded):
 
 
 def healthy(place, server, ends):
-    """Runs a server that is under load and idle in turns until `ends`, with no finding; returns the number of loads as text."""
+    """Runs a server until the time `ends`, in turns under load and idle: there must be no finding. Returns the number of loads as text."""
     loads = 0
 
     def steps(run):

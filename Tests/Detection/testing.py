@@ -160,7 +160,7 @@ def passing(run, temporary, name, *more):
 
 def failing(run, temporary, folder, names):
     with tempfile.TemporaryDirectory() as attachments:
-        # Older versions write the parts of an issue separately, so that the output of parallel tests would be mixed with them.
+        # Before Swift 6.2, the parts of an issue are printed separately, and output of parallel tests would appear between them.
         kept = ["--attachments-path", attachments] if compiler() >= (6, 2) else ["--no-parallel"]
         result = swift("test", "--skip-build", "--filter", f"^{folder}.*({names})", *kept, temporary=temporary)
         reports = [path.read_text() for path in Path(attachments).iterdir()]
@@ -220,7 +220,7 @@ def without_zguard(run, temporary):
 
 
 def no_process_left(run):
-    """The zguard of a test bundle ends with it."""
+    """A zguard process that a test bundle started ends with the bundle."""
     time.sleep(1)
     left = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline")
             if (words := read(path).split("\0"))[:1] == [str(ZGUARD)] and words[1:2] == ["test-heap"]]

@@ -6,8 +6,8 @@ are functions of one program per configuration, and each runs in a process of it
 the first that its allocation site frees, so its page is protected at once, and each access faults. A case runs up to three times:
   --kept    the object is not freed: the run gives the expected output, and no finding
   --freed   there is a finding of the object's class, and with on_finding=continue the output is that of --kept. Without a finding, the
-            use must be one that may leave the object alone (silent in USES), and the output must be that of --kept
-  --probe   only without a finding: the program reads the object afterwards, which must be found. An access that went on unnoticed would
+            use must be one that may compile to no access (silent in USES), and the output must be that of --kept
+  --probe   only without a finding: the program reads the object after the use, and this read must be found. An unnoticed access would
             have made the object readable
 Closing line: N passed, N failed."""
 
@@ -66,7 +66,7 @@ REACHES = {
 }
 
 # Name: expression, with o for the object, C for its class and T for the type by which it is known; flags.
-#   silent    the use may leave the object alone, depending on reach and optimization
+#   silent    depending on reach and optimization, the use may compile to no access of the object
 #   class     the use needs a reference (C, any P, AnyObject)
 #   member    the use needs a member of the classes
 USES = {
@@ -178,7 +178,7 @@ def run(program, mode, case, way):
 
 
 def check(program, case, way):
-    """Returns what is wrong ("": nothing), and whether the case left the object alone."""
+    """Returns what is wrong ("": nothing), and whether the case had no finding because its use did not access the object."""
     status, good, err, findings = run(program, "--kept", case, way)
     if status != 0 or findings:
         return f"without its bug: status {status}, findings {findings}, {err[-200:]!r}", False

@@ -278,11 +278,11 @@ class Programs:
         subprocess.run([*COMPILE, "-o", self.program, source, "-lpthread"], check=True)
 
     def obstacle(self):
-        """Returns why this kernel allows no watchpoints, empty if it does."""
+        """Returns the reason why this kernel allows no watchpoints; empty if it allows them."""
         return run_within(TIMEOUT_SECONDS, [self.program, "possible"], env=scrubbed())[2].strip()
 
     def run(self, *words, wrapper=(), options=""):
-        """Runs a way with the library preloaded; returns status, output, and what the library wrote."""
+        """Runs the program with WAY and the library preloaded; returns status, output, and what the library wrote."""
         settings = ["env", f"LD_PRELOAD={LIBRARY}", f"ZGUARD_OPTIONS={options}"]
         return run_within(TIMEOUT_SECONDS, [*wrapper, *settings, self.program, *words], env=scrubbed())
 
@@ -306,7 +306,8 @@ def found(programs, checks, times):
     status, text, said = programs.run("write", options="on_finding=continue")
     problems = [] if status == 0 and "done" in text and said.count("use-after-free") == 1 and "write-after-free" not in said else [said]
     checks.check("write, and the program goes on: one finding", problems)
-    # A bug in a forked child is found in 11 of 20 runs, on a busy machine in none of 10 (docs/design/037-watchpoints.md): both are right.
+    # A bug in a forked child is found in 11 of 20 runs, on a busy machine in none of 10 (docs/design/037-watchpoints.md). So a run without
+    # a finding passes, too.
     status, text, said = programs.run("fork")
     problems = [] if status == 0 and ("found_by watchpoint" in said or text == "child 1792\ndone\n" and not said) else [str(status), text, said]
     checks.check("a forked child may have its own, and is unharmed", problems)
@@ -321,7 +322,7 @@ def unharmed(programs, checks, times):
 
 
 def translated(programs, checks):
-    """valgrind would execute the access for ever, so nothing is watched."""
+    """valgrind would repeat a trapped access for ever, so the runtime sets no watchpoints under valgrind."""
     if not shutil.which("valgrind"):
         print("skipped: under valgrind: it is not installed")
         checks.skipped += 1
@@ -335,7 +336,7 @@ def forbidden(programs, checks):
         words = (name, "read-0") if name.startswith("filter") else ("read-0",)
         status, text, said = programs.run(*words, wrapper=wrapper, options=options)
         problems = [] if status == 0 and text.strip() == "done" and not said.strip() else [f"status {status}: {text} {said}"]
-        # Under the limit of descriptors, enough may be left for a watchpoint, which then finds the bug.
+        # The limit may leave enough descriptors for a watchpoint, which then finds the bug.
         if name == "descriptors" and status == -6 and "found_by watchpoint" in said:
             problems = []
         checks.check(f"forbidden by {name}: the program runs", problems)

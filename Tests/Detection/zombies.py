@@ -52,7 +52,7 @@ BARE = "bare/Tests/Detection/Zombies"  # ends like the path of the sources, beca
 TIMEOUT_SECONDS = 10
 UNGUARDED_TIMEOUT_SECONDS = 3
 LEAST_DETECTED = 0.97
-LEAST_NAMED = 0.80  # share of the cases touching a member whose finding names it, in debug builds
+LEAST_NAMED = 0.80  # in debug builds, of the cases that use a member, the share whose finding names the member
 ROOT_SECONDS = 3600
 
 # Merging of similar functions is off, so that each stack names its own case.
@@ -331,8 +331,8 @@ def check_finding(configuration, finding, expected):
         problems.append(f"kind: expected {expected['finds']}, got {finding.get('kind')}")
     if not is_one_of(finding.get("access"), expected["access"]):
         problems.append(f"access: expected {expected['access']}, got {finding.get('access')}")
-    # In a statically linked program the Swift runtime's functions cannot be told from program functions, which might not return;
-    # a member found behind such a call is inferred.
+    # In a statically linked program, a call of the Swift runtime looks like a call of a program function, which might not return. So the
+    # confidence is "inferred" if the member is found behind such a call.
     is_before = finding.get("access") in ("retain", "cast")  # the member is found in the code that follows
     is_behind = "static" in configuration.name and is_before and block.get("member")
     if is_behind and expected["confidence"] == "exact":
@@ -482,7 +482,7 @@ def build_plugins(directory):
 
 
 def check_plugins(zguard, directory):
-    """A C program loads a Swift library (standard library dynamic or static) at run time: its first object's class must be known."""
+    """A C program loads a Swift library (standard library dynamic or static) at run time: the class of its first object must be known."""
     host, libraries = build_plugins(directory)
     results = []
     for configuration, library in libraries:
@@ -497,7 +497,7 @@ def check_plugins(zguard, directory):
 
 
 def check_batch(zguard, configuration, programs, cases):
-    """Checks some cases of one configuration; returns the results with their bugs and without."""
+    """Checks some cases of one configuration; returns the results of the runs with the bugs, and of the runs without."""
     program, plain_program = programs[configuration.name], programs[configuration.plain_of or configuration.name]
     clean, good = ([], {}) if configuration.is_first else check_clean(zguard, configuration, program, plain_program, cases)
     bugs = [check_bug(zguard, configuration, program, plain_program, case, good.get(case.name))
@@ -518,7 +518,7 @@ def sliced(cases, configuration, part):
 
 
 def print_table(results):
-    """Prints the number of detected cases by configuration; returns the share detected of all harmful cases."""
+    """Prints the number of detected cases by configuration; returns the detected share of all harmful cases."""
     print(f"{'configuration':23} {'cases':>6} {'crash':>6} {'misbehave':>10} {'silent':>7} {'detected':>9}")
     names = list(dict.fromkeys(result.configuration.name for result in results))
     for name in names:

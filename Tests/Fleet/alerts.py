@@ -73,7 +73,7 @@ class Receiver:
         self.server.server_close()
 
     def taken(self):
-        """Returns the bodies that were acknowledged, and forgets them."""
+        """Returns the bodies of the posts that were answered with 200, and forgets all posts."""
         with self.lock:
             taken = [body for answer, body, _, _ in self.posts if answer == 200]
             self.posts.clear()
@@ -122,7 +122,7 @@ def everywhere(case):
 
 
 def side_by_side(case):
-    """Like `everywhere`, for cases that mostly wait."""
+    """Like `everywhere`, but runs the case in all stores at once, for cases that mostly wait."""
     def test(work):
         works = []
         for number, place in enumerate(work.places()):
@@ -173,7 +173,7 @@ def what_is_new(work, place):
 
 @everywhere
 def what_was_there(work, place):
-    """--old gives alerts about findings that the store had before the first look, here in one message."""
+    """With --old, the first run gives alerts about findings that the store already has, here in one message."""
     for group in range(25):
         work.seen(place, group)
     with Receiver() as receiver:
@@ -297,7 +297,7 @@ def rates(work, place):
 
 @everywhere
 def measures(work, place):
-    """Machines, stalls, deadlocks."""
+    """Alerts on a number of machines, on long stalls, and on deadlocks."""
     for host in "abcdefghij":
         work.put(place, work.one(99, host))
     long, short = ({"duration_ms": ms, "occurrences": 1, "samples": 3} for ms in (12_500, 2_000))
@@ -307,7 +307,7 @@ def measures(work, place):
         work.put(place, work.one(50, kind="deadlock", **long), work.one(51, kind="stall", **long))
         work.alerts(place, rules)
         first = receiver.taken()
-        # The first look counts machines, but reports no stall or deadlock that happened before it.
+        # The first run of `zguard alerts` counts the machines of earlier findings, but reports no stall or deadlock from before the run.
         assert events(first) == [("hosts", signature(99))] and first[0]["reason"] == "on 10 machines within an hour, more than 4", first
         work.put(place, *(work.one(1, host, kind="crash", signal="SIGSEGV") for host in "ab"), *(work.one(2, "c", kind="stall", **short) for _ in range(5)))
         work.alerts(place, rules)
@@ -346,7 +346,7 @@ def earlier_signatures(work, place):
 
 @everywhere
 def joined_groups(work, place):
-    """If several groups become one, it takes over their episodes and messages. If one group becomes several, each of them is new."""
+    """If several groups become one, this one takes over their episodes and messages. If one group becomes several, each of these is new."""
     def told():
         work.alerts(place, rules, status=None)
         return events(receiver.taken())
@@ -363,7 +363,7 @@ def joined_groups(work, place):
         assert told() == [("new", signature(1)), ("rate", signature(1))]
         work.put(place, *(work.one(2, **has(1)) for _ in range(5)))
         assert (again := told()) == [], again
-        # The messages about both groups wait, because the way fails.
+        # The receiver answers 500, so the messages about the groups 5 and 6 wait until these groups become group 7.
         work.seen(place, 5)
         receiver.answers[:] = [500]
         assert told() == []
@@ -372,7 +372,7 @@ def joined_groups(work, place):
         assert told() == []
         work.put(place, work.one(7, **has(5, 6)))
         assert (once := told()) == [("new", signature(7))] and told() == [], once
-        # The message about one group waits, the other one was sent.
+        # Before the groups 8 and 9 become group 10, the message about 8 is sent, and the message about 9 waits.
         work.seen(place, 8)
         assert told() == [("new", signature(8))]
         work.seen(place, 9)
@@ -391,7 +391,7 @@ def joined_groups(work, place):
 
 @everywhere
 def failures(work, place):
-    """A way that fails is tried again until it takes the message."""
+    """A message is sent again until its receiver accepts it."""
     work.seen(place, 1)
     ports = Ports()
     port = ports.take()
@@ -562,7 +562,7 @@ def programs(work, place):
     assert all(len(line.encode()) <= 998 for line in text.splitlines())
 
 
-# Schemas of webhook messages, from Slack's reference of blocks (section, text object) and Microsoft's of Adaptive Cards in a message.
+# Schemas of webhook messages, from the references of Slack (blocks: section, text object) and Microsoft (Adaptive Cards in a message).
 SLACK = {
     "type": "object", "required": ["text", "blocks"], "additionalProperties": False,
     "properties": {"text": {"type": "string", "minLength": 1, "maxLength": 40_000},

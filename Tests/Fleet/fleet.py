@@ -49,7 +49,7 @@ class Work:
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **how)
 
     def places(self):
-        """Returns an empty store of every kind that can be queried."""
+        """Returns one store of each kind that can be queried; the PostgreSQL store is emptied first."""
         server.clear()
         return [str(self.path / "kept"), f"sqlite:{self.path}/kept.db", server.address]
 
@@ -59,7 +59,7 @@ class Work:
         return {one["signature"]: one for one in map(json.loads, said.stdout.splitlines())}
 
 
-# Different statements maintain days and totals.
+# Counts by both tables, because different SQL statements maintain days and totals.
 COUNTED = "SELECT coalesce(sum(findings), 0) FROM zguard_days UNION ALL SELECT coalesce(sum(findings), 0) FROM zguard_totals"
 
 
@@ -105,7 +105,7 @@ def arrives_once(work):
             path.unlink()
         assert f"{count} findings of 12 reports sent" in work.collect(place).stdout
         exactly_once(place, count)
-        # Findings of another machine are separate, even if equal.
+        # The store has the groups of the reports, with the same counts, stacks and classes.
         plain, kept = work.findings(work.source), work.findings(place)
         assert set(plain) == set(kept), (set(plain) ^ set(kept))
         for signature, one in plain.items():
@@ -438,7 +438,8 @@ def without_a_time(work):
 
 
 def one_table_becomes_many(work):
-    """Upgrades SQLite stores of earlier versions, which had one table for all days of findings and counts, or of counts alone."""
+    """Upgrades SQLite stores of two earlier versions. The first had one table for the findings of all days and one for the counts of all
+    days, the second only the latter."""
     now = int(time.time())
     fill(work, 2, 30)
     write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
@@ -479,7 +480,7 @@ def one_table_becomes_many(work):
 
 
 def signatures_of_the_earlier_version(work):
-    """In a store that the earlier version has filled, its signatures find the same bugs, and none of its bugs counts as new."""
+    """If the earlier version has filled a store, that version's signatures still find the same bugs, and none of these counts as new."""
     now = int(time.time())
 
     def crash(number, signal, message=None):
@@ -487,7 +488,7 @@ def signatures_of_the_earlier_version(work):
         return dict(one, stacks={"access": one["stacks"]["access"]}, block=None)
 
     def signed(one, version):
-        """Returns the finding with its signature of a version, and the signature of version 1."""
+        """Returns the finding, signed as by this version, and its signature by version 1."""
         path = write_report(work.path / "unsigned", 1, [one])
         (said,) = map(json.loads, work.run("report", "--format", "json", path).stdout.splitlines())
         (former,) = said["former_signatures"]
@@ -542,7 +543,7 @@ def signatures_of_the_earlier_version(work):
 
 
 def libraries_that_cannot_be_used(work):
-    """One line names the reason, and nothing is recorded as sent."""
+    """If a library cannot be loaded, the shipper's error message names it, and no finding is recorded as sent."""
     fill(work, 1, 5)
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         return print("       unshare -m is not allowed here")

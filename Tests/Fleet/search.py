@@ -64,7 +64,7 @@ def forget(place):
 
 
 def fill(work):
-    """Two machines, two versions, five groups over 200 days."""
+    """Writes reports of two machines, two versions and five groups over 200 days; returns the folders of the machines, and the number."""
     now = int(time.time())
     machines = [work.path / name for name in ("web-1", "web-2")]
     number = 0
@@ -248,13 +248,13 @@ def earlier_stores(work):
 
 
 def few_rights(work):
-    """Roles that may only insert, select and update ship, and roles that may only select from the earlier tables read."""
+    """A role with only INSERT, SELECT and UPDATE can ship findings. A role with only SELECT on the earlier version's tables can read."""
     machines, _ = fill(work)
     fleet.server.clear()
     owner = fleet.server.address
     work.collect(owner, source=machines[0])
     count = len(list(machines[0].glob("*.jsonl")))
-    # A day whose table exists: the role `shipper` may create none.
+    # Use a day whose table exists, because the role `shipper` may not create tables.
     recent = int(time.time()) - 60
     tables = "zguard_findings, zguard_days, zguard_hosts, zguard_groups, zguard_totals, zguard_former"
     try:
@@ -267,7 +267,7 @@ def few_rights(work):
         write_report(work.path / "zero", 1, [finding(9000, 1, at=recent)])
         work.collect(shipping, source=work.path / "zero")
         exactly_once(owner, count + 1)
-        # The owner's shipper upgrades; the other role's findings are counted by week, too.
+        # The owner's shipper upgrades the store. From then on, the findings of the other role are counted by week, too.
         write_report(work.path / "one", 1, [finding(9001, 1, at=recent)])
         work.collect(owner, source=work.path / "one")
         assert counted_by_week(owner) == count + 2

@@ -20,8 +20,8 @@ ZONE = 1_790_000_000  # time at which made-up findings start
 
 
 class Postgres:
-    """Runs until `close`. Everybody on this machine may connect; hosts of `network` ("10.0.0.0/24") connect to `address` with a
-    password."""
+    """A server that runs until `close`. Everybody on this machine may connect; hosts of `network` ("10.0.0.0/24") connect to `address` with
+    a password."""
 
     def __init__(self, address="127.0.0.1", network=None):
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
@@ -101,8 +101,8 @@ class Postgres:
             time.sleep(0.02)
 
     def quit(self):
-        """Ends the server without a shutdown. A server that has just started loses the signal where its parent ignores SIGQUIT, as shells
-        let their background jobs do."""
+        """Ends the server without a shutdown. Sends SIGQUIT repeatedly: a server that has just started still ignores the signal if its
+        parent does, as background jobs of shells do."""
         for _ in range(60):
             if self.process.poll() is not None:
                 return

@@ -24,7 +24,7 @@ from Fleet.serve import Served  # noqa: E402
 from Fleet.store_server import finding, write_report  # noqa: E402
 from Support.environment import ZGUARD  # noqa: E402
 
-# Two bugs: a use after free and a double free. MORE moves the code behind it.
+# A program with two bugs, a use after free and a double free. With MORE, a further function moves their code.
 C_SOURCE = """#include <stdlib.h>
 #include <string.h>
 #if MORE
@@ -219,7 +219,7 @@ def one_bug_is_one_group(work, compiler, *flags, files=lambda work, program: [pr
         joined = groups(work, place)
         assert set(joined) == set(before), (compiler, place, said, sorted(before), sorted(joined), old)
         assert {one["count"] for one in joined.values()} == {2}, joined
-        # The old signatures lead to the groups.
+        # If a group has joined another one, its old signature still finds it.
         for signature in old:
             shown = json.loads(api(work, place, f"/api/groups/{signature}"))["group"]
             assert shown["signature"] in joined, shown
@@ -338,7 +338,7 @@ def alert_rules(work, *lines):
 
 
 def raw_findings(program, offsets, version, number, pid):
-    """Findings of a program in a library folder, as a machine without any symbols writes them."""
+    """Findings whose only module is a library in /usr/lib, with `program`'s build id, as a machine without any symbols writes them."""
     new = []
     for offset in offsets:
         one = finding(number + len(new), 0, pid=pid + len(new), at=int(time.time()) - 3600, program="/usr/bin/shop", signature=False,
@@ -378,7 +378,7 @@ def several_bugs_of_one_signature(work, place):
         assert f"{one} was several bugs: " in said, said
     fresh = work.findings(place, "--new-since", "1.1")
     assert len(fresh) == 1 and all("drop" in item["stacks"]["access"][0]["function"] for item in fresh.values()), fresh
-    # It is unknown which bug the decision was meant for, and which bug the alert had reported.
+    # It is unknown which bug the decision was meant for, and which bug the alert had reported. So all are open, and each gives an alert.
     assert {group["state"] for group in after.values()} == {"open"}, after
     assert [work.run("alerts", place, "--rules", rules).stdout.count("sent: team: new bug") for _ in range(2)] == [3, 0]
     if Path(place).name != "kept":
@@ -477,7 +477,7 @@ def killed_uploads(work):
     print(f"       seed {seed}")
     chance = random.Random(seed)
     program, other = work.build("gcc -O2", 3), work.build("gcc -O0", 3)
-    # Large enough for several parts and batches.
+    # Make the files large enough for several parts and batches.
     for path in (program, other):
         big = path.parent / "big"
         big.write_bytes(random.Random(5).randbytes(3_000_000))

@@ -168,7 +168,7 @@ class Team:
         return answer
 
 
-# Method, path, role, body, type. `{one}` is a signature.
+# Calls: method, path, role that allows the call, body, content type. `{one}` is a signature.
 CALLS = [("GET", "/", "read", None, None), ("GET", "/?state=all&q=shop", "read", None, None), ("GET", "/group/{one}", "read", None, None),
          ("GET", "/nothing", "read", None, None), ("GET", "/metrics", "read", None, None), ("GET", "/api/groups", "read", None, None),
          ("GET", "/api/groups/{one}", "read", None, None), ("GET", "/api/groups/{one}/findings", "read", None, None),
@@ -187,7 +187,7 @@ def roles(work):
     for place in (work.place, fleet.server.address):
         work.filled(place)
         every_call(work, place, dict(tokens))
-    # Without tokens nothing can be changed.
+    # A server without --tokens allows no changes.
     plain = subprocess.Popen([str(ZGUARD), "serve", work.place, "--port", "0"], stdout=subprocess.PIPE, text=True, env=work.environment)
     try:
         port = int(re.search(r":(\d+)/", plain.stdout.readline())[1])
@@ -257,7 +257,7 @@ def tenants(work):
             assert not found, (path, found, answer.body[:2000])
             return answer
 
-        # A token of all tenants does show the words.
+        # With a token of all tenants the pages do contain these words of the other tenant.
         assert all(word in team.get("/api/groups?tenant=other", all_of_them).body + team.get(f"/api/groups/{signature(10)}?tenant=other", all_of_them).body
                    for word in (SECRET, signature(10), "7.7-secret", "secret-host"))
         seen, waiting = set(), ["/", "/?state=all"]
@@ -344,7 +344,7 @@ def forms(work):
             assert decide({"action": "mute"}, **headers).status == 403, headers
         assert team.form(f"/group/{signature(2)}/triage", {"action": "mute"}, Cookie=cookie).status == 403
         assert team.ask("POST", f"/group/{signature(2)}/triage", None, '{"action":"mute"}', JSON, Origin=team.address).status == 401
-        # JSON, as described.
+        # A decision as JSON: the answer is as docs/fleet.openapi.json describes it.
         answer = team.ask("POST", f"/api/groups/{signature(3)}/triage", token, json.dumps({"action": "resolve", "version": "1.10"}), JSON)
         described(answer.json(), "/api/groups/{signature}/triage", "post")
         assert answer.json()["event"]["author"] == "anna" and answer.json()["group"]["state"] == "resolved", answer.body
@@ -354,7 +354,7 @@ def forms(work):
         answer = team.form("/logout", {}, Cookie=cookie, Origin=team.address)
         assert answer.status == 303 and "Max-Age=0" in answer.headers["Set-Cookie"]
         assert team.get("/", Cookie=cookie).status == 401
-    # In directories, too.
+    # A server of a directory store accepts decisions, too, but no findings.
     work.token("dora", "read,triage")
     with Team(work, work.source) as team:
         answer = team.ask("POST", f"/api/groups/{signature(3)}/triage", token, json.dumps({"action": "mute"}), JSON)
@@ -554,7 +554,7 @@ def slow_pages(work):
     write_report(work.source, 1, [finding(1, 1, stacks={"access": [frame], "free": [], "alloc": []})])
     work.collect(work.place)
     slow, other = work.token("slow"), work.token("other")
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # a server of symbols that does not answer
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a debuginfod server that never answers
         work.environment |= {"DEBUGINFOD_URLS": f"http://127.0.0.1:{silent.getsockname()[1]}", "NO_PROXY": "127.0.0.1"}
         with Team(work) as team, contextlib.ExitStack() as waiting:
             for number in range(12):
@@ -569,7 +569,7 @@ def slow_pages(work):
 
 
 def kept_from_readers(work):
-    """Neither pages nor errors show the place of the store, or names from files of the server's machine."""
+    """Neither pages nor errors show the store's address, or names from files of the server's machine."""
     source, program = work.path / "own.c", work.path / "own"
     source.write_text("int of_the_server(void) { return 1; } int main(void) { return of_the_server(); }")
     subprocess.run(["gcc", "-g", "-Wl,--build-id=none", "-o", program, source], check=True)
@@ -788,7 +788,7 @@ class Decisions:
     def __init__(self, work, place, team, token, seed):
         self.work, self.place, self.team, self.token = work, place, team, token
         self.numbers, self.over = itertools.count(), threading.Event()
-        self.began, self.ended = {}, {}  # those that were not acknowledged have no end
+        self.began, self.ended = {}, {}  # times by decision; decisions that were not acknowledged have no end
         self.pool = concurrent.futures.ThreadPoolExecutor(2)
         self.threads = [self.pool.submit(self.decide, random.Random(f"{seed} {number}")) for number in range(2)]
 

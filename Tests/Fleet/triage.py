@@ -221,7 +221,7 @@ def earlier_signatures(work, place):
     del stored["signature"]
     said = work.run("report", "--format", "json", write_report(work.path / "one", 2, [stored])).stdout
     now, before = json.loads(said)["signature"], json.loads(said)["former_signatures"][0]
-    # A finding without a signature is stored with its present signature, and can be found by the earlier one.
+    # A finding without a signature is signed as by the present version. It can also be found by its signature of the earlier version.
     new = finding(3, 2, pid=3, at=int(time.time()) - 60, origin={"host": "a"})
     del new["signature"]
     source = Path(place) if Path(place).is_dir() else work.path / "new"
@@ -276,7 +276,7 @@ def another_user(work):
 
 
 def without_sqlite(work):
-    """If the states cannot be read, reports claim none."""
+    """If the triage states cannot be read, reports show no state."""
     place = work.path / "kept"
     work.seen(str(place), 1)
     work.triage(place, "mute", signature(1))

@@ -42,7 +42,7 @@ class Net:
     """A network of two machines and this one, which runs the database."""
 
     def __init__(self):
-        # Several runs may take place at once.
+        # Names and addresses depend on the process id, because several runs of this driver may take place at once.
         self.tag, subnet = f"zg{os.getpid() % 100000}", f"10.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}"
         self.network, self.address = f"{subnet}.0/24", f"{subnet}.1"
         self.machines = [f"{self.tag}m{number}" for number in (1, 2)]
@@ -130,7 +130,7 @@ class Walk:
             self.running.remove(process)
 
     def wait(self, what, question, is_so):
-        """Asks until the answer is right."""
+        """Calls `question` until its answer satisfies `is_so`; fails after TIMEOUT_SECONDS."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while not is_so(said := question()):
             assert time.monotonic() < deadline, f"waited for {what}: {said}"

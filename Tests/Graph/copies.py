@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """zguard leaks copies a large process by fork, and reads the copy while the process runs. Closing line: N passed, N failed.
 
-The copy finds what the stopped process shows, the process notices nothing (children, SIGCHLD, sleeps, registers, signal masks, closed
-sockets), nothing is left behind when zguard is killed at any moment, and where a copy might do harm the process is stopped instead.
+zguard finds the same in the copy as in the stopped process. The process notices nothing (children, SIGCHLD, sleeps, registers, signal
+masks, closed sockets). Nothing is left behind when zguard is killed at any moment. Where a copy might do harm, zguard stops the process.
 Programs/copied.c checks itself and prints "good".
 """
 
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 120
 LOST = (3, 300)
 FEW, MANY = 1000, 300_000
 COPIES = os.uname().machine == "x86_64"
-# What the process has or does: None if it is copied, else the reason why it is not.
+# For each case of copied.c: None if zguard copies the process, else the reason why it does not.
 WAYS = {
     "plain": None, "shared": None, "left-out": None, "wiped": None, "children": None, "all-children": None, "child-signal": None, "sleeps": None, "computes": None,
     "timer": None, "threads": None, "left-out-blocks": "madvise keeps blocks from being copied", "much-shared": "much memory is shared",
@@ -45,7 +45,7 @@ def program():
 
 @contextlib.contextmanager
 def running(way, count=FEW, options=""):
-    """Runs a guarded process. Its check of itself must pass at its end."""
+    """Runs copied.c as a guarded process, which checks itself at its end. That check must pass."""
     process = subprocess.Popen([program(), way, str(count)], env=guarded_by(options=options), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         process.is_available = True
@@ -116,7 +116,7 @@ def way_case(way, reason):
 
 
 def equal_results(options, count, reason=None):
-    """zguard leaks finds the same in a copy as in the process while SIGSTOP stops it."""
+    """zguard leaks finds the same in a copy of the process as later in the process itself, which SIGSTOP then stops."""
     def test(directory):
         with running("plain", count, options) as process:
             found, summary = look(process)
@@ -137,7 +137,7 @@ def equal_results(options, count, reason=None):
 
 
 def small_process(directory):
-    """A small process is stopped: a copy takes as long as reading."""
+    """A small process is stopped instead of copied, because making a copy takes as long as reading the process."""
     with subprocess.Popen(["/bin/cat"], env=guarded_by(), stdin=subprocess.PIPE) as process:
         wait_until(lambda: "libzguard" in Path(f"/proc/{process.pid}/maps").read_text() and
                    Path(f"/proc/{process.pid}/wchan").read_text() != "0", "cat does not start")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares what zguard takes the words of Swift objects for with what libswiftRemoteMirror of the toolchain says. Closing line: N passed,
-N failed.
+"""Compares the kinds that zguard gives to the words of Swift objects with those by libswiftRemoteMirror of the toolchain. Closing line:
+N passed, N failed.
 
 zguard's answers come from Tests/Graph/ObjectEdges, a program that `swift build --scratch-path build/debug` makes. Words that one of the two
 does not know are counted, not compared.
@@ -22,7 +22,7 @@ from Support.environment import ROOT, guarded_by, scrubbed  # noqa: E402
 OBJECT_EDGES = ROOT / "build/debug/debug/ObjectEdges"
 MOST_OBJECTS = 1000
 LEAST_OBJECTS = 10_000  # in all programs together
-LEAST_KNOWN = 0.999  # of the references that the library knows
+LEAST_KNOWN = 0.999  # share of the references known to the library that zguard must know, too
 ZOOS = 8  # seeds for each build
 # Cases of other programs, by their source.
 CASES = {

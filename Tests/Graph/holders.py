@@ -3,9 +3,9 @@
 Closing line: N passed, N failed.
 
 The text that the finding must have is in the comment above each case of holders.c, holders.cpp, holders.swift and holders_uv.c (libuv);
-"#" stands for a number. Of holders_kinds.swift, which frees the kinds of objects of Detection/Zombies/Kinds.swift, it is the property with
-the name of the case. A process that asks for the search must go on if zguard is killed, stopped, or may not trace it. `zguard dangling` sees
-the same places before any use, and in core files of the kernel and of gdb.
+"#" stands for a number. holders_kinds.swift frees the kinds of objects of Detection/Zombies/Kinds.swift; there the finding must name the
+property with the name of the case. A process that asks for the search must go on if zguard is killed, stopped, or may not trace it. `zguard
+dangling` sees the same places before any use, and in core files of the kernel and of gdb.
 """
 
 import json
@@ -91,7 +91,7 @@ def swift_kinds():
 
 
 def pattern(texts):
-    """A regular expression that matches each of the texts."""
+    """A regular expression that matches any of the texts; "#" in a text matches a number."""
     return "(?:" + "|".join(re.escape(text).replace(r"\#", r"\d+") for text in texts) + ")"
 
 
@@ -290,7 +290,8 @@ def tests():
     yield from ((f"dangling core c {name}", dangling_core(lambda: build_c("-O0"), name)) for name in ("global", "other-thread-local"))
     yield from ((f"dangling core swift {name}", dangling_core(lambda: build_swift("-O"), name)) for name in ("structInArray", "staticLet"))
     for kind in SWIFT_BUILDS:
-        # Blocks without a class are counted: those of Dispatch, of `allocate(capacity:)`, and the memory of tasks.
+        # `zguard dangling` only counts references from blocks without a class (of Dispatch, `allocate(capacity:)` and tasks), so leave out
+        # the cases with these.
         yield from ((f"dangling {name} {kind}", dangling_swift(kind, name, texts)) for name, texts in swift_cases().items()
                     if not texts[0].startswith("offset "))
 

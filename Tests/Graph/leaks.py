@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Finds leaks and retain cycles in programs that have them, and none in programs that do not. Closing line: N passed, N failed.
 
-lost.c loses blocks, or keeps them in each way; what LeakSanitizer finds in the same program is compared. containers.cpp does so in C++.
+lost.c loses blocks in each way, or keeps them; zguard must find the same blocks as LeakSanitizer. containers.cpp does so with C++ objects,
+without LeakSanitizer.
 cycles.swift, value_cycles.swift and service_cycles.swift have one retain cycle of each kind and a corrected twin of each, which must be
 silent; the path of the cycle stands in the comment above each case. xctests.swift has tests of XCTest. correct.swift, and real programs
 that LeakSanitizer or Valgrind finds clean, must be silent.
@@ -28,7 +29,7 @@ PROGRAMS = TESTS / "Graph/Programs"
 BUILD = builds.BUILD / "graph"
 TIMEOUT_SECONDS = 120
 TRIES = 5
-UNSTOPPED_SECONDS = 60  # a process that is kept from ending never ends
+UNSTOPPED_SECONDS = 60  # time limit; a process that zguard keeps from ending would never end
 BUILDS = {"-Onone": ["-Onone"], "-O": ["-O"], "static": ["-O", "-static-stdlib"]}
 # Swift programs with many cases, and the first word of the names of their tests.
 SWIFT = {"cycles": "cycle", "value_cycles": "cycle", "service_cycles": "cycle", "correct": "correct"}
@@ -322,7 +323,7 @@ def thread_does_not_stop(directory):
 
 
 def every_process(directory):
-    """Each process of a run that ends by itself is searched, except children forked from several threads."""
+    """zguard searches for leaks in each process that exits by itself, except children that a process with several threads has forked."""
     program = build_c()
     found = findings_at_end(directory, "/bin/sh", "-c", f"{program} direct end; {program} indirect end; {program} chain end")
     assert sorted(each["blocks"] for each in found) == [1, 3], found

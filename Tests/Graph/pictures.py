@@ -157,7 +157,7 @@ def growth_page(directory, browser):
     assert (cart["blocks_grown"], cart["blocks_survived"]) == (MORE, CARTS), cart
     assert [age["blocks"] for age in heap["ages"]][1] >= MORE and sum(age["blocks"] for age in heap["ages"]) == heap["blocks"], heap["ages"]
     assert "members" not in heap["ages"][0]
-    # The third look distinguishes blocks first seen by the first look from those first seen by the second.
+    # The third call of `zguard heap` distinguishes blocks first seen by the first call from those first seen by the second.
     ages = [age["blocks"] for age in third["ages"]]
     assert len(ages) == 3 and CARTS + 50 + 25 <= ages[0] <= CARTS + 50 + 60 and ages[1] == MORE and ages[2] == 1, ages
     assert "first seen\n" in text and ", or older\n" in text and re.search(r"^ +1 +\d+ B  now$", text, re.M), text
@@ -169,7 +169,7 @@ def growth_page(directory, browser):
     # The width of a box is the growth.
     width = "document.querySelector('.flame').querySelectorAll('.fb')[1].getAttribute('width')"
     assert browser.evaluate(width) == "100%" and browser.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "growth"
-    # Another process has no survivors.
+    # If the saved file is of another process, no block has survived from then, so the output has no ages.
     with Growing() as other:
         assert "ages" not in json.loads(other.heap("--since", saved, "--format", "json"))
     described = json.loads((ROOT / "docs/heap.schema.json").read_text())
@@ -242,8 +242,8 @@ def path_of(browser, directory, report, name):
 
 @opened
 def paths(directory, browser):
-    """The picture shows the path from a root over each object to the freed block."""
-    # On a busy machine the search for the path may reach its bound on time.
+    """The picture shows the path from a root through each object to the freed block."""
+    # On a busy machine the search for the path may reach its time limit.
     for _ in range(TRIES):
         finding, _ = holders.first_finding(directory, holders.build_swift("-Onone"), "property")
         if "path" in finding["holders"][0]:

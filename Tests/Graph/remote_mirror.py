@@ -34,8 +34,8 @@ READ = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctype
 LENGTH = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
 SYMBOL = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)
 
-# Answers to queries of the layout of data (DataLayoutQueryType), by their number: sizes of pointers and of size_t, mask of signed pointers,
-# reserved low bits, least valid pointer, interoperation with Objective-C.
+# Answers to queries about the data layout (DataLayoutQueryType), by number of the query: sizes of pointers and of size_t, mask of signed
+# pointers, reserved low bits, least valid pointer, interoperation with Objective-C.
 ANSWERS = {0: b"\x08", 1: b"\x08", 2: b"\xff" * 8, 3: b"\0", 4: struct.pack("<Q", 0x1000), 5: b"\0"}
 
 
@@ -178,7 +178,7 @@ class RemoteMirror:
         elif kind == "raw pointer":
             put("pointer")
         elif kind == "error existential" or kind == "builtin" and self.name(of_type) == "Builtin.BridgeObject":
-            put("strong")  # the library takes the storage of strings and sets for bits
+            put("strong")  # builtin: the library classifies references to the storage of strings and sets as plain bits
         elif kind == "function":
             put("strong", WORD)
         elif kind == "opaque existential":

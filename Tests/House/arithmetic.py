@@ -138,8 +138,8 @@ def rule_is_right(arch, directory):
             assert count and not found, f"{name} {extra}: {found}"
 
 
-# The function executes an instruction of the program on aligned copies of the operands, and loads and stores the program's vector registers
-# around it.
+# This function of the runtime may contain arithmetic: it executes an instruction of the program on aligned copies of the operands, and
+# loads and stores the program's vector registers around that instruction.
 FOR_THE_PROGRAM = "zg_arch_unaligned_call: "
 
 

@@ -77,7 +77,7 @@ def made(folder, has_bug):
 
 
 def step(folder, command):
-    """Runs a step as the servers do, and puts the zguard of this tree where the plugin would build one."""
+    """Runs a step as the CI servers do, and puts the zguard of this tree where the plugin would build one."""
     result = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", command], cwd=folder, env=scrubbed(ZGUARD=str(ZGUARD)), text=True,
                             capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
     place = folder / ".build/debug/zguard"

@@ -24,13 +24,13 @@ PRODUCTS = ROOT / "build/debug/debug"
 MODULES = ("ZombieGuard", "ZombieGuardTesting")
 KEPT = ROOT / "build/tests/documentation"  # the converted archives, for inspection
 TIMEOUT_SECONDS = 900
-WIDEST = 90  # characters; a page shows about 80
+WIDEST = 90  # most characters in a line of code; a page shows about 80
 
 # Declarations that the samples of the articles assume.
 PRELUDE = """\
 final class Shop { func checkout() -> Int { 0 } }
 """
-# Declarations that the samples of README.md and docs assume beside these.
+# Declarations that the samples of README.md and docs assume in addition to PRELUDE.
 PAGE_PRELUDE = """\
 let shop = BusyShop()
 let model = Model()

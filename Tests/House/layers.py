@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layers of the runtime, as Sources/CZombie/README.md lists them, against the includes of the sources and the symbols of their objects.
+"""Checks the layers of the runtime, which Sources/CZombie/README.md lists, by the includes of the sources and the symbols of their objects.
 
 A file includes and calls only files of its own layer or of lower ones, and the call graph of the files has no cycle. Published functions
 (malloc, pthread_sigmask …) are a layer above the runtime, so the runtime must not call them.
@@ -20,11 +20,11 @@ from Support.checks import Checks  # noqa: E402
 from Support.environment import PUBLISH, ROOT, RUNTIME  # noqa: E402
 
 MAP = RUNTIME / "README.md"
-ABOVE = "entry"  # the layer that CZombiePublish stands upon
+ABOVE = "entry"  # the layer directly below CZombiePublish
 
 
 def documented_layers():
-    """The layers of the map of folders in the runtime's README, from the bottom to the top, each with the names of its files."""
+    """The layers in the table of folders of the runtime's README, from the bottom to the top, each with the names of its files."""
     text = MAP.read_text()
     table = re.search(r"^\| folder \| files \|\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.M)
     rows = [[cell.strip() for cell in row.strip().strip("|").split("|")] for row in table[1].splitlines()] if table else []
@@ -44,7 +44,7 @@ def retired_words():
     return [word.strip() for cell in cells for word in cell.split(",") if word.strip()]
 
 
-# Names in published formats: counters of the statistics page, and old spellings of options.
+# Names in published formats may contain retired words: counters of the statistics page, and old spellings of options.
 PUBLISHED_NAMES = re.compile(r"fenced_(?:blocks|live_bytes)|contexts_fenced|\"fenced\"|\bfence_\w+")
 
 

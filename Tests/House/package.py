@@ -128,7 +128,7 @@ def completes(shell_type, work):
         texts = shell.described("zguard ")
         if set(texts) != set(flags):
             problems.append(f"not described: {set(flags) - set(texts)}")
-    # Without zguard in PATH there are no processes and no message.
+    # Without zguard in PATH, completion offers no process ids and prints no message.
     shell.environment["PATH"] = "/usr/bin:/bin"
     check("zguard trim ", set())
     assert not problems, "\n       " + "\n       ".join(problems)

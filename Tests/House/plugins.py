@@ -173,7 +173,7 @@ def tests_of(result):
 
 
 def expect(run, name, result, status=None, tests=None, says=(), never=(), out=None):
-    """Checks the result of one call. `status`: the text of the plugin's own exit status; None if it must succeed."""
+    """Checks the result of one call. `status`: the exit status that the plugin must have, as text; None if the call must succeed."""
     problems = []
     text = result.stdout + result.stderr
     if (result.returncode == 0) != (status is None):
@@ -273,7 +273,7 @@ def check_package_manager(run, package):
     stored = subprocess.run(["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-s", "300", ZGUARD, "run", "--quiet", *words, "--",
                              "swift", "test", *filters], cwd=package.directory, env=scrubbed(), capture_output=True, text=True,
                             timeout=TIMEOUT_SECONDS) if shutil.which("strace") else None
-    # The first of two equal runs may compile manifests, because strace changes the environment.
+    # Under strace, the first run may compile the manifests again, because strace changes the environment. The second run must not.
     if stored:
         stored = subprocess.run(stored.args, cwd=package.directory, env=scrubbed(), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         run.check("swift test: the manifests are those of the run before", [

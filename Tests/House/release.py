@@ -290,7 +290,7 @@ def own_symbols(archives, tools):
 
 
 def what_is_linked_in_is_listed(_):
-    """Lists each static library of the toolchain from which the program has a symbol, and no other."""
+    """The SPDX document lists each static library of the toolchain from which the program has a symbol, and no other."""
     tools = toolchain()
     archives = sorted((tools.parent / "lib/swift_static/linux").glob("*.a"))
     assert len(archives) > 10, archives

@@ -78,7 +78,7 @@ def table_is_whole(_):
         # scripts/soak runs soak.py, and the CPython suite runs cpython_events.py.
         is_elsewhere = path.name in ("soak.py", "cpython_events.py")
         assert not is_driver or is_elsewhere or str(path.relative_to(ROOT)) in commands, f"no part runs {path.relative_to(ROOT)}"
-    # A driver that supports slices has the option, and its part is sliced.
+    # If a part is sliced, its driver must have the option --slice. If a driver has the option, its part must be sliced.
     for part in PARTS:
         driver = next((ROOT / word for word in part.command if word.startswith(("Tests/", "scripts/")) and (ROOT / word).is_file()), None)
         sliced = driver and re.search(r"add_slice_option\(parser\)|import .*\brun_driver\b|^ *--slice\)", driver.read_text(), re.M)

@@ -34,7 +34,7 @@ def said(*words, status=0, **variables):
     return out
 
 
-# -- what there is: each function returns lines --------------------------------------------------------------------------
+# -- what users rely on: each function yields lines ----------------------------------------------------------------------
 
 
 def commands():
@@ -199,7 +199,7 @@ def gone(released, present):
 
 
 def breaks_are_seen(present):
-    """Returns the changes to copies of the present lines that the comparison judges wrongly."""
+    """Removes, changes and adds lines in copies of the present lines; returns the changes for which the comparison is wrong."""
     kinds = {}
     for line in sorted(present):
         kinds.setdefault(line.split()[0], line)
@@ -216,7 +216,7 @@ def breaks_are_seen(present):
 
 
 def schema_changes_are_seen():
-    """Returns the changes of a schema that are not seen: of a removed key, a key no longer required, another type, a removed value."""
+    """Removes a key, a requirement and a value of a schema, and changes a type; returns those of these changes that are not noticed."""
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x", "y"]}, "b": {"type": ["integer", "null"]}}}
     before = set(keys_of(schema, "s"))
     changes = {"key": lambda s: s["properties"].pop("b"), "required": lambda s: s["required"].clear(),

@@ -229,7 +229,7 @@ OURS = ("Benchmarks", "Debuggers", "Examples", "Fuzz", "Plugins", "Services", "S
 
 
 def user_documents():
-    """README.md is one screen; each page of docs has one question, is short and listed; what they name and link to exists."""
+    """README.md is one screen. Each page of docs answers one question, is short and listed. The files that they name and link to exist."""
     readme = (ROOT / "README.md").read_text()
     lines, size = readme.count("\n"), len(readme.encode())
     problems = []
@@ -334,8 +334,8 @@ def swift_folders_use_lower_ones_only():
     folders = {path.parent.name for path in SWIFT.glob("*/*.swift")}
     assert len(layers) == len(set(layers)) and set(layers) == folders, f"Sources/ZombieGuard/README.md and the folders: {set(layers) ^ folders}"
     files = {path: code_of(path.read_text()) for path in sorted(SWIFT.glob("*/*.swift"))}
-    # Ignore names that this folder and a lower folder both declare. A member that a folder adds to another folder's type belongs to the
-    # adding folder.
+    # Ignore names that the using folder, or a lower one, declares itself. A member that a folder adds to another folder's type belongs to
+    # the adding folder.
     places, types, members = {}, {}, {}
     for path, code in files.items():
         for name in map("".join, DECLARED.findall(code)):
@@ -468,7 +468,7 @@ def valgrind_stays_usable():
         assert (result.returncode, result.stdout) == (0, run("ls", "/").stdout), (tool, result)
 
 
-# The newest symbol versions that may be required, by library. glibc 2.31: Debian 11, Ubuntu 20.04.
+# The newest symbol versions that each file may require. glibc 2.31: Debian 11, Ubuntu 20.04.
 OLDEST = {"build/lib/libzguard.so": {"GLIBC": (2, 31)}, "build/bin/zguard": {"GLIBC": (2, 31)}}
 # The only libraries that libzguard.so and zguard may require, so that they work in a root with libc alone.
 LIBC_ALONE = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Need:
-    """A command, and the Debian package that contains it. `probe` is a command that must succeed, for parts of a program."""
+    """A command, and the Debian package that contains it. `probe`: a command that succeeds only if a certain part of the program exists."""
 
     def __init__(self, command, package, probe=None):
         self.command, self.package, self.probe = command, package, probe
@@ -38,7 +38,7 @@ class Source(Need):
         return f"the source of {self.source}"
 
     def fetch(self):
-        """Returns an error text, or an empty text."""
+        """Downloads and unpacks the package; returns an error text, which is empty on success."""
         place = self.folder.parent
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
@@ -66,7 +66,7 @@ class Case:
     # need, with --version.
     what = ""
     version = None
-    # Whether the case takes too long for every change, and so runs only with --long.
+    # Whether the case takes too long to run it at every change, and so runs only with --long.
     long = False
     # If the tests run as root, the commands run as this account: some servers refuse root.
     user = None
@@ -77,7 +77,7 @@ class Case:
     run_flags = ()
     # Executables that may run unguarded; a comment beside each gives the reason.
     unguarded = ()
-    # Fraction of the largest inputs and of the full load.
+    # Size of the inputs and the load, as a fraction of the largest.
     size = 1.0
     # Processor time of the commands so far.
     processor_seconds = 0.0

@@ -165,7 +165,7 @@ class RedisReplica(Case):
 
 
 class MariaDB(Case):
-    """Threads instead of processes, and a crash of the whole server."""
+    """A server with a thread, not a process, per connection. SIGKILL ends the whole server, which then recovers."""
     name = "mariadb"
     what = "installation, SQL with InnoDB and Aria, 4 clients at once, recovery after SIGKILL of the server, restart, dump"
     needs = (Need("mariadbd", "mariadb-server-core"), Need("mariadb-install-db", "mariadb-server-core"),

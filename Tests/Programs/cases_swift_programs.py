@@ -1,4 +1,4 @@
-"""Swift programs of this directory in every kind of build, with objects in all states that the guard looks at."""
+"""Swift programs of the folder inputs in every kind of build, with objects in all states that the guard distinguishes."""
 
 import subprocess
 

@@ -225,7 +225,7 @@ class Guile(Case):
 
 
 class Sbcl(Case):
-    """A garbage collector that protects pages and handles their faults; its own heap."""
+    """A garbage collector with its own heap, which protects pages and handles the faults."""
     name = "sbcl"
     what = "a collector with write barriers by SIGSEGV, threads, stack exhaustion, foreign memory, compiled code"
     needs = (Need("sbcl", "sbcl"),)

@@ -23,7 +23,7 @@ class LuaJit(Case):
 
 
 class Prolog(Case):
-    """Stacks move when they grow; a signal stops the program when they must not."""
+    """Stacks move when they grow, and one of them grows up to its limit."""
     name = "swi-prolog"
     what = "stacks that grow by moving, an exhausted one, threads, garbage of atoms and terms"
     needs = (Need("swipl", "swi-prolog-nox"),)

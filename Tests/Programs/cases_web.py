@@ -46,7 +46,7 @@ def certificate(folder):
 
 
 def pages(folder):
-    """Creates a few files of different sizes, with a fixed time."""
+    """Creates a few files of different sizes, with a fixed modification time."""
     folder.mkdir()
     for number, lines in enumerate((0, 1, 30, 400, 3000, 20_000)):
         (folder / f"{number}.txt").write_text(generate.text_lines(lines, seed=number))

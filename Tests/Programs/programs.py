@@ -35,7 +35,7 @@ from harness import CaseError, Explained, Guard, Run, compare  # noqa: E402
 
 RESULTS = ROOT / "build" / "tests" / "programs.json"
 ATTEMPTS = 3
-ORDINARY_SIZE = 0.5  # fraction of the largest inputs for every change; --long uses the largest
+ORDINARY_SIZE = 0.5  # size of the inputs, as a fraction of the largest; --long uses the largest
 print_lock = threading.Lock()
 
 

@@ -22,8 +22,9 @@ TIMEOUT_SECONDS = 60
 ALL_BLOCKS = 65535  # maximum of isolated_per_context
 
 # usage: blocks STACKS BLOCKS [END [CHILDREN]]: allocates BLOCKS blocks from each of STACKS stacks (at most 65,536), then ends as END says.
-# Each child does the same, and ends the same way; the parent waits for each. END spawn: the program is executed once more, with END exit.
-# END rare: frees one more block at another place. END wait: waits until standard input is closed.
+# With CHILDREN, one child after another does this instead; then the parent allocates the same, and ends by exit. END spawn: the program is
+# executed once more, with END exit. END rare: frees one more block at another place. END wait: waits until standard input is closed. END
+# inherit: see inherit().
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <signal.h>
@@ -148,7 +149,7 @@ def closing(result):
 
 
 def is_all(result, pairs=None):
-    """Whether the run says that it found nothing, and watched all pairs and all frees at once."""
+    """Whether the closing line says: no findings, all pairs were watched, and 100 % of the frees were guarded at once."""
     says, watched, seen, at_once, reason = closing(result)
     return says == "no findings" and watched == seen and pairs in (None, seen) and at_once == 100 and reason is None
 
@@ -182,12 +183,12 @@ def processes_are_added_up(work):
         found = work.coverage(3, 1000, end, 3, flags=options(isolated_per_context=ALL_BLOCKS, handle_signals=0))
         lost = 0 if end in ("exit", "spawn") else 3 * 200
         assert expected - lost <= found["blocks"] <= expected and found["blocks_percent"] == 100, (end, found)
-        # Children continue with the parent's stacks, which count as new stacks in each child.
+        # Children inherit the parent's stacks; each child counts them as new stacks.
         assert found["stacks"] == found["stacks_watched"] == (21 if end == "spawn" else 12), (end, found)
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
     assert 0.95 * 40_000 <= found["blocks"] <= 40_000, found
-    # Every child watches the same one of the parent's pairs: it counts at most once.
+    # Every child watches the same pair, which the parent has, too. This pair counts at most once.
     found = work.coverage(10, 0, "inherit", 20, flags=options(isolated_per_context=1, isolated_windows="off"))
     assert found["pairs"] == 10 and found["pairs_watched"] <= 1 and found["frees_guarded_at_once_percent"] > 60, found
 
@@ -263,7 +264,7 @@ def nothing_is_known(work):
     out = work.zguard("run", "sh", "-c", "ulimit -S -f", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)))
     assert out.stdout == "0\n" and closing(out)[2] > 0, (out.stdout, out.stderr)
     if os.geteuid() == 0:
-        # A program of another user cannot find zguard's page: the closing line says that there is such a process.
+        # A program of another user cannot find zguard's page for coverage. The closing line counts such processes.
         script = f"{work.program} 2 2; setpriv --reuid 65534 --clear-groups {work.program} 2 2"
         os.chmod(work.path, 0o755)
         out = work.zguard("run", "sh", "-c", script)

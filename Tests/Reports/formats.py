@@ -110,7 +110,7 @@ def collect(zguard, library, directory):
         arguments = flags + [word for option in options for word in ("-o", option)]
         command(zguard, "run", "--quiet", "--report", report, *arguments, "--", *words)
         with finished.open("a") as all_lines:
-            # A run that a signal ended has a line of its own.
+            # Keep only findings: if a signal ended the run, the report also has a run record.
             all_lines.writelines(line for line in report.read_text().splitlines(keepends=True) if line.startswith('{"schema":"zguard.finding/'))
         one = directory / "one.raw"
         one.unlink(missing_ok=True)

@@ -237,7 +237,7 @@ use-after-free: array_of_pointers.c call_read.c call_write.c function_pointer.c 
 wild-access: bad_pointer_read.c bad_pointer_write.c literal_write.c
 """
 WAYS = [(compiler, level) for compiler in ("gcc", "clang") for level in ("-O0", "-O2", "-O3")]
-# Most bugs that the matrix may split or merge. Three are split today, because a sibling call removes a frame from their stacks.
+# Maximum numbers of bugs that the matrix may split or merge. Three are split today: a sibling call removes a frame from their stacks.
 MOST_SPLIT, MOST_MERGED = 3, 0
 
 

@@ -14,8 +14,8 @@ from Support.environment import ZGUARD, scrubbed  # noqa: E402
 
 TIMEOUT_SECONDS = 120
 
-# usage: pairs WAYS [END]: makes and frees blocks in 2^WAYS ways, each an allocation stack and a free stack of its own. END fork: children
-# do so, too. END kill: the process is killed.
+# usage: pairs WAYS [END]: makes and frees a block in each of 2^WAYS ways, each with an allocation stack and a free stack of its own. END
+# fork: then each of three children makes and frees one block in a further way. END kill: the process kills itself.
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <signal.h>

@@ -112,7 +112,7 @@ def merging(work):
 
 
 def named_by_the_link(work):
-    """A program that a link with another name started is named by the link: Debian's redis-server is a link to redis-check-rdb."""
+    """A program started through a link of another name is reported by that name: Debian's redis-server is a link to redis-check-rdb."""
     linked, same = work.path / "linked", work.path / "src/twice"
     for link in (linked, same):
         link.symlink_to(work.program)

@@ -157,7 +157,7 @@ def killed_at_random(work, rounds, seed):
                     except ValueError as fault:
                         raise AssertionError(f"{name} holds a line that is torn and is not the last: {fault}") from None
 
-    # Choose moments from the start to slightly after the end, measured on this machine with six runs at a time.
+    # Kill runs after up to 1.5 times the time that six runs at once take on this machine, so that some runs end before.
     began = time.monotonic()
     first = [work.start(program=[work.many, FUNCTIONS, 4]) for _ in range(6)]
     for process in first:

@@ -84,7 +84,7 @@ def source(path, line=1):
 
 
 def their_links(work):
-    """Every way in which a path of the other user can lead to a file that only root may read."""
+    """Returns paths for every way in which the other user can name a file that only root may read; makes the links."""
     links = {"evil.c": work.shadow, "same.c": work.inner, "secret.c": work.secret, "process.c": "/proc/self/environ", "zero.c": "/dev/zero",
              "kernel.c": "/proc/version", "working.c": f"/proc/self/root{work.inner}"}
     for name, target in links.items():

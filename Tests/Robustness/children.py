@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests guarded programs that start programs which cannot load the library.
-These are built for musl, built with a sanitizer, run by qemu's user mode, or scripts for such interpreters. They must end as they do
-unguarded, whichever function starts them, and the parent's statistics must count them; ordinary programs must stay guarded.
+The started programs are built for musl, built with a sanitizer, run by qemu's user mode, or scripts for such interpreters. They must end
+as they do unguarded, whichever function starts them, and the parent's statistics must count them; ordinary programs must stay guarded.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -170,7 +170,7 @@ def scripts(work):
 
 
 def emptied(work):
-    """A program that cannot load the library gets no LD_PRELOAD if it named only the library, also when a shell starts the program."""
+    """If LD_PRELOAD names only the library, programs that cannot load it get no LD_PRELOAD, even if a shell starts them."""
     plain = work.run(None, "bash", "-c", "musl x; tsan y; exit 0")
     guarded = work.run(str(LIBRARY), "bash", "-c", "musl x; tsan y; exit 0")
     assert (guarded.stdout, guarded.stderr) == (plain.stdout, plain.stderr) and "nothing" in guarded.stdout, guarded
@@ -245,7 +245,7 @@ def copies(work):
 
 
 def exempt(work):
-    """Swift's package manager and its tools are exempt, whichever function starts them; programs that it starts are guarded."""
+    """Swift's package manager, its tools and package manifests are exempt, whichever function starts them; other programs are guarded."""
     tools = copies(work)
     library, both = str(LIBRARY), f"{OTHER}:{LIBRARY}"
     for way in WAYS:
@@ -262,7 +262,7 @@ def exempt(work):
     # A compiler is guarded if it is started by `swift` without a verb, or by a program that is no package manager.
     for program in (tools / "swift", work.programs / "starter"):
         assert f" {library}\n" in work.run(library, program, "execve", "fork", tools / "clang").stdout, program
-    # Without a compiler beside it, a program of that name is no package manager.
+    # A program named swift-test is no package manager if no compiler (swift-frontend) is beside it.
     (tools / "swift-frontend").unlink()
     assert f" {library}\n" in work.run(library, tools / "swift-test", "execve", "fork", tools / "clang").stdout
 
@@ -278,7 +278,7 @@ int main(void) { free_twice(malloc(SIZE)); }
 
 
 def named(work):
-    """`--only` guards the programs that it lists by name, path or pattern. A program that they start must be listed as well."""
+    """`--only` guards the programs that it lists by name, path or pattern. Programs that these start are guarded only if listed too."""
     source = work.path / "twice.c"
     source.write_text(TWICE)
     (work.path / "folder").mkdir()
@@ -309,7 +309,7 @@ def named(work):
 
 
 def refused(work):
-    """`zguard run` applies the same check and names the reason."""
+    """`zguard run` refuses a program that cannot load the library, and names the reason."""
     cases = [(work.programs / name, line) for name, line in (("musl", LINES["other_libc"]), ("tsan", LINES["sanitized"]), ("asan", LINES["sanitized"]),
                                                             ("script_for_musl", LINES["other_libc"]))]
     cases.append((Path(shutil.which(f"qemu-{os.uname().machine}")), LINES["emulator"]))

@@ -35,7 +35,7 @@ TIMEOUT_SECONDS = 120
 
 
 def names_of(source):
-    """The parts of a source file: functions `part_NAME(long size, long count)`."""
+    """Returns the names of a source file's parts, which are functions `part_NAME(long size, long count)`."""
     return re.findall(r"^PART\((\w+)\)", (PARTS / source).read_text(), re.MULTILINE)
 
 

@@ -72,7 +72,7 @@ def chosen(seed, number):
 
 
 def kinds_of(case):
-    """Returns keys of a case. Each slice contains at least one case of every key."""
+    """Returns the kinds that a case belongs to. Each slice contains at least one case of every kind."""
     return [(key, case["program"], case[key]) for key in ("what", "where", "handler", "short", "options")]
 
 
@@ -88,7 +88,7 @@ def describe(case):
 
 
 def stacks_of(group):
-    """Returns the kernel stacks and states of all processes of a group, to diagnose a hang."""
+    """Returns the state of each process of a process group, and where its threads wait, to diagnose a hang; with gdb also their stacks."""
     lines = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -146,7 +146,7 @@ def findings_of(data, may_be_cut, may_end_cut):
 
 
 def texts_of(errors):
-    """Returns the kinds of the findings on standard error, and problems with their format."""
+    """Returns the findings on standard error, as kind and block size, and problems with their format."""
     lines = errors.decode(errors="replace").splitlines()
     heads = [line for line in lines if line.startswith("==zguard== ") and " at 0x" in line]
     ends = [line for line in lines if line == "==zguard== for function names, run the program with 'zguard run'"]
@@ -323,7 +323,7 @@ class Kills:
                                 env=environment, cwd=place, start_new_session=True)
 
     def wait_for_moment(self, process, place, chance):
-        """One moment in ten is before the first announced finding, one in ten after the last."""
+        """Waits until a random moment: one in ten is before the first announced finding, one in ten after the last."""
         share = chance.uniform(-0.125, 1.125)
         wanted = share * self.processes * self.threads * self.findings
         end = time.monotonic() + 4 * DEADLINE_SECONDS
@@ -353,7 +353,7 @@ class Kills:
         return problems
 
     def kill(self, process, victim):
-        """Kills all processes, the started process, or one of its children."""
+        """Kills all processes ("all"), a child of the started process ("another"), or the started process."""
         target = process.pid
         if victim == "another":
             try:

@@ -46,7 +46,7 @@ COUNT_BYTES, FILE_BYTES = 48, 8192
 EPERM, EINTR, EIO, EBADF, EAGAIN, ENOMEM, EFAULT, EINVAL, EMFILE, ENOSPC, EPIPE, ENOSYS = 1, 4, 5, 9, 11, 12, 14, 22, 24, 28, 32, 38
 EACCES, ENOENT, ETIMEDOUT = 13, 2, 110
 
-# Errors of each kind of call; every run of the suite tries the first errors. "half" and "one" cut a transfer short.
+# Plausible errors of each kind of call. Without --long a single failure has one of the first three. "half" and "one": a short transfer.
 ERRORS = {
     "mmap-reserve": (ENOMEM, EAGAIN, EPERM, ENOSYS),
     "mmap-table": (ENOMEM, EAGAIN, EPERM, ENOSYS),
@@ -112,13 +112,13 @@ ERRORS = {
     "pthread_atfork": (ENOMEM,),
     "libc-memory": (ENOMEM,),
 }
-# If these calls failed forever, signals that are blocked once could never be unblocked.
+# These calls must not fail forever: blocked signals could never be unblocked.
 NOT_FOR_EVER = {"sigprocmask-set"}
-# The program itself sees these failures: its own allocator returns NULL.
+# The program itself sees these failures: libc's allocation functions return NULL.
 REFUSING = {"libc-memory"}
 
-# Imported libc functions and how the injector treats them. "injected": can fail. "none": makes no system call. "program": called on the
-# program's behalf or at its end; libc's own fork takes the stream lock at the same moment.
+# Imported libc functions and how the injector treats them. "injected": can fail. "none": makes no system call. "program": called for the
+# program or at its end, or during fork, where libc itself takes the lock of the stream list.
 IMPORTS = {
     "injected": "dlsym pthread_key_create pthread_setspecific",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
@@ -132,8 +132,8 @@ IMPORTS = {
 }
 
 
-# Combined faults by scenario, for paths that one failure alone does not reach: the statistics page of a child, pages that cannot be made
-# accessible again, signals of failed writes, a lock taken late.
+# Combined faults by scenario, for paths that one failure alone does not reach: a child without a statistics page, lines that cannot be
+# completed, SIGPIPE of failed writes, a report that cannot be opened again, futex calls that always fail.
 TOGETHER = {
     "plain bugs": [f"memfd_create:{ENOSYS}:2:ever,mmap-private:{ENOMEM}:1:ever", f"memfd_create:{ENOSYS}:2:ever",
                    f"mmap-shared:{ENOMEM}:2:ever,mmap-private:{ENOMEM}:1:once"],
@@ -146,8 +146,8 @@ TOGETHER = {
 # Findings are lost first; the message about lost findings at the end can be written.
 SAID = [f"write:{ENOSPC}:1:x3", f"write:{EIO}:4:x6", f"write:{EIO}:16:x3"]
 
-# Degradations that 'zguard stats' may show for a process in which this kind of call always fails; one of these is enough. NO_PAGE: 'zguard
-# stats' shows that there are no statistics.
+# By kind of call: the degradation that 'zguard stats' shows for a process in which such calls always fail. NO_PAGE: 'zguard stats' shows
+# that there are no statistics.
 NO_PAGE = "shows no statistics"
 # The page exists, but zguard rejects it because the process could still truncate it.
 NOT_SEALED = "not sealed"
@@ -163,7 +163,7 @@ SHOWN = {
     "pthread_atfork": "no_fork_handlers", "perf_event_open": "no_watchpoints", "perf-id": "no_watchpoints",
     "perf-move": "no_watchpoints", "uname": "no_watchpoints",
 }
-# Reasons why 'zguard stats' shows nothing for the other kinds.
+# Reasons why 'zguard stats' shows no degradation if calls of the other kinds always fail.
 UNSHOWN = {
     "mmap-table": "tables are opened in a reservation then",
     "mmap-ask": "the allocation is libc's then, and counted as unguarded", "mmap-private": "only after another failure",
@@ -234,8 +234,8 @@ def build():
 
 
 def check_completeness(checks):
-    """Every system call of the test build is in the injector, except the return from a signal handler (zg_arch_resume, which may be inlined
-    into its only caller) and the code that zguard alone executes in a stopped process (zg_arch_snapshot), and every import is listed."""
+    """Every import is listed. Every system call of the test build is in the injector, with two exceptions: the return from a signal handler
+    (zg_arch_resume, or zg_jump_out, its only caller) and code that only zguard executes, in a stopped process (zg_arch_snapshot)."""
     function, outside = "", collections.Counter()
     for line in builds.run_compiler(["objdump", "-d", "--no-show-raw-insn", LIBRARY]).splitlines():
         if line.endswith(">:"):
@@ -326,7 +326,7 @@ class Run:
         return [page for path in self.counts_file.parent.glob("counts.*") if (page := read_page(path))]
 
     def lines(self):
-        """Returns the number of complete findings in the report, of partial lines, and a list of problems."""
+        """Returns two numbers, of complete findings and of partial lines in the report, and a list of problems."""
         if not self.report.exists():
             return 0, 0, []
         *lines, rest = self.report.read_bytes().split(b"\n")
@@ -343,7 +343,7 @@ class Run:
         return whole, halves, problems
 
     def texts(self):
-        """Returns the number of complete and of partial findings on standard error, and all other output."""
+        """Returns two numbers, of complete and of partial findings on standard error, and the lines that the library did not print."""
         whole, halves, others = 0, 0, []
         for line in self.err.splitlines(keepends=True):
             if line.startswith("==zguard== "):
@@ -411,7 +411,7 @@ def reproduce(run):
 
 
 def positions(calls, most):
-    """Returns positions in 1...calls: the first, the last, and others at increasing distances."""
+    """Returns up to `most` positions in 1...calls: the first, the last, and others at increasing distances; if `most` is 1, the middle."""
     if calls <= most:
         return list(range(1, calls + 1))
     if most == 1:
@@ -421,7 +421,7 @@ def positions(calls, most):
 
 
 def faults_of(scenario, counts, long):
-    """Yields faults for every kind of call that the program makes."""
+    """Yields faults for every kind of call that the runtime made without a fault (`counts`), and combined faults."""
     for kind, (calls, _) in counts.items():
         if not calls or kind == "never" or (scenario.kinds is not None and kind not in scenario.kinds):
             continue
@@ -455,13 +455,13 @@ def faults_of(scenario, counts, long):
                 yield from fault
         if scenario.name == "bugs":
             yield from SAID
-        # A sandbox: all calls are refused from the start, or from some call on.
+        # A sandbox: of each kind of call, all fail from the start or from the 20th on, or every n-th fails.
         for error in (EPERM, ENOSYS):
             yield f"*:{error}:1:ever"
             yield f"*:{error}:20:ever"
             yield f"*:{error}:1:2"
             yield f"*:{error}:2:7"
-        # Memory is exhausted: every mapping fails.
+        # Memory is exhausted: calls that map memory or make it accessible fail from some call on.
         for first in (1, 3, 12):
             yield ",".join(f"{kind}:{ENOMEM}:{first}:ever" for kind in ("mmap-reserve", "mmap-table", "mprotect-open", "mmap-retire"))
     else:
@@ -472,8 +472,8 @@ def faults_of(scenario, counts, long):
 
 
 def kinds_of(scenario, fault):
-    """Returns keys of a case. Each slice contains at least one case of every key: each kind of call failing once, always and now and then,
-    with each errno and cut short; each scenario; and all combined faults."""
+    """Returns the kinds that a case belongs to. Each slice contains at least one case of every kind: each kind of call failing once, always
+    and now and then, with each errno and cut short; each scenario; and all combined faults."""
     first, _, more = fault.partition(",")
     kind, error, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"
@@ -484,7 +484,7 @@ def kinds_of(scenario, fault):
 
 
 def one(scenario, fault, plain):
-    """Runs the program under a fault, up to three times if it does not make the call: some calls depend on chance and on time."""
+    """Runs the program under a fault. Repeats this up to twice if no call failed, since some calls depend on chance and on time."""
     for _ in range(3):
         with tempfile.TemporaryDirectory(prefix="zguard-faults-") as directory:
             run = Run(scenario, fault, Path(directory)).go()

@@ -117,7 +117,7 @@ class Case:
             self.words.append("waits")
 
     def run(self, bytes_, profile=None):
-        """Runs the program in a group with this limit; returns how it failed, or nothing if it survived."""
+        """Runs the program in a group with this limit. Returns None if the program survived, otherwise how it failed."""
         command = self.words if profile is None else [ZGUARD, "run", "--profile", profile, "--", *self.words]
         environment = scrubbed(ZGUARD_LIBRARY=str(LIBRARY))
         with Group(self.hierarchy) as group:
@@ -147,8 +147,8 @@ class Case:
         process.communicate()
 
     def need(self):
-        """Returns the lowest limit with which the plain program survives. memory.high kills no process, so its need is that of
-        memory.max."""
+        """Returns the lowest limit with which the plain program survives. Measured with memory.max even if the case uses memory.high, which
+        kills no process."""
         kind, self.kind = self.kind, "limit"
         words, self.words = self.words, self.words[:6]
         low, high = 8 * MIB, 128 * MIB

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests correct programs that a runtime could break by its side effects or its use of resources.
-These are floating-point flags and traps, descriptors, locked memory, and a system without /proc. Each program runs without the library and
-in every profile, and must behave the same. Closing line: N passed, N failed.
+Tested are floating-point flags and traps, descriptors, locked memory, and a system without /proc. Each program runs without the library
+and in every profile, and must behave the same. Closing line: N passed, N failed.
 
 usage: harmless.py [--filter WORD]"""
 
@@ -37,11 +37,11 @@ class Work(Reachable):
         return finished(command, run_within(DEADLINE_SECONDS, command, env=scrubbed(), **how))
 
     def preloaded(self, options, command, **how):
-        """Runs with the library preloaded, without zguard; returns the same."""
+        """Runs with the library preloaded, without zguard; returns status, output and errors."""
         return finished(command, run_within(DEADLINE_SECONDS, command, env=guarded_by(self.library, options), **how))
 
     def guarded(self, options, command, **how):
-        """Runs under `zguard run`; returns the same."""
+        """Runs under `zguard run`; returns status, output and errors."""
         given = [word for option in options.split(":") if option for word in ("-o", option)]
         return finished(command, run_within(DEADLINE_SECONDS, [self.zguard, "run", *given, "--", *command], env=scrubbed(), **how))
 
@@ -123,7 +123,7 @@ def without_proc(command):
 
 
 def runs_without_proc(work):
-    """The program runs, its findings are reported, and a message names what cannot be reported."""
+    """Without /proc the program runs, its findings are reported, and a message says that the coverage is unknown."""
     if run_within(DEADLINE_SECONDS, without_proc(["true"]))[0] != 0:
         print("skipped: no mount namespace can be made here")
         return
@@ -185,8 +185,8 @@ def locked_blocks_are_unlocked_when_they_die(work):
             for profile, options in PROFILES.items():
                 status, out, err = work.preloaded(options, command)
                 guarded = list(map(int, out.split()))
-                # Blocks that bypass the guard stay locked if libc moves them or if a call names whole pages, as in unguarded runs. They use
-                # up the limit, so locking guarded blocks fails more often. The blocks of four threads alone nearly use up the limit.
+                # Blocks that bypass the guard stay locked if libc moves them or if a call names whole pages, as in unguarded runs. These
+                # locks use up the limit, so locking guarded blocks fails more often. Live blocks of four threads alone nearly use it up.
                 is_passed_on = bool(options) and "fence" not in options
                 spare = {"grown": 300 * is_passed_on, "rounded": 2000 * is_passed_on, "threads": 20}.get(how, 0) if kilobytes == 64 else 0
                 more = [b - a for a, b in zip(plain, guarded)]

@@ -27,7 +27,7 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, scrubbed  # noqa: E402
 
 DEADLINE_SECONDS = 120
 FINDINGS = 40
-VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: kills zguard first, and its program some findings later
+VICTIMS = ("zguard", "zguard", "both", "program", "later")  # later: kills zguard first, and the program some findings later
 # How the report is written, and which command reads it afterwards.
 ROUTES = ("file report", "file run", "file again", "html report", "text report", "store report", "store collect", "store run",
           "lines collect")
@@ -144,8 +144,8 @@ class Trial:
         return [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
 
     def printed(self):
-        """Returns the findings that processes printed themselves because they outlived the program, the only process that zguard waits for.
-        A child that is forked after `run` has listed the processes to kill survives. The size of the block identifies the finding."""
+        """If the program was killed, returns the functions of findings that surviving children printed: zguard waits only for the program.
+        A child survives if it is forked after `run` has listed the processes to kill. The block size identifies the function."""
         if self.victim != "program":
             return set()
         sizes = re.findall(r"^==zguard== double-free .* block of (\d+) bytes", (self.work / "errors").read_text(errors="replace"), re.MULTILINE)

@@ -70,7 +70,7 @@ def build(source):
 
 
 def build_library(source):
-    """Builds NAME_library.cpp next to NAME.c; the program loads it from its own directory."""
+    """Builds NAME_library.cpp as NAME_library.so next to the program NAME, which loads it from there."""
     target = BUILD / (source.stem + ".so")
     builds.compiled(target, ["g++", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", source, "-o", target, "-ldl"],
                     [source])

@@ -22,7 +22,7 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, scrubbed  # noq
 NOBODY = 65534
 DEADLINE_SECONDS = 60
 MOST_SECONDS, MOST_KILOBYTES = 2, 200 * 1000
-# Time to wait in addition to the CPU time: for the answer to trim, and to read changed blocks again. The rest allows for a loaded machine.
+# Limit of a call's elapsed time. zguard waits for the answer to trim, and to read changed blocks again; the rest is for a loaded machine.
 MOST_WALL_SECONDS = 30
 STATS_BYTES, PID_OFFSET = 8192, 16  # size of struct zg_stats_page, and offset of its pid
 settings = {"pages": 240, "seed": 1, "seconds": MOST_SECONDS}
@@ -32,7 +32,7 @@ class Work:
     program = None
 
     def __init__(self, path):
-        """Copies zguard and the library to a directory that another user can read."""
+        """Copies the library to a directory that another user can read, and builds the forging program there."""
         self.path = Path(path)
         self.path.chmod(0o755)
         self.library = self.path / LIBRARY.name
@@ -47,7 +47,7 @@ class Work:
         return Liar([self.program, *map(str, words)], env={**self.environment, **({"LD_PRELOAD": str(self.library)} if preload else {})}, **more)
 
     def call(self, *words, user=None):
-        """Calls zguard within the limits; returns its status, its output, and its elapsed time."""
+        """Calls zguard and checks its time and memory; returns its status, its output, and its CPU time in seconds."""
         output = self.path / "output"
         with open(output, "wb+") as file:
             start = time.monotonic()
@@ -73,7 +73,7 @@ class Work:
 
 
 class Liar:
-    """The forging program; each line sent to it makes it forge one page."""
+    """The forging program; a line sent to it forges another page, or sets what happens to the page (liar.c)."""
 
     def __init__(self, command, **more):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)

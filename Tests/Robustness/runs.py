@@ -23,7 +23,7 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, scrubbed  # noqa: E402
 from Support.reachable import Reachable  # noqa: E402
 
 NOBODY = 65534
-PYTHON = "/usr/bin/python3"  # the system's, which nobody may execute too
+PYTHON = "/usr/bin/python3"  # the system's: the unprivileged user may execute it too
 DEADLINE_SECONDS = 60
 FORGED = '{"schema":"zguard.finding/1","kind":"use-after-free","access":"read","confidence":"exact","detail":{"what":"forged"},"count":1,"pid":1}'
 
@@ -250,7 +250,7 @@ def pipes_that_nobody_reads(work):
                 began = time.monotonic()
                 assert process.stdout.readline() == "began\n"
                 line = process.stdout.readline()
-                # The program printed the time for its 400 findings; each may have waited 0.1 s.
+                # The program printed the time of its 400 findings. Only the first that meets a full pipe may wait, for 0.1 s.
                 milliseconds = int(line.removeprefix("took "))
                 assert milliseconds < 20_000, (reads, command, milliseconds)
                 process.wait(DEADLINE_SECONDS)
@@ -263,8 +263,8 @@ def pipes_that_nobody_reads(work):
 
 
 def removed_directories(work):
-    """If report and raw file are both deleted, the findings are printed and not claimed to be in a file; likewise findings without a raw
-    file."""
+    """If the report is deleted with its raw file, or has none, zguard prints the findings and does not claim that a file holds
+    them."""
     twice = work.build("twice")
     folder = work.shared / "folder"
     for form in ("json", "html"):

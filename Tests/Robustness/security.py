@@ -283,7 +283,7 @@ def listed_calls():
 
 
 def traced_calls(work, options, *words):
-    """Returns the system calls up to the first getppid, and those between the last two getppid of the first process."""
+    """Returns two sets of system calls of the first process: those before its first getppid, and those between its two getppid calls."""
     trace = work.path / "trace"
     environment = [] if options is None else ["-E", f"LD_PRELOAD={LIBRARY}", "-E", f"ZGUARD_OPTIONS={options}"]
     subprocess.run(["strace", "-f", "-qq", "-o", trace, *environment, work.programs / "heavy", *words], check=True, timeout=DEADLINE_SECONDS,

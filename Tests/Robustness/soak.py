@@ -315,7 +315,7 @@ class CServer(Server):
 
 
 class CServerPlain(CServer):
-    """The same server with default options and a quarantine so small that blocks are evicted all the time."""
+    """The C server with the default profile and a quarantine so small that blocks are evicted all the time."""
     name = "c-server-guard"
     options = ("-o", "quarantine_bytes=8m", "-o", "pressure_thread_bytes=4m")
 
@@ -328,7 +328,7 @@ class SwiftService(Server):
 
 
 class Disturbance(threading.Thread):
-    """Disturbs one of the servers at random moments."""
+    """At random moments, disturbs a server that is chosen at random."""
 
     def __init__(self, servers, generator, ending):
         super().__init__(daemon=True)
@@ -358,7 +358,7 @@ class Disturbance(threading.Thread):
         server.ask_for(ZGUARD, "check", server.pid)
 
     def watch(self, server):
-        """Watches for some seconds and is killed by a random signal; its output is complete lines of JSON, except the last."""
+        """Runs `zguard stats --watch` for some seconds and kills it with a random signal: all lines but the last are complete JSON."""
         watcher = subprocess.Popen([ZGUARD, "stats", "--watch", "0.2", "--json", str(server.pid)], stdout=subprocess.PIPE,
                                    preexec_fn=die_with_parent)
         self.ending.wait(self.generator.uniform(0.5, 5))

@@ -72,7 +72,7 @@ def progress(text):
 
 
 def count_names(table):
-    """Returns the names in the observer's table, in the order of a file of counts."""
+    """Returns the names of the counters in a table of the observer, in the order in which its files hold them."""
     body = re.search(rf"#define {table}\(X\)((?:.*\\\n)*.*\n)", OBSERVER.read_text()).group(1)
     return re.findall(r"X\((\w+)\)", body)
 

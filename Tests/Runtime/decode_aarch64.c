@@ -9,7 +9,7 @@
 #include "platform/arch_aarch64_decode.h"
 
 #if !defined(__aarch64__)
-// Other processors run this test as well: the runtime contains only the decoder of its own processor.
+// On another processor the runtime lacks this decoder, so the test contains it.
 #include "platform/arch_aarch64_decode.c"
 #endif
 

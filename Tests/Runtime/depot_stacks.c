@@ -144,7 +144,7 @@ static void check_questions_meanwhile(void) {
 
 enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
 
-// Checks how many frames of a new stack are recorded: by the used share of the bound, and by the captures so far.
+// Checks how many frames of a new stack are recorded, depending on the used share of the bound and on past captures.
 static void check_depth(void) {
     uint64_t nodes = node_count(), saved = zg_config.stack_bytes;
     const int captures_per_node = 64;

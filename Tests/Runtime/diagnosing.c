@@ -108,7 +108,7 @@ struct row {
 #define CODE(...) .code = {__VA_ARGS__}, .code_count = 16
 #define LOAD CODE(CODE_LOAD)
 #define STORE CODE(CODE_STORE)
-// The instruction in front of the faulting one has loaded a word.
+// AFTER(bytes): a fault whose instruction is preceded by an instruction with these bytes.
 #define BYTES(...) ((int)sizeof((uint8_t[]){__VA_ARGS__}))
 #define AFTER(...)                                                                                                     \
     .before = {[ZG_FAULT_CODE_BEFORE - BYTES(__VA_ARGS__)] = __VA_ARGS__}, .before_count = ZG_FAULT_CODE_BEFORE

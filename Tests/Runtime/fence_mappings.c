@@ -27,8 +27,8 @@ int main(void) {
     int isolated = 0, most = 0;
     char *newest = NULL;
     for (int i = 0; i < BLOCKS; i++) {
-        // Blocks of one to five pages. The size changes only every 1000 blocks, because a free range of one size cannot
-        // serve the next size.
+        // Blocks of one to five pages. A freed range is reused only for blocks of as many pages, so the size changes
+        // only every 1000 blocks.
         char *block = heap_allocate(100 + (uint64_t)(i / 1000) % 5 * 4096, 16, false);
         struct zg_block_view view;
         isolated += zg_lookup_block((uint64_t)block, &view) && zg_lookup_is_isolated(&view);

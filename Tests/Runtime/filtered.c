@@ -1,4 +1,4 @@
-// The program still computes the right result if a sandbox refuses system calls.
+// The program still computes the right result if a seccomp filter makes system calls fail with EPERM.
 // qemu-user: seccomp filters are not emulated
 // preload
 

@@ -153,8 +153,8 @@ static bool can_move(void) {
     return moved != MAP_FAILED;
 }
 
-// A block of the size that was just freed costs neither page faults nor memory. The freed block is unreadable
-// nevertheless.
+// A block of the same size as the one just freed takes over its pages, so few pages fault. The freed block is
+// unreadable nevertheless.
 static int repeat_large(void) {
     enum { ROUNDS = 200 };
     for (int i = 0; i < LARGE_SIZES; i++) {
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
         check_mode("change_sizes", ways[i]);
         check_mode("keep_some", ways[i]);
     }
-    // With windows, the resident size counts a page once for each block that is mapped to it.
+    // Without windows, because the resident size would count a page once for each block that a window maps to it.
     check_mode("change_sizes_in_threads", "isolated_windows=off");
     check_mode("touch_little", "");
     check_mode("repeat_large", "");

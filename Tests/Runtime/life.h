@@ -39,7 +39,7 @@ __attribute__((unused)) static int life_wait(pid_t child) {
     return 255;
 }
 
-// Runs this program with `mode` as its argument. `before` runs in the child before the exec.
+// Runs this program with `mode` as its argument; returns life_wait's result. `before` runs in the child before exec.
 __attribute__((unused)) static int life_run_self(const char *mode, void (*before)(void)) {
     pid_t child = fork();
     if (child == 0) {

@@ -37,7 +37,7 @@ static int agree(uint64_t address) {
            module.eh_frame_hdr == object.dlfo_eh_frame && module.path == object.dlfo_link_map->l_name;
 }
 
-// Looks up addresses in an image and shortly in front of and behind it.
+// Looks up the first, a middle and the last address of each executable segment of an image.
 static int look_around(struct dl_phdr_info *info, size_t bytes, void *images) {
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {

@@ -19,7 +19,7 @@ static const struct zg_api *api(void) {
     return find();
 }
 
-// Allocates always from the same stack.
+// Allocates a block; all blocks have the same innermost frame.
 static __attribute__((noinline)) char *make(size_t size) {
     char *block = malloc(size);
     __asm__ volatile("" : "+r"(block)::"memory");

@@ -22,7 +22,7 @@ static void *hold_lock(void *unused) {
     return unused;
 }
 
-// Each depth has a return address without a cached unwind rule.
+// Allocates below frames whose return addresses have no cached unwind rule.
 __attribute__((noinline)) static void *from_new_place(int depth) {
     void *block = depth ? from_new_place(depth - 1) : malloc(40);
     __asm__ volatile("" : "+r"(block));

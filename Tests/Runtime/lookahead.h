@@ -90,8 +90,8 @@ static void check_rows(const struct row *rows, size_t count) {
     }
 }
 
-// Calls do not preserve the register through which this code uses the object, so that the register is known only if the
-// code begins with the load.
+// The code uses the object through a register that calls do not preserve. Behind a call (the retain) the register is
+// unknown and no use is found; if the code begins with the load, the register is known.
 static void check_load(void) {
     struct zg_lookahead behind_retain = look(code_load, false), at_load = look(code_load, true);
     CHECK_EQUAL(behind_retain.use_count, 0, "a register that calls change");

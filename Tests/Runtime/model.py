@@ -138,7 +138,7 @@ def main():
     shares = sum(row[1] for row in chosen)
     checks = Checks()
     total = 0
-    # Checks take longer than the operations: short rounds only if there are few operations.
+    # A checked build verifies the invariants after each round of fixed length. Otherwise rounds grow with the number of operations.
     round_operations = arguments.round or (20000 if arguments.build == "checked" else max(20000, min(500000, int(arguments.operations / 40))))
     for name, share, options, words in chosen:
         operations = max(int(arguments.operations * share / shares), 10000)

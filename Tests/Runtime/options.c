@@ -158,8 +158,8 @@ static void check_options(void) {
         zg_options_parse(&options, nearest[i].given, note, &seen);
         CHECK(seen.unknown == 1 && strcmp(seen.last.expected, nearest[i].nearest) == 0, nearest[i].given);
     }
-    // For each option, the default is in range, the smallest and largest values are accepted, and values beyond them
-    // are not.
+    // For each option with a number, the default is in range, the smallest and the largest value are accepted, and the
+    // value above the largest is not.
     for (int i = 0; i < zg_option_count; i++) {
         const struct zg_option_info *info = &zg_option_table[i];
         const struct zg_option_description *description = &zg_option_descriptions[i];
@@ -176,7 +176,7 @@ static void check_options(void) {
             CHECK_EQUAL(zg_options_parse(&options, text, note, &seen), j < 2, text);
         }
     }
-    // A former name sets the same option, and is not the name of another one.
+    // A former name of an option is not the present name of any option.
     for (int i = 0; i < zg_option_alias_count; i++)
         for (int j = 0; j < zg_option_count; j++)
             CHECK(strcmp(zg_option_aliases[i].name, zg_option_table[j].name) != 0, zg_option_aliases[i].name);

@@ -1,4 +1,4 @@
-// Captures on thousands of coroutine stacks rarely need a system call, and work after memory read before was unmapped.
+// Captures on thousands of coroutine stacks rarely need a system call, and work if memory that they read is unmapped.
 // qemu-user: seccomp filters are not emulated
 // preload
 // control

@@ -12,8 +12,8 @@
 #define BLOCK_NS (1000 + 2500)             // cost that zg_page_time_charge(1) charges
 #define RETIRED_NS (BLOCK_NS + 8000 + 600) // cost that zg_page_time_retired charges for one page after a long time
 
-// The test's clock replaces the runtime's: it returns the processor time that the test sets, and ten milliseconds for
-// the time since the last look.
+// The test's clock replaces the runtime's. It returns the processor time that the test sets, and converts every short
+// interval to ten milliseconds.
 static uint64_t processor_ns;
 void zg_clock_init(void) {}
 void zg_clock_before_fork(void) {}

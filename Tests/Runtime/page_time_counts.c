@@ -1,4 +1,4 @@
-// Isolated blocks take their time from the budget: a program that asks for ever more of them gets a share.
+// The time of isolated blocks counts against the budget, which limits a program that asks for ever more of them.
 // link: runtime
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ int main(void) {
     if (!CHECK(zg_ready(), "the runtime starts")) return check_end();
     uint64_t isolated = isolate_many();
     CHECK(isolated > 16, "the first blocks are isolated");
-    // 700 here; 4,700 if the time of making and freeing one is not counted. A slower machine isolates fewer.
+    // Measured: 700 blocks; 4,700 if the time to make and free one is not counted. A slower machine isolates fewer.
     CHECK(isolated < BLOCKS / 40, "further ones only within the budget");
     CHECK(zg_stats_get(zg_counter_fence_declined) > 0, "the others are declined");
     return check_end();

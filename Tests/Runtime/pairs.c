@@ -11,7 +11,7 @@
 
 #include "check.h"
 
-// The process's own pairs have lower ids.
+// The process's own pairs consist of stacks with lower ids.
 enum { FIRST = 1 << 20, STACKS = FIRST + 299, EACH = 300, THREADS = 4 };
 
 static uint64_t counted(enum zg_counter counter) { return zg_stats_get(counter); }
@@ -73,7 +73,7 @@ static void check_unknown_stacks(void) {
 static uint64_t watch_in_child(uint64_t inherited) {
     struct zg_pair_cache cache = {{0}};
     uint64_t before = counted(zg_counter_pairs_watched), own = zg_pair(STACKS + 4, STACKS + 4);
-    zg_pair_after_fork_in_child(); // the runtime that the program is linked with has not started
+    zg_pair_after_fork_in_child(); // no fork handler calls it, because the runtime has not started
     zg_pair_add(&cache, STACKS + 4, STACKS + 4);
     zg_pair_note_guarded(inherited);
     zg_pair_note_guarded(own);

@@ -88,8 +88,8 @@ static void check_empty_ones(void) {
     CHECK(heap_state_of(large) != zg_state_quarantined, "its state says so");
 }
 
-// A block's state changes before its pages do: an observer process that stops the thread in between compares only
-// quarantined blocks.
+// A block's state changes before its pages do. An observer process that stops the thread in between does not compare
+// the block with the fill, because it compares only quarantined blocks.
 static enum zg_state state_meanwhile;
 static const void *leaving;
 int __real_zg_os_retire(void *start, uint64_t bytes);
@@ -207,7 +207,7 @@ static void *free_many(void *unused) {
     return unused;
 }
 
-// Each thread has a part of the quarantine of its own, which adds its changes to the counts of all now and then.
+// Each thread has its own part of the quarantine, and adds the changes of its counts to the totals now and then.
 static void check_counts(void) {
     pthread_t threads[THREADS];
     trim();

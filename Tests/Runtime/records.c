@@ -139,7 +139,7 @@ static void check_states(void) {
     heap_free(live);
 }
 
-// A signal handler frees blocks while its thread is in the runtime: the frees are deferred.
+// Frees blocks while the thread is in the runtime, as a signal handler may: the frees are deferred.
 static void check_put_off(void) {
     enum { BLOCKS = 20 };
     char *blocks[BLOCKS];

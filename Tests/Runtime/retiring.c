@@ -281,8 +281,8 @@ static void check_interleaved(void) {
 
 static uint64_t address_of_page(const void *block) { return (uint64_t)block / PAGE; }
 
-// With retired_bytes=64m, no address is reused before that many bytes were freed; then the oldest addresses are reused
-// first.
+// With retired_bytes=64m, no address is reused before so many bytes of addresses are retired; then those that were
+// retired first are reused first.
 static void check_addresses(void) {
     enum { MOST = 200000, RETIRED = 64 << 20 };
     static uint64_t pages[MOST];

@@ -64,7 +64,7 @@ class NotHere(Exception):
 
 
 def find_emulator():
-    """Returns the command prefix that runs a program of another processor, and the programs that it starts."""
+    """Returns the command prefix with which a program of another processor runs and can start others; [] if none is needed."""
     if ARCH == HERE or processors.WHOLE:
         return []
     try:
@@ -198,7 +198,7 @@ class Program:
         self.checks += self.run_once(True, library, emulator)
         for more in self.header.get("also", "").split():
             self.checks += self.run_once(True, library, emulator, more)
-        if "control" in self.header and not emulator:  # checks libc on a real kernel
+        if "control" in self.header and not emulator:  # the control run tests libc, which needs a real kernel
             self.checks += self.run_once(False, library, emulator)
         self.seconds = time.monotonic() - started
 
@@ -397,7 +397,7 @@ def main():
     results = Results(arguments.verbose)
     BUILD.mkdir(parents=True, exist_ok=True)
     for name, check in LIBRARY_CHECKS.items():
-        if arguments.filter in name and not arguments.library and not processors.WHOLE:  # the file does not depend on what runs it
+        if arguments.filter in name and not arguments.library and not processors.WHOLE:  # the file is the same on every kernel
             run_library_check(name, check, results)
     programs = []
     for path in sorted(SOURCES.glob("*.c")):

@@ -64,7 +64,7 @@ def run_threads(options, arguments):
 
 
 def run_driver(name, words):
-    """Like run_threads, for another driver."""
+    """Runs another test driver. Returns the error, or None."""
     result = subprocess.run([sys.executable, str(TESTS / "Runtime" / name), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True, errors="replace")
     closing = re.search(r"^(\d+) passed, 0 failed", result.stdout, re.M)

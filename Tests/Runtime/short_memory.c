@@ -128,7 +128,7 @@ static int be_idle(void) {
     if (resident() < 100 * MIB) return 2;
     if (!wait_for_thread(true)) return 3;
     for (int i = 0; i < 200; i++) {
-        // the runtime's thread is not counted
+        // the counter of threads excludes the runtime's own thread
         if (resident() < 60 * MIB) return counter(zg_counter_threads) == 1 ? 0 : 4;
         usleep(50000);
     }
@@ -168,7 +168,7 @@ static void *nap(void *unused) {
     return unused;
 }
 
-// The runtime starts its thread when the program starts one, without a check of the calling stack.
+// When the program starts a thread, the runtime starts its own, without checking that only the program is on the stack.
 static int start_beside(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000)) return 1;
@@ -306,7 +306,7 @@ static int refuse_memory(void) {
     return 0;
 }
 
-// Installs a filter that kills the process if the runtime makes calls that the program itself no longer makes.
+// Installs a filter that kills the process for system calls that from then on only the runtime might make.
 static int be_confined(void) {
     static const int calls[] = {
         SYS_openat, SYS_prlimit64, SYS_close, SYS_clone, SYS_clone3, SYS_fcntl, SYS_socket,
@@ -391,7 +391,7 @@ static void check_group(int version) {
 
 static void little_space(void) { limit(RLIMIT_AS, (rlim_t)4 << 30); }
 static void little_data(void) { limit(RLIMIT_DATA, (rlim_t)200 << 20); }
-// Memory that one size class has taken serves no other class, whether its blocks are freed or unused.
+// A higher limit: memory that one size class has taken serves no other class, even if it is freed or unused.
 static void some_data(void) { limit(RLIMIT_DATA, (rlim_t)1000 << 20); }
 
 static const struct {

@@ -10,7 +10,7 @@
 
 #if defined(__x86_64__)
 
-// The trap flag: the processor raises SIGTRAP after each instruction. The kernel clears the flag in the handler.
+// With the trap flag set, each instruction raises SIGTRAP. The kernel clears the flag while the handler runs.
 static inline void steps_on(void) { __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 static inline void steps_off(void) { __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 

@@ -12,7 +12,7 @@
 
 enum { ROUNDS = 100000, MEMORY_BYTES = 512, BASE_AT = 256, DISTANCE = 16, RSP = 4 };
 
-// Lies below 2 GiB, so that instructions can use its 32-bit absolute address.
+// The state before or after an instruction. Lies below 2 GiB, so that code can use its 32-bit absolute address.
 struct state {
     uint64_t registers[16];
     _Alignas(16) uint64_t vectors[16][2];
@@ -151,7 +151,7 @@ struct opcode {
     int first, last;
     int fields;    // bit n: the reg field may be n
     int immediate; // bytes; OPERAND: operand size, at most 4; FULL: operand size; TEST: as in group 3
-    enum { NONE, ANY, REGISTERS } operand; // REGISTERS: no memory, because a bit may lie outside it
+    enum { NONE, ANY, REGISTERS } operand; // REGISTERS: not in memory, where a bit number may lead outside the operand
 };
 
 // clang-format off
@@ -284,7 +284,7 @@ int main(void) {
         mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     if (!CHECK(room != MAP_FAILED, "memory below 2 GiB that can be executed")) return check_end();
     code = room + 64, before = (struct state *)(room + 4096), after = (struct state *)(room + 2 * 4096);
-    uint64_t counts[2] = {0}; // with all bits known before: instructions, and those after which all registers are known
+    uint64_t counts[2] = {0}; // instructions that ran with all bits known, and those that left all registers known
     for (int i = 0; i < ROUNDS; i++) check_instruction(i & 1, counts);
     CHECK(counts[1] > counts[0] * 8 / 10, "what is known before is known afterwards");
     return check_end();

@@ -1,4 +1,4 @@
-// Profile mte: a program that strips tags off its pointers is no longer checked, and continues.
+// Profile mte: a program that strips the tags off its pointers still works, and continues without tag checks.
 // processor: aarch64
 // preload
 // options: profile=mte:on_finding=continue

@@ -131,10 +131,10 @@ static void handle(int number, siginfo_t *info, void *context) {
         return;
     }
     refused++;
-    interrupted->uc_mcontext.gregs[REG_RIP] += 64; // the end of the instruction's place
+    interrupted->uc_mcontext.gregs[REG_RIP] += 64; // skips the instruction: from there the code returns, too
 }
 
-// Runs the code at `code` with the vectors, flags and registers of the state, except rsp.
+// Runs the code at `code` with the vectors, flags and registers of the state, except rsp, and stores them there again.
 void run_code(struct state *state, const void *code, uint64_t components);
 __asm__("run_code:\n push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n push %rdi\n push %rdx\n"
         " mov %rsi, own_code(%rip)\n mov %rdi, own_state(%rip)\n mov %rsp, own_sp(%rip)\n"
@@ -191,7 +191,7 @@ static void draw_place(struct instruction *to) {
     to->scale = to->index < 0 ? 0 : (int)draw(4);
 }
 
-// `encoding`: LEGACY, VEX with 2 or 3 bytes, or EVEX with a mask or without.
+// Returns an instruction with random operands. `encoding`: LEGACY, VEX (of 2 or 3 bytes), or EVEX (sometimes masked).
 static struct instruction make(const struct opcodes *group, uint8_t opcode, int encoding) {
     static const uint8_t prefixes[] = {[P66] = 0x66, [PF3] = 0xf3, [PF2] = 0xf2};
     struct instruction to = {.length = 0};
@@ -218,7 +218,7 @@ static struct instruction make(const struct opcodes *group, uint8_t opcode, int 
             put(&to, (uint32_t)draw(2) << 7 | 0x78 | group->prefix);
         }
     } else {
-        bool is_plain = opcode == 0x2b || opcode == 0xe7 || opcode == 0x2a; // no mask, and W as the prefix says
+        bool is_plain = opcode == 0x2b || opcode == 0xe7 || opcode == 0x2a; // these allow no mask, and only one W
         uint32_t high = (uint32_t)draw(2), mask = is_plain ? 0 : (uint32_t)draw(8);
         uint32_t w = opcode == 0x6f || opcode == 0x7f   ? (uint32_t)draw(2)
                      : opcode == 0xe7 || opcode == 0x2a ? 0

@@ -34,8 +34,8 @@ static uint64_t compared, captures;
 
 extern void cxx_frames(void (*point)(void *), void *context, int depth);
 
-// Returns libunwind's stack from the caller's caller outwards. Stores an interrupted frame's pc plus one, as the
-// runtime does.
+// Stores libunwind's stack from the caller's caller outwards; returns the number of frames. As the runtime does, stores
+// pc plus one for a frame that a signal interrupted.
 static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     unw_cursor_t cursor;
     unw_context_t context;
@@ -56,7 +56,7 @@ static __attribute__((noinline)) int walk_with_libunwind(uint64_t *frames) {
     return count;
 }
 
-// Appends the outermost function, whose CFI leaves the return address undefined. libunwind omits it on arm64.
+// On arm64 appends the outermost frame, whose CFI has no return address: libunwind omits it. Returns the frame count.
 static int with_outermost(uint64_t *frames, int count, const uint64_t *ours, int our_count) {
     struct zg_module module;
     struct zg_cfi_row row;

@@ -166,7 +166,7 @@ static const struct _aarch64_ctx *next_record(const struct _aarch64_ctx *record)
     return (const void *)((const struct extra_context *)record)->datap;
 }
 
-// Checks the vectors in the signal frame, and writes one of them; the FPSIMD record holds its first 128 bits.
+// Checks the vectors in the signal frame. Overwrites one, and its first 128 bits in the FPSIMD record, too.
 static void on_fault(int signal, siginfo_t *info, void *context) {
     const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
     const struct sve_context *vectors = NULL;

@@ -1,4 +1,4 @@
-// Only some blocks lie in windows: few additional private pages, few resident pages of old windows, contents kept.
+// Most small blocks lie in windows: few additional private pages, few resident pages of old windows, contents intact.
 // preload
 // options: isolated_overhead=100
 // timeout: 120

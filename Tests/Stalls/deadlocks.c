@@ -1,5 +1,5 @@
-// C programs whose threads wait for each other, or only seem to, one per function. Tests/Detection/stalling.py reads
-// the lines in front of the functions, as in ways.c. More words: deadlock: the finding is a deadlock; waits=FUNCTION: a
+// C programs that deadlock, or only seem to; each function is one program. Tests/Detection/stalling.py reads the line
+// in front of each function, as in ways.c. Further words there: deadlock: the finding is a deadlock; waits=FUNCTION: a
 // third thread waits, in FUNCTION; circle: the main thread is not part of the cycle.
 #define _GNU_SOURCE
 #include <poll.h>
@@ -326,7 +326,7 @@ CASE round_looks_like_a_thread(void) {
     memcpy(&barrier, arrived, sizeof arrived); // struct pthread_barrier of glibc: in, current_round, …
     pthread_create(&thread, NULL, arrive_late, NULL);
     wait_at_barrier();
-    pthread_detach(thread); // where the id is odd, no such round exists, and the second thread waits for another one
+    pthread_detach(thread); // may wait for ever: with an odd thread id no round ends at the second thread's arrival
     poll(NULL, 0, 20);
 }
 

@@ -1,5 +1,5 @@
-// C programs that hold up their event loops, or do not, one per function. Tests/Detection/stalling.py reads the lines
-// in front of the functions:
+// C programs that stall their event loops, and some that do not; each function is one program.
+// Tests/Detection/stalling.py reads the line in front of each function:
 // stalls: top FUNCTION[, computing][, call=NAME][, held=FUNCTION][, freeze][, thread=NAME][, options=TEXT][, profile]
 // or `nothing[, profile]`. profile: run with --profile sample, which collects stalls by default.
 #define _GNU_SOURCE

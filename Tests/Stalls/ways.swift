@@ -1,4 +1,4 @@
-// Swift programs that hold up their event loops, and programs that do not. The comments have the format of ways.c.
+// Swift programs that stall their event loops, and some that do not. The comments have the format of ways.c.
 import Dispatch
 import Foundation
 
@@ -258,7 +258,7 @@ func mainQueueIsAwaited() {
     waitFor(stock)
 }
 
-// The main thread waits for a queue whose target queue waits.
+// The main thread waits for a queue whose target queue waits for another queue, which the main thread occupies.
 // stalls: waitFor, call=futex, held=waitFor(_:), freeze, deadlock
 func targetIsAwaited() {
     let part = DispatchQueue(label: "com.shop.stock.part", target: stock)

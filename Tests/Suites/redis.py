@@ -1,5 +1,5 @@
 """Runs Redis' own tests, from Debian's source package, with the installed server: a unit is a test file. The scripts start and stop servers
-themselves, all guarded. `--quick` has no units: each starts a server for each of its groups."""
+themselves, all guarded. `--quick` runs no units, because a unit starts a server for each of its groups of tests."""
 
 import re
 import shutil
@@ -47,7 +47,8 @@ class Redis(Suite):
             found = shutil.which(tool)
             if found:
                 (tree / "src" / tool).symlink_to(found)
-        # Tests of modules need modules that are not packaged; tests of large memory and slow tests take too long.
+        # NAMES lacks tests of modules, which are not packaged, and tests that need much memory or time. The tag excludes tests that
+        # examine the server's internals.
         words = ["--single", unit.name, "--clients", "1", "--baseport", str(port), "--portcount", str(PORTS), "--tags", "-needs:debug-internals"]
         for name in only:
             words += ["--only", name]

@@ -81,7 +81,7 @@ class Place:
                 **(more or {})}
 
     def run(self, argv, env=None, deadline=300.0, cwd=None, input=None):
-        """Runs a command in a session of its own, whose processes are all killed at its end."""
+        """Runs a command in a session of its own until it ends or `deadline` passes, then kills all of the session."""
         output, errors, report = self.dir / "output", self.dir / "errors", self.dir / "report"
         report.unlink(missing_ok=True)
         command = [str(word) for word in argv]

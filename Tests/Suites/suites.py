@@ -36,7 +36,7 @@ from suite import Guard, Place, SuiteError, all_suites, end_all_sessions  # noqa
 
 KNOWN = TESTS / "Suites" / "known.supp"
 ATTEMPTS = 3  # runs of a unit that has only known defects
-ALONE = 3  # number of repetitions of a differing test, each way
+ALONE = 3  # number of repetitions of a differing test, plain and guarded each
 print_lock = threading.Lock()
 
 
@@ -146,7 +146,7 @@ def is_unsteady(name, before, after, once):
 
 
 def note_findings(record, guarded, home, guard):
-    """Returns the tests that a known defect may have ended; contains None if the suite does not tell in which test it occurred."""
+    """Adds the findings to the record. Returns the tests that a known defect may have ended; contains None if a finding names no test."""
     ended_by = set()
     for finding in guarded.findings:
         test = finding.pop("test", None)
@@ -166,7 +166,7 @@ def note_findings(record, guarded, home, guard):
 
 
 def run_suite(suite, profile, options):
-    """Runs the suite's units; returns data for --markdown and the closing line."""
+    """Runs the suite's units and stores their results for the document; returns the numbers of passed and of failed units."""
     guard = Guard(options.zguard, profile, options.option)
     started = time.monotonic()
     suite.prepare()

@@ -21,8 +21,8 @@ notes = []  # functions; their results, if not empty, are printed before the clo
 
 
 def close(passed, failed, skipped=0):
-    """Prints the closing line, which scripts/test parses; returns the exit status. A driver that skips something has printed the reason
-    before."""
+    """Prints the closing line, which scripts/test parses; returns the exit status. A driver that skips something must have printed the
+    reason before."""
     for note in notes:
         if text := note():
             print(text)

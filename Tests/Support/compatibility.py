@@ -3,9 +3,8 @@
 A driver calls `record` after its tests on a system. Results are in build/tests/compatibility, one file for each driver, one JSON object a
 line:
 
-    {"distribution": "Debian 13", "architecture": "aarch64", "kernel": "6.18.4", "glibc": "2.41", "swift": "6.0.3", "emulator": "qemu-user
-7.2",
-     "what": "one-bug programs", "passed": 212, "failed": 0, "skipped": 3, "date": "2026-01-31"}
+    {"distribution": "Debian 13", "architecture": "aarch64", "kernel": "6.18.4", "glibc": "2.41", "swift": "6.0.3",
+     "emulator": "qemu-user 7.2", "what": "one-bug programs", "passed": 212, "failed": 0, "skipped": 3, "date": "2026-01-31"}
 
 `swift` is empty if the tests use no Swift, `emulator` if the processor is the machine's own. Of two lines that agree in distribution,
 architecture, swift and what, the later one counts. scripts/compatibility collects them."""

@@ -41,9 +41,9 @@ def entering(processor):
 
 @functools.cache
 def qemu(processor):
-    """Returns a static emulator, as it must run in roots with other libraries or none. Before version 8 qemu checks each page of a mapping,
-    which takes minutes for the terabytes of address space that the runtime reserves. If the installed one is older, Debian 13's is
-    downloaded and kept in build/tests."""
+    """Returns a static emulator, because it must run in roots with other libraries or none. Before version 8 qemu checks each page of a
+    mapping, which takes minutes for the terabytes of address space that the runtime reserves. If the installed one is older or not static,
+    Debian 13's is downloaded and kept in build/tests."""
     name = f"qemu-{PROCESSORS[processor][0]}"
     for path in filter(None, (shutil.which(word) for word in (os.environ.get("ZG_QEMU", name), f"{name}-static", name))):
         if b"interpreter" not in subprocess.run(["file", "-b", path], capture_output=True).stdout and version(path) >= (8,):
@@ -58,7 +58,7 @@ def version(path):
 
 
 def _fetched():
-    """Returns the directory with the unpacked package of Debian 13."""
+    """Returns the directory with Debian 13's package qemu-user, unpacked; downloads it if necessary."""
     KEPT.mkdir(parents=True, exist_ok=True)
     with open(KEPT.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -168,7 +168,7 @@ def make(suite, mirror=MIRROR, with_tags=False):
 
 
 def _fetch(making, suite, kind, mirror):
-    """Downloads with a separate apt configuration for arm64, which does not affect this system's."""
+    """Downloads and unpacks the kernel, its modules and busybox, with a separate apt configuration for arm64."""
     for name in ("state/lists/partial", "cache/archives/partial", "machine", "packages"):
         (making / name).mkdir(parents=True)
     (making / "status").touch()
@@ -227,8 +227,8 @@ def _without_loader(image):
 
 
 def _take_modules(unpacked, modules):
-    """Takes MODULES and their dependencies, in load order. A module's dependencies are in its section .modinfo (modinfo(8)); a module
-    without a file is built into the kernel. Newer kernels compress the files."""
+    """Copies MODULES and their dependencies, and writes their load order. A module's dependencies are in its section .modinfo (modinfo(8));
+    a module without a file is built into the kernel. Newer kernels compress the files."""
     for path in unpacked.glob("**/*.ko.xz"):
         path.with_suffix("").write_bytes(lzma.decompress(path.read_bytes()))
     paths = {path.name.partition(".")[0].replace("-", "_"): path for path in unpacked.glob("**/*.ko")}

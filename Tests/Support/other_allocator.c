@@ -1,5 +1,5 @@
-// Takes the place of mimalloc's libmimalloc.a: defines the functions of mimalloc's object that defines malloc. Static
-// programs are linked with this archive behind the runtime's, and must not need this object.
+// Stands in for libmimalloc.a: has the functions that mimalloc defines in one object together with malloc. Static
+// programs are linked with this archive behind the runtime's archive; the linker must not need this object.
 
 // clang-format off
 #define FUNCTIONS(X) \

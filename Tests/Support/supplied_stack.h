@@ -1,4 +1,4 @@
-// Uses blocks at a fixed address of a stack that the program supplies, independent of that stack's bounds.
+// Calls malloc and free with the stack pointer at a fixed address of a supplied stack, whatever that stack's size.
 
 #ifndef SUPPLIED_STACK_H
 #define SUPPLIED_STACK_H

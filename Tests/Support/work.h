@@ -17,7 +17,7 @@ __attribute__((unused)) static uint64_t work_random(uint64_t *state) {
     return *state * UINT64_C(0x2545f4914f6cdd1d);
 }
 
-// Allocates, fills, checks and frees blocks of mixed sizes. Returns 0 if every block kept its contents.
+// Allocates, fills, checks and frees blocks of mixed sizes. Returns 0 if all allocations and all contents were right.
 __attribute__((unused)) static int work_with_blocks(int rounds) {
     enum { HELD = 64 };
     unsigned char *held[HELD] = {0};

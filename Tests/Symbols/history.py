@@ -163,7 +163,8 @@ def expect_small(core, said):
 
 
 def expect(name, origin, address, what, sentence, state=None, free=None, alloc=None, status=0, source="process", **block):
-    """Text and JSON must agree. `sentence` and the lists of frames are regular expressions; the other keys are fields of the block."""
+    """Checks the answer for an address as text and as JSON, and returns the JSON. `sentence`, `free` and `alloc` are regular expressions,
+    the last two for a frame of the stack; the other keys are fields of the block."""
     if not asked.takes(name, f"{what} {state} {sentence}"):
         return None
     text = history(origin, address)

@@ -81,7 +81,7 @@ import ZombieGuard
         #expect(sessions.token(of: id, now: end - 1) == token.hash)
         #expect(sessions.token(of: token.hash, now: 1000) == nil)
         #expect(sessions.token(of: id, now: end) == nil)
-        // The expired session stays closed, even if the clock is earlier.
+        // The expired session stays closed, even if the clock goes back.
         #expect(sessions.token(of: id, now: 1000) == nil)
         let other = sessions.open(for: token, now: 1000)
         sessions.close(other)
@@ -143,7 +143,7 @@ import ZombieGuard
         for text in ["localhost", "", "1.2.3", "[::1]", "127.0.0.1:80"] { #expect(ListenAddress(text) == nil) }
     }
 
-    /// The status with which a request is refused by its head; nil if it is admitted.
+    /// Returns the status of the response if a request with this head is refused; nil if the request is admitted.
     private func refusal(_ access: AccessControl, _ method: String, _ target: String, _ headers: [(String, String)])
         -> Int?
     {

@@ -1,4 +1,4 @@
-// Alerts: rules, what is remembered of events, pauses, and the forms of messages.
+// Tests of alerts: rules, the stored memory of earlier events, pauses, and message formats.
 
 import Foundation
 import Testing
@@ -36,7 +36,7 @@ import Testing
             "alert new program=bin/x to a b", "alert new program=bin/x to b", "# no rule", "", "digest 3")
         #expect(rules.watches.map(\.way.name) == ["a", "b"] && rules.digest == 3)
         #expect(rules.watches.allSatisfy { $0.conditions.program == "bin/x" })
-        // A watch has the same id in another order of rules, and another id with another condition.
+        // A watch keeps its id if the order of rules changes, and has another id if its condition changes.
         let other = try self.rules("alert new program=bin/y to a", "alert new program=bin/x to b")
         #expect(other.watches[1].id == rules.watches[1].id && other.watches[0].id != rules.watches[0].id)
         #expect(try self.rules("alert new to a", "pages https://x.example//").pages == "https://x.example")
@@ -49,7 +49,7 @@ import Testing
         #expect(rules.ways[3].form == .shell(#"echo "a b"  | cat"#))
     }
 
-    /// Whatever a file says, it is read or refused with a line number.
+    /// A file with any contents is read, or refused with a line number.
     @Test func damagedRulesAreReadOrRefused() {
         var state: UInt64 = 7
         func random(_ bound: Int) -> Int {

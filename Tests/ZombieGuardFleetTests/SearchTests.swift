@@ -93,7 +93,7 @@ import ZombieGuard
             finding, text: finding.jsonLine, source: "x/y", line: 1, written: .now, sender: .init(host: "web-1"))!
     }
 
-    /// Notes all queries and their plans.
+    /// A database that records all queries and their plans.
     private final class Planned: Database {
         let store: SQLiteFleet
         var statements: [String] = []

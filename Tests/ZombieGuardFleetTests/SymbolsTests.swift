@@ -28,7 +28,7 @@ import ZombieGuardCore
                 sender: ShippedFinding.Sender(host: "h")))
     }
 
-    /// Gives the frames of the library names by their offsets, as a symbolicator would.
+    /// Returns a namer that names the library's frames by their offsets, as a symbolicator would.
     private func namer(_ names: [UInt64: String]) -> FindingNamer {
         FindingNamer { finding in
             var named = finding

@@ -89,7 +89,7 @@ import ZombieGuard
     @Test func unknownActionsAreLeftOut() {
         let line = event(.mute(until: .occurrences(7, before: 2))).line
         #expect(TriageEvent(line: line.replacing("mute", with: "archive")[...]) == nil)
-        // A limit of a later version must not mute for ever.
+        // A muting with an unknown limit, written by a later version, is ignored; it must not mute for ever.
         #expect(TriageEvent(line: line.replacing("count 7 after 2", with: "phase 7")[...]) == nil)
     }
 

@@ -1,4 +1,4 @@
-// Tests of the comparison of blocks with an earlier moment.
+// Tests which blocks count as new since an earlier inspection of the heap.
 
 import Testing
 
@@ -21,7 +21,7 @@ import Testing
         #expect(ages.isNew(start: 0x3000, stack: 3, since: first))
         #expect(!ages.isNew(start: 0x3000, stack: 3, since: second))
         #expect(!ages.isNew(start: 0x1000, stack: 1, since: first))
-        // The second look found this block freed: a later block at its address is new.
+        // The second inspection found this block freed, so a later block at its address is new.
         #expect(ages.isNew(start: 0x2000, stack: 2, since: first))
     }
 

@@ -31,7 +31,7 @@ private final class Derived: Base<Reference> {
     let pointer: UnsafeMutableRawPointer? = nil
 }
 
-/// Memory in which every address has a value, and most lead on to others.
+/// Memory that can be read at every address; most of its values lead a walk on to other addresses.
 private final class DamagedMemory: MemoryReader {
     let seed: UInt64
     var reads = 0

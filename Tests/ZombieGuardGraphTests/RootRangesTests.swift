@@ -1,4 +1,4 @@
-// Tests of the choice of memory that is searched for roots.
+// Tests which memory is searched for roots.
 
 import Testing
 

@@ -1,4 +1,4 @@
-// Tests of the reason why a busy thread waited for a processor.
+// Tests of the reported reason why a busy thread waited for a processor.
 
 import Glibc
 import Testing

@@ -89,7 +89,8 @@ import Testing
         #expect(try Finding(parsing: finding.jsonLine) == finding)
     }
 
-    /// The scanner accepts the changed lines that Foundation accepts, and findings have the values that it reads.
+    /// Of randomly changed lines, the scanner accepts those that Foundation accepts. Findings have the values that
+    /// Foundation reads.
     @Test func randomLinesAreReadLikeFoundation() {
         var generator = SeededGenerator(seed: 23)
         let signs = Array("\"\\{}[]:,0123456789.eE-+ntfu \t\u{1}ä".utf8)

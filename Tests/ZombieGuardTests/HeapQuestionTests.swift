@@ -1,4 +1,4 @@
-// Tests of the questions of a test bundle about its heap, and of the texts of the answers.
+// Tests the questions that a test bundle can ask about its own heap, and the texts of the answers.
 
 import Glibc
 import Testing

@@ -67,7 +67,7 @@ private enum Fake {
             return number < UInt64(zg_system_load(Fake.word)) ? Fake.write(Fake.finding(number), to, capacity) : 0
         }
         table.finding_count = { first in
-            first?.pointee = 1 // finding 0 is no longer kept
+            first?.pointee = 1 // finding 0 has been discarded
             return UInt64(zg_system_load(Fake.word))
         }
         table.describe = { address, to, capacity in

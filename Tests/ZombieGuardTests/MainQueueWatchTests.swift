@@ -1,4 +1,4 @@
-// Stalls of the main queue, seen from outside.
+// Tests how another process detects stalls of the main queue.
 
 import CSystem
 import Glibc
@@ -8,7 +8,8 @@ import Testing
 @testable import ZombieGuardStalls
 
 @Suite struct MainQueueWatchTests {
-    /// A stall event is created after the last look began: on a busy machine, a millisecond or more later.
+    /// A stall event is created after the last inspection of the queue began: on a busy machine, a millisecond or more
+    /// later.
     @Test func stallThatIsMadeAfterItsLookBegan() throws {
         let server = zg_system_thread_id()
         try #require(server != getpid())

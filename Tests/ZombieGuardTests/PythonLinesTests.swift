@@ -5,7 +5,7 @@ import Testing
 @testable import ZombieGuard
 
 @Suite struct PythonLinesTests {
-    // The co_linetable of CPython 3.11, and what co_lines() says of it: (start, end, line).
+    // A co_linetable of CPython 3.11, and the result of co_lines() for it: (start, end, line).
     private static let table: [UInt8] = [
         0x80, 0x00, 0xe0, 0x08, 0x09, 0xe0, 0x08, 0x09, 0xd8, 0x08, 0x09, 0xf1, 0x03, 0x01, 0x09, 0x0a, 0xf0, 0x07,
         0x06,

@@ -1,4 +1,4 @@
-// Signatures never change, and groups count.
+// Tests of signatures, which never change, and of groups, which count findings with the same signature.
 
 import Testing
 

@@ -29,7 +29,7 @@ FRAME void drop_again(char *page) {
 
 int main(void) {
     char *stale = NULL;
-    for (volatile int i = 0; i < 100000; i++) { // volatile: the loop is not unrolled, so one call site makes all
+    for (volatile int i = 0; i < 100000; i++) { // volatile prevents unrolling: one call site makes all pages
         char *page = make_page(i ? 200 : 720);
         if (!i) stale = page;
         drop_page(page);

@@ -1,4 +1,4 @@
-// memcpy() writes 40 bytes, from the middle of a block of 50.
+// memcpy() writes 40 bytes to a block of 50 bytes, beginning in the middle of the block.
 // finding: heap-overflow
 // access: write
 // block: size=50 offset=50 state=live language=unknown

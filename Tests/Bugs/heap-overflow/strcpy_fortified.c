@@ -18,7 +18,7 @@ enum { room = 12 };
 enum { room = 10 };
 #endif
 
-// What -D_FORTIFY_SOURCE makes of strcpy.
+// With -D_FORTIFY_SOURCE, calls of strcpy become calls of this function.
 char *__strcpy_chk(char *to, const char *from, size_t room);
 
 FRAME char *make_name(void) {

@@ -1,4 +1,4 @@
-// libc is given a string that begins three bytes in front of a block. It loads a whole aligned vector.
+// libc is given a string that begins three bytes in front of a block, and loads a whole aligned vector.
 // finding: heap-overflow
 // access: read
 // block: size=40 offset=-3 state=live

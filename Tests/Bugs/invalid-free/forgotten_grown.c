@@ -1,4 +1,4 @@
-// A block that was freed and whose records the runtime has dropped is passed to realloc.
+// A freed block is passed to realloc after the runtime has discarded the block's records.
 // finding: invalid-free
 // access: free
 // stack-access: grow_again

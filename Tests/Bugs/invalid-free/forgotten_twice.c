@@ -1,4 +1,4 @@
-// A block that was freed and whose records the runtime has dropped is freed again.
+// A freed block is freed again after the runtime has discarded the block's records.
 // finding: invalid-free
 // access: free
 // stack-access: drop_again

@@ -1,4 +1,4 @@
-// A block that was freed and whose records the runtime has dropped is passed to malloc_usable_size.
+// A freed block is passed to malloc_usable_size after the runtime has discarded the block's records.
 // finding: invalid-free
 // access: read
 // stack-access: room_in

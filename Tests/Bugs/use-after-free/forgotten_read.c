@@ -1,4 +1,4 @@
-// A block that was freed and whose records the runtime has dropped is read.
+// A freed block is read after the runtime has discarded the block's records.
 // finding: use-after-free
 // access: read
 // stack-access: look_again

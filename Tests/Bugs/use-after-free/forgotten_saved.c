@@ -1,4 +1,4 @@
-// A block that was freed and whose records the runtime has dropped is passed to write().
+// A freed block is passed to write() after the runtime has discarded the block's records.
 // finding: use-after-free
 // access: read
 // stack-access: save_again

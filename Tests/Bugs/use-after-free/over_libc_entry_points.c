@@ -1,4 +1,4 @@
-// An executable defines malloc and free over __libc_malloc and __libc_free: the runtime still guards its blocks.
+// An executable's malloc and free call __libc_malloc and __libc_free: the runtime still guards the blocks.
 // finding: use-after-free
 // access: read
 // block: size=600 offset=8 state=retired

@@ -1,4 +1,4 @@
-// printf() is given a freed string. It loads a whole aligned vector, which begins in front of the block.
+// printf() is given a freed string, and loads a whole aligned vector, which begins in front of the block.
 // finding: use-after-free
 // access: read
 // block: size=16 offset=0 state=retired

@@ -2,8 +2,8 @@
 
 import Foundation
 
-// The optimizer removes a retain in front of a call that never returns, so cases that retain return instead of
-// calling done().
+// The optimizer removes a retain in front of a call that never returns. A case with a retain therefore returns and does
+// not call done(), which never returns.
 
 // case: The object of an Unmanaged reference is retained.
 // class: Shop.Cart

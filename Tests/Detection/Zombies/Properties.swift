@@ -1,4 +1,4 @@
-// A stored property of a freed object that holds a reference is loaded directly, and the reference is followed.
+// A reference is loaded directly from a stored property of a freed object, and is then followed.
 
 import Foundation
 

@@ -59,7 +59,7 @@ Item *array;
     text = std::string(1000, 'x');
     weak = table.begin()->second;
     second = new shop::Both; // a pointer into the middle of an object
-    array = new Item[10];    // a pointer behind the number of elements
+    array = new Item[10];    // a pointer behind the number of elements (array cookie) at the block's start
 }
 
 [[gnu::noinline]] static void lose_object() {

@@ -298,7 +298,7 @@ func task(_ isFixed: Bool) {
         worker.continuation = nil
         usleep(20_000)
     }
-    // Each thread of the pool caches memory of its last jobs, which still refers to the task: let new jobs reuse it.
+    // Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs reuse it.
     for _ in 0..<8 {
         Task {
             for _ in 0..<64 { Task { started.signal() } }

@@ -1,5 +1,5 @@
 // Freed heap objects of the kinds in Detection/Zombies/Kinds.swift, each still held by the property of Store with the
-// name of the case. Arguments: the case; with a third one, waits for a line of input before the use.
+// name of the case. Arguments: the case; any second one; with a third one, waits for a line of input before the use.
 
 import Foundation
 

@@ -1,5 +1,5 @@
-// A freed block to which something that libuv keeps still points. The word chooses the case; the comment above a case
-// says what the finding must name first: "// case: TEXT".
+// A freed block to which a handle, request, loop or key of libuv still points. The argument chooses the case; the
+// comment above a case says what the finding must name first: "// case: TEXT".
 
 #include <stdint.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void wait_for_release(uv_work_t *work) {
     (void)work;
     for (;;) uv_sleep(1000);
 }
-// The pool's four threads wait, so that the request of the case stays in its queue.
+// The pool's four threads wait, so that the request of the case stays in the pool's queue.
 // case: offset 0 of a live block of 128 bytes (allocated in by_request, holders_uv.c:
 __attribute__((noinline)) static uint64_t by_request(void) {
     static uv_work_t others[4];

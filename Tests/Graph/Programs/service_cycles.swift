@@ -8,7 +8,7 @@ import Glibc
 // Tasks and Dispatch blocks run on other threads, which release them a moment later.
 func settle() { usleep(30_000) }
 
-// Each thread of the pool caches memory of its last jobs, which still refers to the task: let new jobs reuse it.
+// Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs reuse it.
 func useUpJobs() {
     let done = DispatchSemaphore(value: 0)
     for _ in 0..<8 {
@@ -179,7 +179,7 @@ func foundationTimer(_ isFixed: Bool) {
 // Foundation itself leaks a timer that was never scheduled or was invalidated, but nothing else.
 // case: -
 func unscheduledTimer(_ isFixed: Bool) { Alarm().set(true) }
-// What the closure of an invalidated timer has captured is lost with the timer.
+// An invalidated timer is lost, together with the objects that its closure has captured.
 // case: - leak
 func invalidatedTimer(_ isFixed: Bool) {
     let alarm = Alarm()

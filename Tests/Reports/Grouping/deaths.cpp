@@ -35,7 +35,7 @@ struct Basket {
     }
 };
 
-// Ends of one function that differ in the signal only.
+// Deaths in one function that differ in the signal only.
 FRAME static int die(const std::string &how) {
     // UNRELATED line
     if (how == "segv") std::raise(SIGSEGV);
@@ -48,7 +48,7 @@ FRAME static int die(const std::string &how) {
     return 0;
 }
 
-// Errors of one function that differ in type or message.
+// Errors that one function throws, and that differ in type or message.
 FRAME static int refuse(const std::string &how, int order) {
     // UNRELATED line
     std::string name = "order " + std::to_string(order);
@@ -60,7 +60,7 @@ FRAME static int refuse(const std::string &how, int order) {
     return 0;
 }
 
-// Messages of one function before it aborts.
+// Messages that one function prints before it aborts.
 FRAME static int give_up(const std::string &how, int order) {
     if (how == "say-file") std::fprintf(stderr, "cannot open '/srv/orders/%d.txt' (error %d)\n", order, order * 3);
     if (how == "say-list") std::fprintf(stderr, "lost orders: %d, %d%s\n", order, order + 1, order > 50 ? ", 99" : "");

@@ -1,4 +1,4 @@
-// A C++ object whose virtual function is called after it was deleted, below functions of the standard library.
+// Calls a virtual function of a deleted C++ object, in a callback from functions of the standard library.
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Frees a block twice in each of many functions, PAUSE_MS apart, and once more in the first one at the end.
+// usage: many [FUNCTIONS [PAUSE_MS]]: double frees in each function, PAUSE_MS apart, and at the end in the first again.
 
 #include <stdlib.h>
 #include <unistd.h>

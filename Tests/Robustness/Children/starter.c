@@ -1,6 +1,6 @@
-// Starts a program with the function that its first argument names, waits, and prints its exit status; then whether
-// `environ` has changed.
-// With "wait" as the second argument it waits for a line on standard input before it ends.
+// usage: starter FUNCTION HOW PROGRAM: starts PROGRAM by FUNCTION, waits, and prints the program's exit status; then
+// whether LD_PRELOAD in `environ` has changed.
+// HOW: "vfork" instead of fork before exec…; "wait": the starter waits for a line on standard input before it ends.
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 // crashes.py chooses the arguments, and also runs the program without the library to know the expected exit status.
 // usage: fault WHAT WHERE HANDLER SHORT SEED [LIBRARY]
 // Exit status: 77 the program's handler ended it, 78 the handler jumped, 79 the handler returned and the program
-// continued, 76 the handler ran again, 70 the handler got wrong signal information, 0 no fault, 20 + a signal: a child
-// died of it.
+// continued, 76 the handler ran again, 75 the handler could not unprotect the page, 70 the handler got wrong signal
+// information, 60 to 64 a failed system call or wrong usage, 0 no fault, 20 + a signal: a child died of it.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -10,7 +10,7 @@
 //                  threads; the guarded process is then the tracer's child, with the library that GUARD names
 //         touch    all threads use freed memory at the same time
 //   WORK  heap (malloc, free, realloc), reports (continuous findings), forks
-// Exit status: 0 if no thread faulted, 77 if the program's own handler ended it.
+// Exit status: 0 no thread faulted, 77 the program's handler ended it, 60 to 64 or 127 a system call or usage error.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -192,7 +192,7 @@ static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers
                                  NULL,
                                  &registers->r13,
                                  &registers->r14,
-                                 &registers->r15}; // 4 and 12: the stack pointer, or an index follows
+                                 &registers->r15}; // 4 and 12: a SIB byte with base and index follows
     static const unsigned char known[] = {0x01, 0x03, 0x29, 0x2b, 0x39, 0x3b, 0x63, 0x80, 0x81,
                                           0x83, 0x85, 0x88, 0x89, 0x8a, 0x8b, 0xc6, 0xc7};
     unsigned char code[8];

@@ -1,11 +1,11 @@
 // Makes system calls of the runtime fail, in a test build of the library (inject.h). Any context; no lock.
 //
-// ZG_FAULT is "kind:action:first:how", several separated by ','. `kind` is a name of the list below; "*" is all but the
-// last. `action` is the errno of the failing call, or "half" or "one": read or write only half of the bytes, or one
-// byte; "half+28": the first time half of them, then errno 28. `first` is the first affected call of its kind, counted
-// from 1 over all processes. `how`: "once", "ever", "xN" (N calls in all), or a number n (from then on every n-th).
-// ZG_FAULT_FILE is a file of ZG_FAULT_BYTES zeros that counts calls and faults, shared by all processes. At its end
-// each process writes its statistics to ZG_FAULT_FILE.PID.
+// ZG_FAULT holds rules "kind:action:first:how", separated by ','. `kind` is a name in the list below, or "*" for all
+// but "never" and "libc-memory". `action` is the errno of the failing call, or "half" or "one": transfer half of the
+// bytes, or one byte; "half+28": half of the bytes the first time, then errno 28. `first` is the number of the first
+// affected call of its kind, from 1. `how`: "once", "ever", "xN" (N calls in all), or a number n (then every n-th).
+// ZG_FAULT_FILE names a file of FILE_BYTES zeros in which all processes together count calls and faults; without it
+// each process counts its own. At exit each process writes its statistics to ZG_FAULT_FILE.PID.
 
 #define _GNU_SOURCE
 #undef zg_arch_syscall
@@ -30,7 +30,7 @@
 
 #define KINDS(X)                                                                                                       \
     X(other, "other")                                                                                                  \
-    X(never, "never") /* cannot fail: exit_group, and tgkill of the own thread */                                      \
+    X(never, "never") /* never made to fail: exit_group, kill, tgkill, exec, and most prctl calls */                   \
     X(mmap_reserve, "mmap-reserve")                                                                                    \
     X(mmap_table, "mmap-table")                                                                                        \
     X(mmap_retire, "mmap-retire")                                                                                      \
@@ -279,10 +279,10 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_getrusage: return kind_getrusage;
     case SYS_perf_event_open: return kind_watch_open;
     case SYS_ioctl: return b == (long)PERF_EVENT_IOC_MODIFY_ATTRIBUTES ? kind_watch_move : kind_watch_id;
-    case SYS_execve: // made for the program, as are other prctl calls
+    case SYS_execve: // calls of the program that the runtime forwards, as other prctl calls are
     case SYS_execveat:
     case SYS_tgkill:
-    case SYS_kill: // whether zguard exists; only during a crash
+    case SYS_kill: // tests whether zguard is alive, only during a crash
     case SYS_exit_group: return kind_never;
     default: return kind_other;
     }
@@ -330,7 +330,7 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
         return -rules[rule].error;
     }
     if (kind == kind_read_memory) {
-        // Shorten the last piece, as at the end of readable memory.
+        // Read only the first bytes, as if readable memory ended there.
         struct iovec local = *(const struct iovec *)b;
         if (local.iov_len > 1) local.iov_len = rules[rule].action == ones ? 1 : local.iov_len / 2;
         return call(number, a, (long)&local, c, d, e, f);
@@ -343,7 +343,7 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
 static int (*libc_sigaction)(int, const struct sigaction *, struct sigaction *);
 static int (*libc_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-// Fails only for the runtime's fault handler. The program's calls take the same path.
+// The program's calls pass here, too. Only calls that install the runtime's fault handler or query SIGSEGV may fail.
 static int inject_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
     bool own = action ? (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == zg_fault_handler : signal == SIGSEGV;
     int error = own ? error_for(kind_sigaction) : 0;
@@ -408,7 +408,7 @@ static void *inject_memalign(size_t alignment, size_t size) {
     return refuses() ? NULL : libc.memalign(alignment, size);
 }
 
-// The runtime calls libc's heap through these pointers, which it sets before its first system call.
+// Replaces the pointers through which the runtime calls libc's heap, once the runtime has set them.
 static void take_libcs_memory(void) {
     if (libc.malloc || !zg_libc.malloc) return;
     libc = zg_libc;
@@ -434,5 +434,5 @@ static void write_statistics(void) {
     call(SYS_close, file, 0, 0, 0, 0, 0);
 }
 
-// Runs after the runtime's own destructor, which has the lowest priority number that compilers permit to programs.
+// Destructors run from high to low numbers. The runtime's has 101, the lowest that compilers permit; this runs later.
 __attribute__((section(".fini_array.00100"), used)) static void (*const at_end)(void) = write_statistics;

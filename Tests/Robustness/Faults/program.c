@@ -1,9 +1,9 @@
 // The reference program of Tests/Robustness/faults.py. A model gives the expected contents of every block; output and
-// exit status depend neither on the allocator nor on whether all allocations succeed.
+// exit status do not depend on the allocator.
 // usage: program clean|bugs|refused|wait
 //   clean    all allocation functions, sizes, threads, forks
-//   bugs     the same, then a use-after-free read and write, a double free, late writes: from main, threads and a child
-//   refused  clean, but allocations may return NULL with ENOMEM
+//   bugs     clean, plus use after free (read, write, late write), double and interior free; main, threads and a child
+//   refused  clean, but allocations may return NULL with ENOMEM; output and exit status are those of clean
 //   wait     bugs, then waits for the end of its input
 
 #define _GNU_SOURCE
@@ -247,7 +247,7 @@ static NOINLINE void free_inside(void) {
     if (is_guarded(block)) free(block + 16);
     free(block);
 }
-// Changes more blocks than are isolated: the runtime finds some of these writes only in its check at exit.
+// Writes to more freed blocks than the runtime isolates, so it finds some of these writes only in its check at exit.
 static NOINLINE void write_late(void) {
     unsigned char *volatile kept[24];
     for (int i = 0; i < 24; i++) kept[i] = malloc(ODD_BYTES);
@@ -264,7 +264,7 @@ static NOINLINE void *all_bugs(void *unused) {
     write_late();
     return NULL;
 }
-// Frees blocks of a busy allocation site at rare places. The process has one thread, so that watchpoints can be set.
+// Frees some blocks of a busy allocation site on rare stacks, while the process has one thread, to get watchpoints.
 static NOINLINE void free_deep(void *block, int depth) {
     if (depth) free_deep(block, depth - 1);
     else free(block);
@@ -292,7 +292,7 @@ int main(int count, char **words) {
     look_around();
     if (bugs) {
         free_rarely();
-        // The runtime takes pending signals of watchpoints before exec. This program does not exist, so execl returns.
+        // Before exec the runtime takes pending signals of watchpoints. No file has this path, so execl returns.
         execl("/nothing/is/here", "nothing", (char *)NULL);
     }
     work((void *)1);

@@ -1,6 +1,6 @@
 // Executes a program under a seccomp filter, as systemd does for services (Tests/Robustness/filters.py).
 // usage: launcher ANSWER LIST PROGRAM …    ANSWER: the effect of calls outside the list: "kill" or "errno";
-// LIST: "service", systemd's @system-service (252); "start", only calls needed to start a program and to allocate
+// LIST: "service": @system-service of systemd 252; "start": only calls needed to start a program and to allocate
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -4,8 +4,8 @@
 // SHAPE: mixed (each freed block is replaced at once), batch (a third is freed, then as many are allocated), fill
 // (nothing is freed), phases (all blocks are freed, then others of different sizes allocated), stacks (mixed, allocated
 // from a thousand stacks).
-// Each process and each of its threads holds its part of KIB. With WAITS the process prints "half" when it holds half
-// of its part, and continues after it has read a line.
+// All threads of all processes hold equal parts of KIB. With WAITS each process prints "half" when each of its threads
+// holds half of its part, and continues after it has read a line.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Prints how many files can be opened: at the start, in a thread, in a child, and in a child of a multithreaded
-// program.
+// Prints how many files can be opened: at the start, in a child, in a thread, in a child of that thread, and at the
+// end.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

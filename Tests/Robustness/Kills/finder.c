@@ -1,6 +1,6 @@
-// Makes forty findings at uneven intervals, each in its own function and for its own block. After each finding, when
-// the program continues, appends a line with the function's name to the file PATH. PROCESSES processes take turns
-// at random.
+// Makes forty findings at random intervals, each in its own function and with its own block. After each finding the
+// program continues, and appends a line with the process's number and the function's name to the file PATH. Finding i
+// is made by process i modulo PROCESSES; the processes run at the same time.
 // usage: finder PATH SEED PROCESSES
 
 #include <fcntl.h>

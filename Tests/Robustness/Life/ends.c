@@ -1,4 +1,4 @@
-// Scenarios of the ends of threads and processes, with destructors and handlers that allocate, free and use freed
+// Scenarios in which threads and processes end, with destructors and handlers that allocate, free and use freed
 // memory.
 
 #include "scenario.h"
@@ -51,8 +51,8 @@ static void destructors(void) {
     MUST(wrong_blocks == 0, "and found their blocks as they were");
 }
 
-// In the last round of destructors the runtime's own destructor has already run; later calls of such threads use a
-// shared state.
+// In the last round of destructors the runtime's own destructor has already run. If the thread still calls the runtime,
+// these calls use a state that threads share.
 static pthread_key_t last_key;
 static void last_rounds(void *value) {
     uint64_t round = (uint64_t)value;
@@ -183,7 +183,7 @@ static void at_quick(void) {
     quick_exit(0);
 }
 
-// Many children call exit while their other threads use the heap at any point; no child may hang or crash.
+// Children call exit while their other threads are anywhere in the heap's code; no child may hang or crash.
 static void *quiet_churn(void *unused) {
     for (;;) work_with_blocks(100);
     return unused;

@@ -38,8 +38,8 @@ static void *work_in_thread(void *rounds) { return (void *)(uint64_t)work_with_b
 
 enum { THREADS = 2 };
 static pthread_t busy[THREADS];
-// libc's fork does not reset the loader's locks: while a thread loads libraries, a child must not load libraries, start
-// threads, or call exit.
+// libc's fork does not reset the loader's locks. If it forks while a thread loads libraries, the child must not load
+// libraries, start threads, or call exit.
 static bool loads;
 static void start_busy_threads(void) {
     void *(*const what[THREADS])(void *) = {churn, loads ? load_libraries : make_threads};
@@ -81,7 +81,7 @@ static void storm_with_loader(void) {
     storm();
 }
 
-// Each generation has one thread, which does not exist in its child.
+// Each process of the chain starts a thread, which does not exist in the process that it forks.
 static void generations(void) {
     for (int depth = 0; depth < 8; depth++) {
         pthread_t thread;
@@ -118,7 +118,7 @@ static void long_lived(void) {
     start_busy_threads();
     pid_t child = fork();
     if (child == 0) {
-        // The child has none of its parent's threads, which the runtime still lists; new threads take their place.
+        // The runtime still lists the parent's threads, which do not exist in the child. New threads replace them.
         all_over = 0;
         start_busy_threads();
         for (int i = 0; i < 20; i++)
@@ -144,7 +144,7 @@ static void only_exit(void) {
     end_busy_threads();
 }
 
-// Each stack depth makes a separate finding, so that lines are written all the time.
+// Each depth gives another stack, and so another finding: the runtime writes lines to the report all the time.
 static NOINLINE void bug_at_depth(int depth) {
     volatile char room[32];
     room[depth % 32] = 1;
@@ -207,7 +207,7 @@ static void while_maintained(void) {
     }
 }
 
-// libc is not informed of the new process: its blocks are guarded, but its faults are not reported.
+// libc does not know of a process made by a bare clone: the child's blocks are guarded, its faults are not reported.
 static void bare_clone(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {
@@ -355,7 +355,7 @@ static void say_descriptors(void) {
     say("%d descriptors for the next program", count);
 }
 
-// An environment variable counts the programs of the chain; each program lists its inherited descriptors.
+// An environment variable counts the programs of the chain. Each prints how many descriptors the next one inherits.
 static void chain(void) {
     const char *so_far = getenv("LIFE_CHAIN");
     int step = so_far ? atoi(so_far) : 0;
@@ -391,7 +391,7 @@ static void *exec_in_thread(void *unused) {
     chain_from_thread_body();
     return unused;
 }
-// The calling thread becomes the new program; exec ends all other threads.
+// A thread other than the main one calls exec, which ends all other threads.
 static void exec_from_thread(void) {
     start_busy_threads();
     pthread_t thread;

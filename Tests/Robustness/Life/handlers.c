@@ -69,7 +69,7 @@ static void barriers(void) {
     back_to_default();
 }
 
-// Tests whether an address is readable by touching it.
+// Reads from an address to test whether it is readable.
 static NOINLINE int is_readable(const volatile char *address) {
     if (sigsetjmp(back, 1)) return 0;
     (void)*address;
@@ -94,7 +94,7 @@ static void probing(void) {
     back_to_default();
 }
 
-// All ways to install a handler, and the previous handler that each returns.
+// Installs handlers with several functions and flags, and checks the previous handler that each returns.
 static void ways(void) {
     struct sigaction old;
     sigaction(SIGSEGV, NULL, &old);
@@ -145,7 +145,7 @@ static void fault_again(int number) {
     *(volatile int *)12 = 1;
     _exit(3);
 }
-// A chained handler: forwards other faults to the previous handler.
+// A chained handler: handles a fault at 0x30 itself, and forwards all others to the previous handler.
 static struct sigaction in_front_of;
 static void chained(int number, siginfo_t *info, void *context) {
     if (info->si_addr == (void *)0x30) siglongjmp(back, 1);
@@ -173,14 +173,14 @@ static void nested(void) {
     MUST(calls == 0, "the first of a chain takes what is its own");
     if (!sigsetjmp(back, 1)) *(volatile int *)0x38 = 1;
     MUST(calls == 1 && last_address == (void *)0x38, "the second takes the rest");
-    // As crash reporters do: print, restore the default action, and let the instruction fault again. Here the fault is
-    // the planted bug.
+    // As crash reporters do, `chained` restores the default action and returns, so that the instruction faults again.
+    // Here the fault is the bug that is planted after the scenario.
     back_to_default();
     sigaction(SIGSEGV, &action, &in_front_of);
     MUST(in_front_of.sa_handler == SIG_DFL, "nobody was before");
 }
 
-// As crash reporters do: fork from the handler a process that inspects the crashing one.
+// As crash reporters do, forks a process in the handler; the new process inspects the crashing one.
 static void report_crash(int number, siginfo_t *info, void *context) {
     (void)info, (void)context;
     pid_t crashed = getpid();
@@ -220,7 +220,7 @@ static void crash_reporter(void) {
     MUST(planted_well(status_of(child)), "a bug beside a crash reporter");
 }
 
-// Faults in several threads at once, each with a handler that jumps back.
+// First one thread faults, then several at once. The handler jumps back to where its thread was before the fault.
 static void many_threads_body(void) {
     for (int i = 0; i < 200; i++) is_readable((char *)(uintptr_t)(i * 8));
 }

@@ -78,7 +78,7 @@ static void other_namespace(void) {
         release(theirs);
         free(ours);
     }
-    // Code of the namespace calls this heap, and returns.
+    // Code of the namespace calls the program's malloc and free.
     void (*through)(void *(*)(size_t), void (*)(void *)) =
         (void (*)(void *(*)(size_t), void (*)(void *)))dlsym(library, "library_through");
     for (int i = 0; i < 50; i++) through(malloc, free);

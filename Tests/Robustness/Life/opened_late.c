@@ -19,7 +19,7 @@ static sigjmp_buf back;
 
 static void on_fault(int signal) { siglongjmp(back, signal); }
 
-// Allocates and frees blocks of the library's malloc while the library is open.
+// Opens the library, allocates and frees blocks with its malloc and free, and closes it. Returns `wrong` on failure.
 static void *open_and_close(void *wrong) {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *(*take)(size_t) = library ? (void *(*)(size_t))dlsym(library, "malloc") : NULL;

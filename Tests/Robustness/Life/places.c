@@ -25,8 +25,8 @@ static int own_file(const char *name) {
     return file;
 }
 
-// Runs in a child, so that its file can be checked after the child's end: the file may contain only the program's own
-// bytes.
+// Calls `give_away` in a child with a file of the program. After the child's end, checks that the file contains only
+// the program's own bytes.
 static void with_own_files(const char *name, void (*give_away)(int file)) {
     int wait[2];
     if (pipe(wait) != 0) return;
@@ -80,7 +80,7 @@ static void close_listed(int file) {
         if (numbers[i] != file) dup2(file, numbers[i]);
 }
 static void given_away(void) {
-    // A report named by a path is opened again, so it holds all findings.
+    // The runtime opens a report that has a path again, so the report holds all findings.
     with_own_files("everywhere", everywhere);
     with_own_files("range", close_range_all);
     with_own_files("from", close_from);
@@ -205,8 +205,8 @@ static void limits(void) {
         snprintf(number, sizeof number, "%d", i);
         setenv("LIFE_LIMIT", number, 1);
         for (int before = 0; before < 2; before++) {
-            // Address space that the runtime has reserved already counts: the guarded heap can still allocate, libc's
-            // cannot.
+            // The limit includes the address space that the runtime reserved before: the guarded heap can still
+            // allocate, libc's heap cannot.
             bool space = limited[i].resource == RLIMIT_AS || limited[i].resource == RLIMIT_DATA;
             if (space && !before && (mode == quiet || mode == goes_on)) continue;
             pid_t child = fork();
@@ -256,7 +256,7 @@ static const struct {
 };
 enum { DENIED = sizeof denied / sizeof *denied };
 
-// Denies entry `which` of the list; if negative, all calls but those of a strict sandbox.
+// Installs a filter that denies call `which` of `denied`; if negative, all calls but those of a strict sandbox.
 static void filter(int which, unsigned answer) {
     struct sock_filter program[128];
     int at = 0;
@@ -268,7 +268,7 @@ static void filter(int which, unsigned answer) {
     } else {
         static const int left[] = {SYS_read,   SYS_write, SYS_exit,  SYS_exit_group, SYS_rt_sigreturn, SYS_mmap,
                                    SYS_munmap, SYS_brk,   SYS_futex, SYS_mprotect,   SYS_madvise};
-        // If `which` is -2: also refuse mprotect and madvise, which a heap that has already grown does not need.
+        // If `which` is -2: also deny mprotect and madvise, which a heap that has already grown does not need.
         int count = (int)(sizeof left / sizeof *left) - (which == -2 ? 2 : 0);
         for (int i = 0; i < count; i++) {
             program[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)left[i], 0, 1);
@@ -281,7 +281,7 @@ static void filter(int which, unsigned answer) {
     if (syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole) != 0) _exit(77);
 }
 
-// Runs a child that may not make one system call, and checks how it ends.
+// Runs a child in which a filter denies one system call, and checks how the child ends.
 static void filtered(int which, unsigned answer, int before, const char *name) {
     pid_t child = fork();
     if (child == 0) {

@@ -93,7 +93,7 @@ UNUSED static NOINLINE void plant(void) {
 
 // --- children --------------------------------------------------------------------------------------------------------
 
-// Returns the child's wait status; kills a child that hangs for 20 s.
+// Returns the child's wait status; -1 if waitpid fails, or if the child runs for more than 20 s and is killed.
 UNUSED static int status_of(pid_t child) {
     int status = 0;
     for (int i = 0; i < 20000; i++) {
@@ -108,7 +108,7 @@ UNUSED static int status_of(pid_t child) {
     return -1;
 }
 
-// Returns whether the child ended normally, or of the bug that it planted.
+// Returns whether the child ended as its mode requires: by the planted bug's SIGSEGV (dies), otherwise with 0.
 UNUSED static int planted_well(int status) {
     if (mode == dies) return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
     return status == 0;

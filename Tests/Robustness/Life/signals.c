@@ -20,7 +20,7 @@ static void check_heap(void) {
 }
 
 #if defined(__x86_64__)
-// The trap flag: the processor raises SIGTRAP after each instruction; the kernel clears it in the handler.
+// With the trap flag set, each instruction raises SIGTRAP. The kernel clears the flag while the handler runs.
 static inline void steps_on(void) { __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 static inline void steps_off(void) { __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc"); }
 
@@ -62,7 +62,7 @@ static void prepare(void) {
         for (int i = 0; i < PENDING; i++) others[i] = malloc(330);
 }
 
-// Interrupts an operation after a number of instructions, first in small steps, then in larger ones.
+// Jumps out of each operation after a number of instructions, which grows in small, later in larger steps.
 static void jumps_at_steps(void) {
     struct sigaction action = {.sa_handler = on_step};
     sigaction(SIGTRAP, &action, NULL);
@@ -106,7 +106,7 @@ static void on_alarm(int number) {
     jumps++;
     siglongjmp(back, 1);
 }
-// Jumps at random moments, within a million operations.
+// Jumps out of the heap at a thousand random moments. Afterwards a million operations must work.
 static void jumps_at_random(void) {
     struct sigaction action = {.sa_handler = on_alarm};
     struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
@@ -139,7 +139,7 @@ static void allocate_in_handler(int number) {
     handlers_own = malloc(handled++ % 400);
     free(realloc(malloc(10), 300));
 }
-// Timer signals in threads that are created and end.
+// A fast timer interrupts the heap; its signal handler allocates and frees.
 static void timers(void) {
     struct sigaction action = {.sa_handler = allocate_in_handler, .sa_flags = SA_RESTART};
     sigaction(SIGRTMIN, &action, NULL);
@@ -267,7 +267,7 @@ static void alternate_stacks(void) {
     }
     with_own_stack(NULL);
     signal(SIGSEGV, SIG_DFL);
-    // The planted bug is detected on the smallest possible stack.
+    // The bug that is planted after the scenario is detected even with the smallest alternate stack.
     own_stack = malloc(own_bytes = smallest_stack());
     stack_t own = {.ss_sp = own_stack, .ss_size = own_bytes};
     sigaltstack(&own, NULL);
@@ -348,7 +348,7 @@ static void plant_in_timer(union sigval unused) {
     plant();
     sem_post(&timer_ran);
 }
-// libc creates the thread with all signals blocked.
+// libc calls the timer's function in a new thread (SIGEV_THREAD) that has all signals blocked.
 static void timer_thread(void) {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = plant_in_timer};
     struct itimerspec once = {.it_value = {0, 1000000}};

@@ -1,5 +1,5 @@
-// Tests how a program's memory limit behaves when it changes: `changes as|data full|lifted|number|own|exec`.
-// Prints a word for each property that holds; otherwise prints what is wrong and exits with 1.
+// Tests the heap under a memory limit that the program sets and changes: `changes as|data full|lifted|number|own|exec`.
+// Prints a line for each property, ending in "good" or "WRONG"; exits with 1 if one is wrong.
 
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ static void set(rlim_t bytes) {
 
 static std::vector<void *> *kept;
 
-// Allocates until malloc fails; returns the MiB allocated.
+// Allocates until malloc fails, at most 2 GiB; returns the MiB allocated.
 static size_t fill(size_t bytes) {
     size_t got = 0;
     for (void *block; got < ((size_t)2 << 30) && (block = std::malloc(bytes)); got += bytes) kept->push_back(block);
@@ -60,7 +60,7 @@ int main(int, char **words) {
 
     if (part("full")) {
         set((rlim_t)150 << 20);
-        // The main thread's stack still has to grow.
+        // The limit must leave room for the main thread's stack to grow.
         check(deep(1000) != 1, "stack");
         most = fill(100000);
         check(most > 110 && most < 165, "filled");
@@ -99,7 +99,7 @@ int main(int, char **words) {
         syscall(SYS_prlimit64, 0, resource, &limit, nullptr);
         check(fill(3000) > 1000, "lifted by number");
     }
-    if (part("own")) { // the program's own mappings count until they are unmapped
+    if (part("own")) { // the program's own mappings count toward the limit until they are unmapped
         void *own = mmap(nullptr, (size_t)100 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         set((rlim_t)180 << 20);
         most = fill(100000);

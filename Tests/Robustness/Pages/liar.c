@@ -1,15 +1,15 @@
-// Imitates a guarded process with a forged statistics page. Each line of standard input, a number, makes another page;
-// the answer is a line with addresses to query. With the library preloaded the program changes the real page of a real
-// heap.
+// Imitates a guarded process with a forged statistics page. A number on standard input makes the page of this seed;
+// "change" and "truncate" start a thread that does so all the time; "stay" changes nothing. The answer to each line is
+// a line with addresses to query. If the library is preloaded, the program changes the real page of a real heap.
 //
 // usage: liar HOW [FILE]
 //   sealed    a page like the runtime's
-//   changing  the same, changed all the time by a thread
-//   unsealed  a page without seals that is truncated all the time
+//   changing  a page like the runtime's, for "change"
+//   unsealed  a page without seals, for "truncate"
 //   foreign   a sealed page made by root, in a process of another user
-//   file      a mapping of a file that has only the name of a page
-//   borrowed  the same, of a file that can only be read
-//   many      a sealed page behind twenty thousand descriptors, among as many mappings
+//   file      a mapping of FILE, which has only the name of a page
+//   borrowed  a read-only mapping of FILE
+//   many      a sealed page behind up to twenty thousand descriptors, among twenty thousand mappings
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -47,8 +47,8 @@ static uint64_t next(void) { // xorshift64
     return state;
 }
 
-// Returns a value that may break a reader: edge values, huge and small counts, addresses in memory full of records or
-// of a terabyte of zeros.
+// Returns a value that may break a reader: an edge value, a huge or small count, or an address in the page, in memory
+// full of records, or in a terabyte of zeros.
 static uint64_t value(void) {
     switch (next() % 12) {
     case 0: return 0;
@@ -90,7 +90,7 @@ static void keep_head(void) {
     page->layout.windows.record_bytes = sizeof(struct zg_alias);
 }
 
-// Makes plausible tables with unlimited counts.
+// Makes tables whose addresses are plausible, but whose counts may be huge.
 static void make_plausible(void) {
     struct zg_layout *layout = &page->layout;
     layout->class_count = ZG_LAYOUT_MAX_CLASSES;
@@ -248,7 +248,7 @@ int main(int words_count, char **words) {
     fstat(descriptor, &status);
     printf("%" PRIu64 "\n", (uint64_t)status.st_ino);
     fflush(stdout);
-    uint64_t traps = 0; // base of the trap words that the page names; not read from a page that shrinks
+    uint64_t traps = 0; // the page's traps.base, copied because reading a truncated page faults
     char line[4096];
     while (fgets(line, sizeof line, stdin)) {
         if (!strcmp(line, "truncate\n")) {

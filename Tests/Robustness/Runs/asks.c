@@ -1,10 +1,10 @@
-// Drops its privileges, as a server's worker does, and writes into the coverage page of its run to make zguard stop a
-// thread of another process. usage: asks WHAT PID USER
-//   request: asks for the stacks of that process, as if it were crashing, through the page and by message
-//   heartbeat:   registers a wait heartbeat of that process that has been busy for long
-//   thread:  registers a wait heartbeat of its own, with a thread of that process
-// The values by which zguard recognizes a process (address and nonce) match in the victim too, as both are linked at a
-// fixed address.
+// Drops its privileges, as a server's worker does, and writes into its run's coverage page. Tries to make zguard stop a
+// thread of process PID, which is not part of the run. usage: asks WHAT PID USER
+//   request    asks for the stacks of PID, as if PID were crashing, in the page and by a message
+//   heartbeat  registers a wait heartbeat, busy for long, with PID as process and thread
+//   thread     registers a wait heartbeat with its own process ID, but with PID as thread
+// zguard recognizes a process by an address and the nonce there. Both match in PID too, because both programs are
+// linked at the same fixed address.
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// A server of root. The parent makes a finding, waits until the worker attacks, and makes another finding. The worker
-// drops its privileges (HOW: setuid, setreuid, setresuid), makes a finding itself, and truncates and overwrites every
-// descriptor that it has while the parent runs.
+// A server that runs as root. The parent makes a finding, waits until the worker attacks, and makes another finding.
+// The worker drops its privileges (argument: setuid, setreuid or setresuid), makes a finding itself, and then tries to
+// truncate and overwrite every file that it has open, until the parent kills it.
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Frees a block twice; "other" or "third" as the argument chooses another function name for the finding. "wait": then
-// waits until its input ends. "many N": makes N double frees, and prints the time in milliseconds. "different N": makes
-// N findings that grouping does not join.
+// Frees a block twice. The argument "other" or "third" chooses another function for this, and so another finding; with
+// "wait" the program then waits for the end of its input. "many N": makes N double frees, and prints their time in
+// milliseconds. "different N": makes N findings that grouping does not join.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Waits until its input ends, while a child checks continuously whether anybody traces it, and prints the result.
+// Waits until its input ends, then prints whether another process traced it; a child checks this all the time.
 // Unguarded, and not part of any run.
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // A server without clients for the soak test: threads start and end, one thread frees another's blocks, children run
-// for a while, libraries are loaded and unloaded. The amount of live memory is bounded, so memory is flat except for
-// the guard. Exits with 0 at SIGTERM, or with 1 and a message if a block has wrong contents.
+// for a while, libraries are loaded and unloaded. The amount of live memory is bounded, so only the guard can make the
+// process grow. Exits with 0 at SIGTERM, or with 1 and a message if a block had wrong contents or a child failed.
 
 #include <dlfcn.h>
 #include <pthread.h>

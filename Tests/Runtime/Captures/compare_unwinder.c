@@ -8,7 +8,7 @@
 //
 // The counters lie in a shared mapping of the file, so that they survive every kind of process end; a forked child adds
 // to its parent's. libunwind is loaded with RTLD_LOCAL, because it defines functions that C++ exceptions use. All code
-// here runs while the thread is marked as in the runtime: libunwind's allocations come from libc.
+// here runs while the thread is marked as in the runtime, so libunwind's allocations come from libc.
 
 #define _GNU_SOURCE
 #define UNW_LOCAL_ONLY
@@ -139,7 +139,7 @@ static void note_clock(void) {
 // --- libunwind's answer ----------------------------------------------------------------------------------------------
 
 struct answer_of_unwinder {
-    int own, count; // number of this library's frames, which come first; the frames from the caller outwards follow
+    int own, count; // own: number of this library's frames, which come first; count: those from the caller outwards
     uint64_t frames[OWN_FRAMES + DEPTH_MOST];
 };
 
@@ -150,8 +150,8 @@ static bool find_caller(struct answer_of_unwinder *theirs, uint64_t caller, int 
     return theirs->count > 0;
 }
 
-// Walks with unw_step. Stores an interrupted frame's pc plus one, as the runtime does: libunwind marks that frame as a
-// signal frame. On arm64 it marks the signal trampoline in front of it.
+// Walks with unw_step. As the runtime does, stores pc plus one for a frame that a signal interrupted. libunwind marks
+// this frame as a signal frame; on arm64 it marks the signal trampoline instead, which comes before the frame.
 static ZG_NOINLINE bool walk_with_cursor(struct answer_of_unwinder *theirs, uint64_t caller) {
     unw_cursor_t cursor;
     unw_context_t context;
@@ -201,7 +201,7 @@ static ZG_COLD bool is_code(uint64_t pc) {
     return found;
 }
 
-// True for the outermost function, whose CFI leaves the return address undefined. libunwind omits it on arm64.
+// Returns true for the outermost frame on arm64, which libunwind omits there: its CFI has no return address.
 static bool is_outermost(uint64_t pc) {
     struct zg_module module;
     struct zg_cfi_row row;
@@ -323,7 +323,7 @@ static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
 
 static uint32_t answer_both(struct zg_thread *thread, bool allocates, uint64_t caller, uint64_t event) {
     struct answer_of_unwinder theirs;
-    bool ours_first = zg_mix(event) & 1; // random, because allocations and frees alternate
+    bool ours_first = zg_mix(event) & 1; // random: in turn, one order might get all allocations, the other all frees
     int got = ours_first ? 0 : ask_unwinder(&theirs, caller, true);
     uint32_t stack = capture(thread, allocates, ours_first);
     if (ours_first) got = ask_unwinder(&theirs, caller, false);

@@ -1,5 +1,5 @@
 // Runs a long random sequence of all allocation functions on several threads, and checks every block against a model.
-// usage: model OPERATIONS THREADS SEED [fill] [round=N] [huge=MIB] [nofork]
+// usage: model OPERATIONS THREADS SEED [fill] [round=N] [huge=MIB] [nofork] [unchecked]
 //   fill     read freed blocks, which must contain the fill pattern (for runs in which no freed block was isolated)
 //   round    operations of one thread in a round
 //   huge     size of the largest block, in MiB
@@ -90,8 +90,8 @@ static inline uint64_t next(struct worker *worker) {
 
 // --- contents --------------------------------------------------------------------------------------------------------
 
-// Returns the expected word i of a block. Blocks up to SPARSE bytes are filled; larger ones at both ends and at some
-// words between.
+// Returns the expected word i of a block. Blocks of up to SPARSE bytes are written whole, larger ones at both ends and
+// at some words between.
 enum { SPARSE = 512 };
 static inline uint64_t word_of(const struct block *block, uint64_t i) {
     return (block->salt + i) * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(uintptr_t)0x5a5a;

@@ -4,9 +4,9 @@
 //
 // These do not work under TSan: signal handlers (TSan's own handler runs first), fork, the interposed functions (TSan
 // replaces malloc, pthread_create and sigaction itself), and stack captures (they read words of callers' frames that
-// are in use, by design; stack_depth=0 disables them). The quarantine is verified only after the threads have ended.
-// While other threads evict and reuse blocks, it reads changing contents by design: a difference counts only if the
-// record says afterwards that the block stayed freed.
+// are in use, by design; stack_depth=0 disables them). The quarantine is verified only after the threads have ended:
+// beside threads that evict and reuse blocks, verification reads changing contents by design. (A difference counts only
+// if the block's record says afterwards that the block stayed freed.)
 
 #include <pthread.h>
 #include <stdio.h>

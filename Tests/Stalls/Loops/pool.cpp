@@ -1,4 +1,4 @@
-// Server with a thread pool whose event loop blocks on the future of a request, which takes 0.8 s once.
+// Server whose event loop blocks on a future, until its thread pool has handled the request; one request takes 0.8 s.
 #include <condition_variable>
 #include <cstdlib>
 #include <functional>

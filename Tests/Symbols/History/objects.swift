@@ -1,5 +1,5 @@
 // Makes live and freed objects, prints their addresses and the trap words of freed objects on accessible pages, one
-// "NAME 0xADDRESS" a line, then "ready", and waits for the end of standard input. Arguments: "abort" aborts, "use" uses the freed object.
+// "NAME 0xADDRESS" a line, then "ready", and waits for the end of its input. "abort" aborts, "use" uses a freed object.
 
 #if canImport(Glibc)
 @preconcurrency import Glibc

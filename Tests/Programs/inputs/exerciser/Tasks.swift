@@ -46,7 +46,7 @@ final class Registered {
     isolated deinit { Registered.alive -= leaf.value }
 }
 
-/// An executor with its own thread.
+/// An executor with its own serial queue.
 final class Lane: SerialExecutor, @unchecked Sendable {
     private let queue = DispatchQueue(label: "lane")
 
