@@ -51,7 +51,7 @@ func readEntries(_ bytes: [UInt8]) -> [FindingReader.Entry] {
     return entries
 }
 
-/// Checks that the text contains no terminal control characters, independent of the text's source.
+/// Traps if the text contains terminal control characters. Text must be printable wherever its parts came from.
 func checkVisible(_ text: String) {
     for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
         precondition(visible(String(line)) == line, "not safe to print: \(line.debugDescription)")

@@ -145,7 +145,7 @@ static bool find_view(uint64_t address, struct zg_block_view *view) {
 }
 static bool is_in_heap(uint64_t address) { return address - HEAP < HEAP_BYTES; }
 
-// Treats every second page of the heap as forgotten. Any other choice would do.
+// Claims that the runtime has released the records of every second page of the heap. Any other choice would do.
 static bool is_forgotten(uint64_t address) { return is_in_heap(address) && address & 0x1000; }
 static bool is_isolated(const struct zg_block_view *view) {
     for (int i = 0; i < view_count; i++)
@@ -165,7 +165,7 @@ static struct zg_zombie_hit find_zombie(uint64_t address, const uint64_t *likely
     return (struct zg_zombie_hit){.part = zg_trap_none};
 }
 
-// Meaningful values, and random ones.
+// Returns a value that has a meaning for the diagnosis, or a random one.
 static uint64_t value_from(struct input *input) {
     uint8_t kind = take8(input);
     int i = kind >> 4;
@@ -180,7 +180,7 @@ static uint64_t value_from(struct input *input) {
         return view_count ? views[i % view_count].start + views[i % view_count].size + (uint64_t)(int8_t)take8(input)
                           : 0;
     case 7: return hit_starts[i % ZOMBIES] + take(input, 2);
-    case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code, which handle() checks
+    case 8: return ((uint64_t)check_report & ~UINT64_C(4095)) + take(input, 2) % 4096; // code (see is_writable)
     case 9: return (uint64_t)&input + take(input, 2);
     case 10: return zg_traps.base + take(input, 6) % (zg_traps.bytes + 1);
     case 11: return (uint64_t)metadata + take8(input);

@@ -4,7 +4,8 @@
 // The fuzzer calls the heap's internal functions. ASan does not fit: the blocks lie in the heap's own reservations,
 // which ASan's shadow does not cover, and the runtime reads its callers' stacks. So the fuzzer is built with UBSan and
 // with the runtime's own invariant checks (process/invariants.h).
-// Only one thread works. It switches between the states of several, so that an input always has the same effect.
+// Only one thread works. It takes on the states of several threads in turn, so that an input always has the same
+// effect.
 
 #include <errno.h>
 #include <pthread.h>
@@ -158,7 +159,7 @@ static void check_view(const struct block *block, uint64_t offset) {
     CHECK(zg_depot_get(view.alloc_stack, frames, 2) == 2);
 }
 
-// Checks that the first `kept` bytes of a block were kept.
+// Checks that the first `kept` bytes at `start` still are those of the block `old`, which was resized.
 static void check_kept(const unsigned char *start, const struct block *old, uint64_t kept) {
     for (uint64_t i = 0; i < kept; i = next_offset(i, old->size))
         CHECK(start[i] == pattern(old->salt, i), "byte %" PRIu64 " was not kept", i);
@@ -403,7 +404,7 @@ static void do_misuse(struct input *input) {
         if (!filled) return;
         entry->changed = true;
         ((unsigned char *)entry->start)[take(input, 3) % filled] ^= 0x10;
-        // The check finds the change, whether the block is pending or queued.
+        // zg_quarantine_verify_all checks the pending and the queued blocks, so it finds the change in either case.
         zg_quarantine_verify_all("test");
         findings_expected++;
         CHECK(findings() == before + 1, "%" PRIu64 " findings for one changed byte", findings() - before);

@@ -163,7 +163,7 @@ static void put_relative(struct output *output, uint64_t target, bool wide) {
     if (wide) put32(output, distance >> 32);
 }
 
-// Header, sorted table and entries, as the linker writes them.
+// Writes .eh_frame_hdr (header and sorted table) and .eh_frame (its entries), as the linker would.
 static void put_tables(struct output *output, struct input input) {
     uint8_t missing = take8(&input), signals = take8(&input);
     int with_entry = 0;
@@ -182,7 +182,7 @@ static void put_tables(struct output *output, struct input input) {
         uint64_t start = output->count, code = CODE + (uint64_t)i * FUNCTION_BYTES;
         put32(output, 0), put32(output, output->count - cies[cie]);
         put_relative(output, code, cie == WIDE);
-        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // or a range with a hole behind it
+        put32(output, FUNCTION_BYTES - (uint64_t)(missing >> 7)); // for some inputs, the last byte has no entry
         if (cie == WIDE) put32(output, 0);
         put_leb(output, 0);
         put_program(output, &input);
@@ -357,7 +357,8 @@ static void build_frames(struct input *input, uint64_t pc, uint64_t sp, uint64_t
     }
 }
 
-// Makes the functions' tables from this part of the input.
+// Writes unwind tables (.eh_frame_hdr, .eh_frame) for the generated functions. Reads a copy of the input, so the
+// caller's position in the input does not move.
 static void make_tables(struct input input) {
     struct output output = {(uint8_t *)TABLES_LOW, 0, true};
     put_tables(&output, input);

@@ -1,5 +1,5 @@
-// Starts zguard with C libraries from 2.31 on: passes the library a function that calls zguard's constructors, and
-// loads the libraries that were merged into libc.so.6 in 2.34. Runs before everything else in the process; no state.
+// Starts zguard under glibc 2.31 and newer: passes libc a function that calls zguard's constructors, and loads the
+// libraries that were merged into libc.so.6 in 2.34. Runs before everything else in the process; no state.
 
 #define _GNU_SOURCE
 #include <stddef.h>

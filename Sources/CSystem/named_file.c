@@ -26,8 +26,8 @@ struct mode_check {
     uid_t user;
 };
 
-// Whether the mode grants a right, given as the bit for others. If the group has fewer rights than others, the right is
-// denied, because the user may be in the group.
+// Whether the mode grants a right, given as the mode's bit for others. Always true for root, and if the kernel's check
+// is enough. If the group lacks a right that others have, the right is denied, because the user may be in the group.
 static int is_granted(const struct mode_check *check, const struct stat *status, mode_t right) {
     if (!check->is_asked || (check->has_user && check->user == 0)) return 1;
     if (check->has_user && status->st_uid == check->user) return (status->st_mode & right << 6) != 0;

@@ -45,7 +45,7 @@ int zg_system_try_calls(const int32_t *numbers, int count, uint64_t *passing) {
     int *last = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), error = 0;
     if (last == MAP_FAILED) return -errno;
     *passing = count < 64 ? (UINT64_C(1) << count) - 1 : UINT64_MAX;
-    // A forbidden call kills the child; the next child continues with the call behind it.
+    // If a seccomp filter kills the child for a call, the next child continues with the call behind it.
     for (*last = -1; *last < count && !error;) {
         int status = 0, before = *last;
         pid_t child = fork();
@@ -125,8 +125,8 @@ int zg_system_probe_vm_read(void) {
 
 size_t zg_system_page_bytes(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
-// The stack, which AT_RANDOM points into, is at the upper end of the address space, except for a comparatively small
-// random offset.
+// The highest bit of a stack address gives the width: the stack, which AT_RANDOM points into, is at the upper end of
+// the address space, except for a comparatively small random offset.
 int zg_system_address_bits(void) {
     unsigned long place = getauxval(AT_RANDOM);
     return place ? 64 - __builtin_clzl(place) : 0;

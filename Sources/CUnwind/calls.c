@@ -42,9 +42,9 @@ const char *zg_call_name(long number) {
     }
 }
 
-// zg_call_restarts: the call continues or is restarted, because it ignores signals, or returns ERESTARTSYS or a similar
-// code, which programs never see. zg_call_reads, zg_call_writes and zg_call_connects depend on the file, as the header
-// describes. Calls that are not listed may return EINTR or a partial result.
+// zg_call_restarts: either the call ignores signals, or the kernel restarts it, because its code returns ERESTARTSYS or
+// a similar error that programs never see. The effect on zg_call_reads, zg_call_writes and zg_call_connects depends on
+// the file, as the header describes. Calls that are not listed may return EINTR or a partial result.
 static const struct {
     uint16_t number;
     uint8_t stop; // enum zg_call_stop

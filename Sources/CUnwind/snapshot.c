@@ -199,7 +199,7 @@ static int restore(struct run *run, uint64_t registers[REGISTERS], uint64_t mask
     struct stop stop = {.event = EVENT_STOP};
     if (!run->is_at_signal) {
         if (ptrace(PTRACE_INTERRUPT, run->thread, NULL, NULL) != 0) return -errno;
-        // The thread stops before its next instruction, because the interrupt is pending.
+        // The thread stops before its next instruction, because PTRACE_INTERRUPT is pending.
         if (ptrace(PTRACE_CONT, run->thread, NULL, NULL) != 0 && errno != ESRCH) return -errno;
         enum { LONGEST_MS = 10000 };
         int error = next_stop(run->thread, now_ms() + LONGEST_MS, true, &stop);
@@ -246,8 +246,8 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
     return error;
 }
 
-// Asks ptrace, because a killed process leaves its ptrace stop at once. Its end can be waited for only later, when its
-// memory is freed.
+// Asks ptrace, because a killed process leaves its ptrace stop at once. waitpid would report the process's end only
+// later, when its memory has been freed.
 bool zg_snapshot_exists(int copy) {
     errno = 0;
     ptrace(PTRACE_PEEKUSER, copy, RIP * sizeof(uint64_t), NULL);

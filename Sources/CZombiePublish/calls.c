@@ -39,7 +39,7 @@ typedef int zg_nothing_is_published_here; // ISO C forbids an empty translation 
 #define ZG_KERNEL_READS false
 #define ZG_KERNEL_WRITES true
 
-// The check of the fortified functions (_FORTIFY_SOURCE).
+// Aborts, like a fortified function of libc (_FORTIFY_SOURCE), if the buffer's size `room` is less than `bytes`.
 static size_t check_fortified(size_t bytes, size_t room) {
     if (bytes > room) abort();
     return bytes;

@@ -1,6 +1,6 @@
-// Interposes _exit, _Exit and quick_exit, which skip atexit handlers: called in a fault handler, they report the fault.
-// Any context, also children of vfork and signal handlers. Outside a fault handler, _exit and _Exit are plain system
-// calls.
+// Interposes _exit, _Exit and quick_exit, which skip atexit handlers: if a fault handler of the program calls one of
+// them, the runtime reports the fault first. Any context, also children of vfork and signal handlers. Outside a fault
+// handler, _exit and _Exit are plain system calls.
 
 #define _GNU_SOURCE
 #include "publish.h"

@@ -1,7 +1,7 @@
 // Interposes prctl and syscall, by which a program installs seccomp filters and forbids rdtsc (PR_SET_TSC).
-// Any context. Other system calls are tail calls of libc's syscall: a vfork by number must not return through a frame
-// of the runtime. Both functions are variadic in libc's headers, so asm labels name them; arguments that the caller
-// omitted are forwarded unread.
+// Any context. Other system calls are tail calls of libc's syscall: a vfork through syscall must not return through a
+// frame of the runtime. Both functions are variadic in libc's headers, so asm labels name them; arguments that the
+// caller omitted are forwarded unread.
 
 #define _GNU_SOURCE
 #include "publish.h"
@@ -42,7 +42,7 @@ __attribute__((constructor(101))) static void look_up(void) {
     next_syscall = (syscall_function *)zg_loader_next("syscall");
 }
 
-// Does the same as libc's prctl.
+// Makes the system call prctl, as libc's function does.
 static int plain_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
     return (int)ZG_RAW_SYSCALL(SYS_prctl, option, a, b, c, d, 0);
 }
@@ -85,8 +85,8 @@ static ZG_COLD long seccomp(long operation, long flags, long arguments, const ui
     } else if (operation == SECCOMP_SET_MODE_FILTER) {
         int number = zg_filters_before((const void *)arguments, flags & SECCOMP_FILTER_FLAG_TSYNC, frame);
         result = next_syscall(SYS_seccomp, operation, flags, arguments, 0, 0 ZG_STACK_ARGUMENT(0));
-        // A positive result is the listener's descriptor, or with TSYNC the id of a thread that could not synchronize;
-        // the filter is not installed then.
+        // A positive result is the listener's descriptor, or with TSYNC the id of a thread that could not synchronize.
+        // In the second case, the filter is not installed.
         bool is_thread =
             result > 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC) && !(flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
         zg_filters_after(number, result >= 0 && !is_thread);

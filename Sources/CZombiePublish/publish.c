@@ -38,7 +38,8 @@ typedef int zg_nothing_is_published; // ISO C forbids an empty translation unit
 #include "settings/bypass.h"
 #include "settings/stats.h"
 
-// True if libc is to serve this block: it was not sampled, or guarding it would exceed the overhead budget.
+// True if libc is to serve this block: it was not sampled, guarding it would exceed the overhead budget, or all blocks
+// bypass the runtime.
 #define ZG_SHOULD_BYPASS(name)                                                                                         \
     (ZG_UNLIKELY(zg_bypass_mode) && passes(zg_foreign_function_##name, (uint64_t)__builtin_return_address(0)))
 // True for a block that libc allocated in bypass mode.
@@ -491,7 +492,7 @@ static void *pass_new(size_t size, size_t alignment, enum zg_alloc_family family
 #endif
 
 // Allocates from the guarded heap. If the program replaces operators or memory runs out, calls the C++ library's
-// operator, which calls the new-handler and throws; C code cannot.
+// operator, which calls the new-handler and throws. C code cannot throw.
 #define ZG_NEW(symbol, parameters, arguments, alignment, kind)                                                         \
     ZG_PUBLISH ZG_MAY_BE_REPLACED void *symbol parameters;                                                             \
     ZG_PUBLISH void *symbol parameters {                                                                               \

@@ -1,7 +1,7 @@
 // Interposes poll, select and epoll_wait. With collect=stalls they update the thread's wait heartbeat before and after
 // the wait (threads/heartbeat.h); otherwise they tail-call libc's functions.
-// Any context, also signal handlers. Cancellation points; no lock is held there. Waits inside libc and inline system
-// calls (liburing) do not pass through here.
+// Any context, also signal handlers. The functions are cancellation points; they hold no lock while they wait. Waits
+// inside libc and inline system calls (liburing) do not pass through here.
 
 #define _GNU_SOURCE
 #include "publish.h"

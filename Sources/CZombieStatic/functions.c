@@ -1,7 +1,7 @@
-// Names libc's functions for the runtime in a static executable, where no loader can look them up: glibc's libc.a has a
-// second name for most functions that the runtime publishes. musl has fewer second names; scripts/build adds copies of
-// the other functions to the archive, with names that begin with zg_musl_. Also defines the note that marks the
-// executable.
+// Table of libc's functions for the runtime in a static executable, where no loader can look them up. glibc's libc.a
+// has a second name for most functions that the runtime publishes. musl has fewer second names; scripts/build adds
+// copies of the other functions to the archive, with names that begin with zg_musl_. Also defines the note that marks
+// the executable.
 // Cold; takes no lock.
 
 #define _GNU_SOURCE
@@ -107,7 +107,7 @@ const struct zg_static_function zg_static_functions[] = {
         {NULL, NULL},
 };
 
-// Sections named .note… are notes for the compiler and the linker.
+// The compiler gives a section whose name begins with .note the type of notes (SHT_NOTE).
 __attribute__((section(".note.zguard"), used, aligned(4))) static const struct {
     uint32_t owner_bytes, bytes, type;
     char owner[8];

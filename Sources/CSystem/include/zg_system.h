@@ -55,7 +55,7 @@ ssize_t zg_system_receive(int connection, void *bytes, size_t count);
 void zg_system_futex_wait_private(const uint32_t *word, uint32_t seen, int64_t milliseconds);
 void zg_system_futex_wake_private(const uint32_t *word);
 
-// Starts a detached thread that blocks the program's signals. Returns 0 or -errno.
+// Starts a detached thread that blocks all signals except those of faults, such as SIGSEGV. Returns 0 or -errno.
 int zg_system_start_thread(const char *name, void (*body)(void *), void *argument);
 int zg_system_thread_id(void); // the kernel's thread id
 
@@ -82,7 +82,7 @@ int zg_system_spawn(const char *path, char *const argv[], char *const envp[], co
 // 1 if a process has the file open for writing, 0 if none has; -errno if the file system does not support leases, or
 // the file is another user's. The descriptor must be open for reading only. For single-threaded processes.
 int zg_system_has_writers(int descriptor);
-// The state of an ended child: its status, and values that must be read before it is reaped.
+// The result of zg_system_reap: whether the child has ended, its status, and values that are read before it is reaped.
 struct zg_system_end {
     int is_ended;      // 0: running, or not a child of this process
     int status;        // as returned by waitpid
@@ -131,9 +131,9 @@ int zg_system_probe_vm_read(void);
 // Hardware watchpoints that send a signal (perf_event_open, Linux 5.18). -EOPNOTSUPP on processors other than x86-64. A
 // seccomp filter may kill the process for this call.
 int zg_system_probe_watchpoints(void);
-// Opens a performance event in a new thread, and keeps it open until this process ends. The kernel takes about 10 ms to
-// open the first event of all processes; programs under zguard then need not wait for that. A seccomp filter may kill
-// the process.
+// Opens a performance event in a new thread, and keeps it open until this process ends. While no process has an event
+// open, the kernel takes about 10 ms to open one; with this event open, guarded programs do not wait for that. A
+// seccomp filter may kill the process for this call.
 void zg_system_hold_event(void);
 // The kernel's page size in bytes. The runtime supports 4 KiB only.
 size_t zg_system_page_bytes(void);

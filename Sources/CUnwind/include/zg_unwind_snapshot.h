@@ -21,8 +21,8 @@ int zg_snapshot_make(int tid, uint64_t code, uint64_t words, int milliseconds, i
 bool zg_snapshot_exists(int copy);
 // Kills the copy, and waits for its end.
 void zg_snapshot_end(int copy);
-// Whether seccomp filters of this process allow the system calls of `code`, tried in a child. False if no child can be
-// started.
+// Whether this process's seccomp filters allow the system calls of the snapshot code and of the copy. Tries the calls
+// in a child; false if no child can be started.
 bool zg_snapshot_calls_pass(void);
 
 #endif

@@ -55,7 +55,8 @@ enum zg_call_stop {
 enum zg_call_stop zg_call_when_stopped(long number);
 // Whether a receiving call waits until its buffer is full (MSG_WAITALL).
 bool zg_call_fills_buffer(long number, const uint64_t arguments[6]);
-// Whether the socket has no timeout and, when receiving, returns with the first byte (SO_RCVLOWAT).
+// Whether the socket has no timeout for sending (`to_send`) or for receiving; a receiving call must also return with
+// the first byte (SO_RCVLOWAT).
 bool zg_socket_waits_for_ever(int socket, bool to_send);
 // Duplicates a descriptor of another process (pidfd_getfd, Linux 5.6). Returns the copy, or -errno.
 int zg_socket_of_process(int pid, int descriptor);

@@ -48,9 +48,9 @@ ZG_INLINE void zg_fill(void *start, uint64_t bytes, uint8_t byte) {
     else __builtin_memset(start, byte, bytes);
 }
 
-// Returns true if all bytes are the fill. `bytes` is a multiple of 16. In a longer block, only the first 64 bytes are
-// compared with the fill. memcmp then compares each later byte with the byte 64 before it, because memcmp is faster on
-// long ranges.
+// Returns true if all bytes are the fill. `bytes` is a multiple of 16. From ZG_FILL_LONG bytes on, only the first 64
+// are compared with the fill; memcmp, which is faster on long ranges, compares each later byte with the byte 64 before
+// it.
 ZG_INLINE bool zg_fill_is_intact(const void *start, uint64_t bytes) {
     if (bytes >= ZG_FILL_LONG) {
         if (__builtin_memcmp((const char *)start + 64, start, bytes - 64)) return false;

@@ -11,7 +11,7 @@
 struct zg_block_view {
     struct zg_block *block;
     uint64_t start, size; // the requested size
-    int64_t offset;       // offset of the address that was passed
+    int64_t offset;       // offset in the block of the address that was passed to the lookup
     enum zg_state state;
     enum zg_alloc_family family;
     uint32_t zombie; // ZG_HEADER_SWIFT or ZG_HEADER_CXX; 0: `death` is not valid
@@ -35,8 +35,8 @@ ZG_INLINE bool zg_lookup_is_foreign(uint64_t pointer) {
 }
 // Removes the tags of those words that point into the guarded heap, so that they can be compared with addresses.
 void zg_lookup_strip(uint64_t *words, int count);
-// Like zg_lookup_block. If the block at the address does not match, finds the nearest block whose tag matches the
-// pointer's, `*distance` slots away from the address. False if there is no such block.
+// Finds the block that zg_lookup_block finds. If that finds none for the pointer's tag, finds the nearest block with
+// this tag, `*distance` slots away from the address. False if there is none, or the pointer has no tag.
 bool zg_lookup_by_tag(uint64_t pointer, struct zg_block_view *view, uint32_t *distance);
 // Returns true if the address lies shortly in front of the first slot of a class.
 bool zg_lookup_is_in_front(uint64_t address);

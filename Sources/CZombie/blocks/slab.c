@@ -37,8 +37,8 @@ bool zg_slab_init(uint32_t region_shift) {
         slots += slab->limit = region / bytes;
         if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as in zg_class_bytes
     }
-    // The list of free slots ends in the middle of the range of a page-table page, and the records begin there, so that
-    // both share that page.
+    // The list of free slots ends, and the records begin, in the middle of the range that one page-table page maps, so
+    // that both share this page-table page.
     uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
     uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
                             (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;

@@ -41,11 +41,12 @@ struct __attribute__((aligned(256))) zg_slab {
     // The following fields are protected by `lock`.
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    // End of the list of free slots, which grows downwards (zg_slab_free_slot). It has room for all committed slots.
+    // Upper end of the list of free slots, which grows downwards (zg_slab_free_slot) and has room for all committed
+    // slots.
     uint32_t *free_end;
     uint64_t free_count; // also read without the lock
-    // Number of blocks that a larger class served (zg_slab_serving_class). Approximate, because the update is not
-    // atomic.
+    // Number of this class's blocks that a larger class has served (zg_slab_serving_class). Approximate, because the
+    // update is not atomic.
     uint32_t asked;
     // Opened slots are below `used`, but read as zero like slots above `used`, and are handed out before those. Also
     // read without the lock.
@@ -70,11 +71,12 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine);
 uint32_t zg_slab_serving_class(uint32_t class);
 // Takes back `count` slots in state reusable.
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count);
-// Commits fresh slots of each class: `bytes` bytes, or a smaller class's whole region. Call before a seccomp filter
-// forbids committing. Untouched slots cost no memory.
+// Makes sure that each class has committed fresh slots for `bytes` bytes, or for as much as it has committed so far if
+// that is more; fewer if its region is used up. Call before a seccomp filter forbids committing. Untouched slots cost
+// no memory.
 void zg_slab_open_reserve(uint64_t bytes);
-// From now on, all slots get death records. Before, only slots whose blocks may be sparse have them, because most
-// programs have no Swift or C++ objects. False if there is no memory for the records.
+// From now on, all slots get death records. Before, only slots of at least ZG_SPARSE_LEAST bytes have them, because
+// most programs have no Swift or C++ objects. False if there is no memory for the records.
 bool zg_slab_need_deaths(void);
 bool zg_slab_has_deaths(const struct zg_slab *slab);
 void zg_slab_lock_all(void);
@@ -84,7 +86,7 @@ bool zg_slab_is_valid(const struct zg_slab *slab);
 bool zg_slab_is_dry(uint32_t class);
 // Marks slots [from, to) as opened. They and their records must read as zero.
 void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to);
-// Releases the memory of the list of free slots behind its current end.
+// Releases the memory of the part of the list of free slots that is not in use.
 void zg_slab_trim_list(uint32_t class);
 // Takes up to `most` slots, in state reusable, from the list of free slots. Returns their number.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
@@ -93,7 +95,8 @@ ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t ind
     return slab->base + index * slab->slot_bytes;
 }
 
-// The list ends where the records begin, so that at first both need one mapping and one page-table page.
+// Element `place` of the list of free slots. The list's upper end is the start of the records, so that at first both
+// need one mapping and one page-table page.
 ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_end - 1 - place; }
 
 ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }

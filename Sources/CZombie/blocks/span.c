@@ -37,7 +37,7 @@ static struct zg_lock span_lock;
 static uint64_t units_used;
 // Free spans, newest first: spans with pages that may be nonzero, and spans that read as zeros.
 static uint32_t dirty_bins[BIN_COUNT], bins[BIN_COUNT];
-static uint64_t dirty_bytes; // bytes in dirty_bins; also read without the lock
+static uint64_t dirty_bytes; // touched bytes of the spans in dirty_bins; also read without the lock
 // For each bin: whether pages of a free span were released to make room for fresh memory.
 static bool was_cleaned_for_fresh[BIN_COUNT];
 static uint32_t cleaned_too_early;
@@ -88,7 +88,7 @@ static struct zg_span *pop_dirty(uint32_t bin) {
     return span;
 }
 
-// Returns the bytes released; 0 if the kernel refused.
+// Returns the bytes released; 0 if no page was touched, or the kernel refuses.
 static uint64_t release_pages(struct zg_span *span) {
     uint64_t bytes = touched_bytes(span);
     if (!bytes || zg_os_discard((void *)span->base, span->units * ZG_UNIT_BYTES) != 0) return 0;
@@ -96,8 +96,9 @@ static uint64_t release_pages(struct zg_span *span) {
     return bytes;
 }
 
-// Takes a free span for blocks of this bin. Pages that are present cost no fault, so somewhat larger dirty spans are
-// preferred to a clean one, if at most a quarter more memory than needed is touched. Under the lock.
+// Takes a free span for blocks of this bin; NULL if there is none. Touched pages cost no page fault, so dirty spans of
+// the next larger bins are preferred to a clean span, if their touched memory exceeds `bytes` by at most a quarter.
+// Under the lock.
 static struct zg_span *take(uint32_t bin, uint64_t bytes) {
     enum { LARGER = 3 };
     for (uint32_t more = 0; more <= LARGER && bin + more < BIN_COUNT; more++) {
@@ -151,7 +152,8 @@ static bool clean_one(bool for_fresh) {
     return false;
 }
 
-// Makes room for `bytes` more dirty bytes by releasing pages of other spans. Under the lock.
+// Makes room for `bytes` more dirty bytes by releasing pages of other spans. False if `bytes` exceed the limit alone,
+// or if too few pages can be released. Under the lock.
 static bool make_room(uint64_t bytes) {
     uint64_t most = zg_max(DIRTY_LEAST, zg_stats_live_bytes() >> DIRTY_SHIFT);
     if (bytes > most) return false;
@@ -253,9 +255,9 @@ static int move_pages(const struct zg_span *from, uint64_t start, struct zg_span
     return result;
 }
 
-// Moves the pages of a freed span to another span, for the next block: faulting them in again costs many times as much
-// (docs/design/002-large-blocks.md). The kernel may refuse: before Linux 5.7, or if the program has split the range
-// into several mappings.
+// Moves the pages of a freed span to another span, for the next block. Releasing the pages and faulting in new ones
+// would cost many times as much (docs/design/002-large-blocks.md). The kernel may refuse: before Linux 5.7, or if the
+// program has split the range into several mappings.
 static void keep_pages(struct zg_span *from) {
     uint64_t touched = touched_bytes(from), bytes = from->units * ZG_UNIT_BYTES;
     if (!touched || __atomic_load_n(&refused_moves, __ATOMIC_RELAXED) >= REFUSED_MOST) return;

@@ -15,9 +15,10 @@ void zg_span_release(struct zg_span *span);
 void zg_span_open_reserve(uint32_t each);
 // Changes the size of a block within zg_span_capacity.
 void zg_span_resize(struct zg_span *span, uint64_t size);
-// Retires a freed span: makes its addresses inaccessible, and releases the memory. Moves the memory to another span for
-// the next block instead, if it is small and `movable` (the program cannot have remapped the pages). Retired spans are
-// reused, oldest first, once there are too many. False if the kernel refuses: the span is then reused at once.
+// Retires a freed span: makes its addresses inaccessible, and releases the memory. `movable` (the program is not
+// expected to have remapped the pages): if the limit of free spans permits, moves the memory to another span for the
+// next block instead of releasing it. Retired spans are reused, oldest first, once there are too many. False if the
+// kernel refuses to retire the span, which is then reused at once.
 bool zg_span_retire(struct zg_span *span, bool movable);
 // Moves the pages of a live block into another block of at least the same size.
 enum zg_span_moved {

@@ -9,8 +9,8 @@
 #include "include/zg_block.h"
 #include "platform/base.h"
 
-// Invariants: 1. numbers[0 … covered) is readable; the rest is not. 2. An entry is 0, or the record number of the span
-// that contains the unit; it never becomes 0 again.
+// Invariants: 1. numbers[0 … covered) is readable; the rest is not. 2. numbers[unit] is 0, or the record number of the
+// span that contains the unit; it never becomes 0 again.
 struct zg_span_map {
     uint64_t base, units; // units 0: there is no such area
     uint32_t unit_shift;  // a unit is 2^unit_shift bytes
@@ -30,8 +30,8 @@ bool zg_span_table_init(uint64_t large_bytes, uint64_t isolated_bytes, uint64_t 
 // Takes `bytes`, aligned to `alignment`, off the end of the isolated blocks' area. Returns 0 if `bytes` is more than a
 // quarter of the area.
 uint64_t zg_span_table_cut(uint64_t bytes, uint64_t alignment);
-// Makes the map's entries readable up to unit `end`, in multiples of `step`. False if there is no memory. One caller at
-// a time.
+// Makes `numbers` readable up to unit `end`, rounded up to a multiple of `step` units. False if `end` lies beyond the
+// area, or there is no memory. One caller at a time.
 bool zg_span_map_cover(struct zg_span_map *map, uint64_t end, uint64_t step);
 // Adds a record for a span of `units` units from `first` on, all of them covered. NULL if there is no memory. Records
 // are never freed.

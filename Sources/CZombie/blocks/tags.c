@@ -97,7 +97,7 @@ void *zg_tags_set(const struct zg_slab *slab, uint64_t index, uint64_t size, uin
     tagged->tag = alignment < ZG_PAGE_BYTES ? next_tag(index, last) : 0;
     if (!tagged->tag) return (void *)start;
     fill_gap(start, size);
-    __atomic_thread_fence(__ATOMIC_RELEASE); // read by zg_free_verify_live
+    __atomic_thread_fence(__ATOMIC_RELEASE); // zg_free_verify_live sees the tag only after the filled gap
     zg_arch_set_tags(start, end_of(start, size) - start, tagged->tag);
     return (void *)zg_arch_with_tag(start, tagged->tag);
 }

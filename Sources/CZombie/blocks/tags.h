@@ -43,14 +43,14 @@ void zg_tags_clear(const struct zg_slab *slab, uint64_t index);
 uint64_t zg_tags_find_change(const struct zg_slab *slab, uint64_t index, uint64_t size, uint64_t *offset, uint8_t *now);
 // Returns true if the pointer has this live block's tag, and nothing was written behind its `size` bytes.
 bool zg_tags_match(const struct zg_slab *slab, uint64_t index, uint64_t pointer, uint64_t size);
-// Returns true if the pointer has the tag of an earlier block of its slot.
+// Returns true if the pointer has a tag, but not that of its slot's last block: it points to an earlier block.
 bool zg_tags_is_stale(uint64_t pointer);
 // Adds the slot's tag to an address.
 uint64_t zg_tags_pointer(uint64_t address);
 // Returns the tags of the address's slot; NULL if there are none.
 const struct zg_tagged *zg_tags_find(uint64_t address);
-// Call when the program was seen to remove tags from pointers. Turns off tag checks for a thread that has used such a
-// pointer.
+// Call when the program was seen to remove tags from pointers. From then on, zg_tags_check_again does nothing: a thread
+// whose use of such a pointer has faulted stays without tag checks.
 void zg_tags_disable(void);
 // Turns on the thread's tag checks again, after a finding or a fault in the runtime turned them off.
 void zg_tags_check_again(void);

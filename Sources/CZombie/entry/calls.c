@@ -61,8 +61,8 @@ bool zg_call_look(const struct zg_call *call, uint64_t pointer, uint64_t bytes, 
 
 // --- findings --------------------------------------------------------------------------------------------------------
 
-// Returns NULL in a child of vfork and in a thread of a bare clone(): both use the thread-local storage of another
-// thread, whose id it holds.
+// Returns NULL in a child of vfork and in a thread of a bare clone(): both use another thread's thread-local storage,
+// which holds that thread's id.
 static struct zg_thread *enter(const uint64_t *frame) {
     const struct zg_thread *known = zg_thread_current_or_null();
     if (known && known->tid && known->tid != zg_os_tid()) return NULL;
@@ -117,7 +117,7 @@ ZG_COLD void zg_call_found(const struct zg_call *call, const struct zg_call_disc
     uint64_t address = zg_arch_address(what->address);
     zg_finding_init(&finding, what->kind, what->written ? ZG_ACCESS(write) : ZG_ACCESS(read), address, what->view);
     zg_found_capture(&finding);
-    finding.fatal = true; // the call itself does not end the program
+    finding.fatal = true; // the runtime must end the program, because the call does not
     if (what->view) finding.block.offset = (int64_t)(address - what->view->start);
     else zg_finding_detail_text(&finding, "what", ZG_FREE_MEMORY);
     bool is_freed = what->kind == zg_finding_use_after_free && what->view;
@@ -136,7 +136,7 @@ ZG_COLD void zg_call_found(const struct zg_call *call, const struct zg_call_disc
 // A range of bytes that a system call reads or writes.
 struct range {
     uint64_t address, bytes;
-    uint64_t before; // bytes of the vectors in front of this one
+    uint64_t before; // size of the call's buffers in front of this one
     bool written;
 };
 

@@ -48,8 +48,8 @@ void zg_call_also_reads(const struct zg_call *call, const void *start, uint64_t 
 ZG_INLINE void zg_call_end(const struct zg_call *call, const struct zg_call_watch *watch, ssize_t result,
                            const uint64_t *frame);
 
-// The common case: returns the small live block that contains the whole buffer, or NULL. The call then needs no watch:
-// it reads nothing else, and its writes are correct if the block is still live afterwards.
+// The common case: returns the small live block that contains the whole buffer, or NULL. A call with such a buffer
+// needs no watch: a read is correct, and a write is correct if the block is still live after the call.
 ZG_INLINE const struct zg_block *zg_call_fits(uint64_t address, uint64_t bytes);
 ZG_INLINE bool zg_call_is_live(const struct zg_block *block);
 // Reports that another thread freed a buffer while the kernel waited for data, which the kernel then wrote into the

@@ -94,7 +94,7 @@ enum zg_children_change zg_children_look_for(const char *name, char *const *envi
     return has_us(environment) ? change_for_ours() : zg_children_as_it_is;
 }
 
-enum { FILTERS_BYTES = 64 }; // size of the entry that describes filters
+enum { FILTERS_BYTES = 64 }; // size of the environment variable that describes seccomp filters
 
 struct zg_children_room zg_children_room(char *const *environment) {
     struct zg_children_room room = {1 + ZG_HIDDEN_MOST, FILTERS_BYTES};

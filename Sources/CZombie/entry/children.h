@@ -22,7 +22,7 @@ struct zg_children_room {
     uint64_t words, bytes;
 };
 struct zg_children_room zg_children_room(char *const *environment);
-// Writes the new environment. All entries but the changed one stay the same.
+// Writes the new environment to `words`, and the text of changed variables to `bytes`. All other words are copied.
 void zg_children_write(char *const *environment, enum zg_children_change change, char **words, char *bytes);
 
 #endif

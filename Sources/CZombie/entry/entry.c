@@ -29,14 +29,14 @@
 #include "threads/capture.h"
 
 static ZG_COLD void *allocate_elsewhere(uint64_t size, uint64_t alignment, bool zero) {
-    // Blocks of a thread that bypasses the runtime are not the program's, and so are not counted.
+    // A thread that bypasses the runtime works for ZombieGuard, not for the program, so its blocks are not counted.
     void *block = zg_thread_self == &zg_thread_bypassing ? zg_foreign_allocate_bypassed(size, alignment, zero)
                                                          : zg_foreign_allocate(size, alignment, zero);
     if (!block) errno = ENOMEM;
     return block;
 }
 
-// Larger than any machine's memory: do not evict the quarantine for such a request.
+// More than the memory of almost any machine: the quarantine is not evicted for a request of this size.
 #define IMPOSSIBLE_SIZE ((uint64_t)1 << 40)
 
 // The heap is exhausted, so libc serves the block. If libc fails too, evict the quarantine and ask both again.
@@ -142,7 +142,7 @@ static ZG_NOINLINE void *malloc_slowly(uint64_t size, const uint64_t *frame) {
     return allocate_slowly(size, 16, zg_family_malloc, false, frame);
 }
 
-// Memory tags have functions of their own, so that programs without tags pay only for the test.
+// With memory tags, separate functions serve the calls, so that programs without tags pay only for the test.
 static ZG_NOINLINE void *malloc_tagged(uint64_t size, const uint64_t *frame) {
     void *block =
         ZG_LIKELY(size < zg_allocate_quick_end) ? allocate_quickly(size, zg_family_malloc, false, frame, true) : NULL;
@@ -291,7 +291,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         if (thread) zg_thread_leave(thread);
         if (owner == zg_foreign_none) return NULL;
         block = zg_foreign_reallocate(address, size, owner);
-        // The block is libc's, and unchanged if it cannot grow. Release memory and try again.
+        // libc does not change a block that cannot grow, so release memory and try again.
         if (ZG_UNLIKELY(!block && size && size < IMPOSSIBLE_SIZE) && (thread = zg_thread_enter(frame)) != NULL) {
             bool is_vain = zg_allowance_is_relief_vain(thread);
             if (!is_vain) {
@@ -313,7 +313,7 @@ static ZG_NOINLINE void *reallocate_slowly(void *address, uint64_t size, const u
         zg_thread_leave(thread);
         if (block) return block;
     }
-    // Nested in the runtime, or the heap is exhausted: copy the contents to another block.
+    // The thread is already in the runtime, or the heap is exhausted: copy the contents to another block.
     struct zg_block_view view;
     if (!zg_lookup_block((uint64_t)address, &view)) return NULL;
     block = thread ? allocate_exhausted(size, 16, zg_family_malloc, false, frame) : allocate_elsewhere(size, 16, false);

@@ -63,7 +63,8 @@ int zg_filters_before(const void *program, bool all_threads, const uint64_t *fra
     if (number < 0) return UNKNOWN;
     bool still_commits = zg_os_may_commit();
     if (asks_nobody && !still_commits) {
-        // Drop the filter and commit memory without it, which is possible until the kernel has the filter.
+        // The kernel does not have the filter yet. Drop the runtime's copy, which forbids committing, commit memory,
+        // and add the copy again.
         zg_filter_drop(number);
         open_reserve(frame);
         number = zg_filter_add(copied, count);
@@ -90,7 +91,7 @@ void zg_filters_before_strict(const uint64_t *frame) {
 
 void zg_filters_after_strict(bool taken) {
     if (!taken) return;
-    // Strict mode disables the processor's clock, too (disable_TSC in kernel/seccomp.c).
+    // Strict mode also disables the processor's time stamp counter (disable_TSC in kernel/seccomp.c).
     zg_arch_ticks_stopped = 1;
     zg_filter_add_strict();
     zg_stats_degrade(zg_degradation_filtered);

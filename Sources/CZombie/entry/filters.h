@@ -1,4 +1,4 @@
-// Prepares the runtime for a seccomp filter that the program installs. Any context in which a program may install a
+// Prepares the runtime for a seccomp filter that the program installs. May be called wherever a program may install a
 // filter.
 
 #ifndef ZG_FILTERS_H

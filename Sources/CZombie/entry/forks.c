@@ -17,7 +17,7 @@ bool zg_forks_by_number(long number, long a, long b) {
 #ifdef SYS_fork
     if (number == SYS_fork) return true;
 #endif
-    // On another stack, the child would not return to the caller.
+    // A child with a stack of its own does not return to the caller.
     if (number == SYS_clone) return zg_forks_by_flags((uint64_t)a) && !b;
     if (number != SYS_clone3) return false;
     struct {

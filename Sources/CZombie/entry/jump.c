@@ -25,7 +25,7 @@ static const uint64_t by_instructions = UINT64_C(1) << (SIGSEGV - 1) | UINT64_C(
                                         UINT64_C(1) << (SIGTRAP - 1) | UINT64_C(1) << (SIGILL - 1) |
                                         UINT64_C(1) << (SIGFPE - 1) | UINT64_C(1) << (SIGSYS - 1);
 
-// Runs when the published function returns. The stack below is free, because the call is over.
+// Runs when the published function returns. The stack below that function's frame is free, because the call is over.
 static void jump_now(void) {
     struct zg_jump jump = zg_thread_self->jump;
     zg_os_mask_signals(SIG_SETMASK, jump.mask, NULL);

@@ -29,7 +29,7 @@ enum {
     // turn in 65,536 frees.
     RENEWED_SITES = 4,
     RENEWED_CALLS = 4,
-    // Bytes behind a block that are read to find the end of a string, for the finding.
+    // Maximum number of bytes that are read behind a block to find the end of a string, for the finding.
     AHEAD_MOST = 65536,
     // Step, in bytes, of a search for two things at once, so that the search ends near the first of them.
     STRIDE = 256,
@@ -54,7 +54,7 @@ void zg_witness_start(void) {
 // --- which calls -----------------------------------------------------------------------------------------------------
 
 void zg_witness_renew(void) {
-    static uint32_t next; // two threads may renew the same site
+    static uint32_t next; // not synchronized: two threads may renew the same sites, which is harmless
     uint32_t first = __atomic_load_n(&next, __ATOMIC_RELAXED);
     __atomic_store_n(&next, (first + RENEWED_SITES) % ZG_ARRAY_COUNT(zg_witness_sites), __ATOMIC_RELAXED);
     for (uint32_t i = first; i < first + RENEWED_SITES; i++)
@@ -106,8 +106,8 @@ static ZG_COLD void found_dead(struct zg_witness *witness, const struct zg_block
     found(witness, &dead);
 }
 
-// Reports that the function goes behind the end of a live block, of which `room` bytes follow the pointer. `bytes`: how
-// many it accesses; 0: unknown.
+// Reports that the function accesses memory behind the end of a live block. `room` bytes of the block follow the
+// pointer. `bytes`: number of bytes that the function accesses; 0: unknown.
 static ZG_COLD void found_over(struct zg_witness *witness, const void *pointer, uint64_t room, uint64_t bytes,
                                bool written) {
     struct zg_block_view view;
@@ -197,7 +197,7 @@ static ZG_COLD void found_equal(struct zg_witness *witness, const void *const po
 }
 
 // Finds how many bytes follow each of two read arguments up to its block's end. Returns the smaller number;
-// ZG_WITNESS_ANY after a finding.
+// ZG_WITNESS_ANY after a finding, or if neither argument points into a live block.
 static uint64_t find_rooms(struct zg_witness *witness, const void *const pointers[2], uint64_t most,
                            uint64_t rooms[2]) {
     for (int i = 0; i < 2; i++) {
@@ -242,7 +242,8 @@ static ZG_NOINLINE void note_string(const char *string) {
     }
 }
 
-// Measures a string that is read, up to `most` bytes. False after a finding.
+// Measures a string that the function reads, up to `most` bytes. `written`: the function then appends to the string.
+// False after a finding.
 static ZG_NOINLINE bool measure(struct zg_witness *witness, const char *string, uint64_t most, bool written,
                                 uint64_t *length) {
     *length = 0;
@@ -290,7 +291,7 @@ void zg_witness_compare_strings(struct zg_witness *witness, const char *a, const
     // Stop at bytes that differ by more than the case of an ASCII letter: in the program's locale, they may end the
     // comparison.
     for (uint64_t i = 0; i < least; i++) {
-        if (ZG_LIKELY(a[i] == b[i] && a[i])) continue; // long strings are mostly equal: fold few bytes
+        if (ZG_LIKELY(a[i] == b[i] && a[i])) continue; // fast path: equal bytes need no case folding
         if (!a[i] || !b[i] || fold((uint8_t)a[i], folds) != fold((uint8_t)b[i], folds)) return;
     }
     found_equal(witness, pointers, rooms);

@@ -23,7 +23,8 @@ extern struct zg_witness_range zg_witness_range;
 void zg_witness_start(void);
 
 // For each call site, hashed by its return address: number of calls that were checked; ZG_WITNESS_DONE: no more checks.
-// All threads share it. It is written for checked calls only, so that its cache lines are rarely exchanged.
+// All threads share the array. It is written for checked calls only, so that processors rarely exchange its cache
+// lines.
 enum { ZG_WITNESS_SITE_BITS = 12, ZG_WITNESS_DONE = 1 << 15 };
 extern uint16_t zg_witness_sites[1 << ZG_WITNESS_SITE_BITS];
 
@@ -55,15 +56,15 @@ struct zg_witness {
     bool has_found; // there was a finding: the rest of the call is not checked
 };
 
-// Call if zg_witness_is_due. Returns false if the call is not to be checked: the thread's time is used up, the runtime
-// itself is the caller, or the runtime has not started. `frame` is the frame address of a function that returns to
-// `caller`.
+// Call if zg_witness_is_due. Returns false if the call is not to be checked: the site's checks or the thread's time are
+// used up, the runtime itself is the caller, or the runtime has not started. `frame` is the frame address of a function
+// that returns to `caller`.
 ZG_NOINLINE bool zg_witness_begin(struct zg_witness *witness, const char *name, const uint64_t *frame,
                                   const void *caller);
 ZG_NOINLINE void zg_witness_end(const struct zg_witness *witness);
 
-// Functions that check the accesses of one kind of libc function each. Sizes are in bytes. Never inlined: there are
-// dozens of callers.
+// Each function checks the accesses of one kind of libc function; the comments say what the libc function accesses.
+// Sizes are in bytes. Never inlined: there are dozens of callers.
 ZG_NOINLINE void zg_witness_copy(struct zg_witness *witness, void *to, const void *from, uint64_t bytes);
 ZG_NOINLINE void zg_witness_fill(struct zg_witness *witness, void *to, uint64_t bytes);
 // Reads both up to the first difference.
@@ -89,7 +90,7 @@ ZG_NOINLINE void zg_witness_copy_string(struct zg_witness *witness, char *to, co
                                         bool appends);
 // Like strncpy: writes exactly `bytes` bytes.
 ZG_NOINLINE void zg_witness_copy_padded(struct zg_witness *witness, char *to, const char *from, uint64_t bytes);
-// Strings of wide characters; `to` may be NULL.
+// Reads a string of wide characters, and copies it to `to` (NULL: only reads it).
 ZG_NOINLINE void zg_witness_wide_string(struct zg_witness *witness, wchar_t *to, const wchar_t *from);
 
 #endif

@@ -1,6 +1,6 @@
 // Asks zguard for the stacks of all threads before the process dies, for a search for leaks before it ends, or for a
-// search for pointers to a freed block: a request on the run's page, a message on the run's socket, and a wait on a
-// futex. Signal context; no lock.
+// search for pointers to a freed block. Each question is a request on the run's page, a message on the run's socket,
+// and a wait on a futex. Signal context; no lock.
 
 #include "faults/collector.h"
 
@@ -68,8 +68,8 @@ static void describe(const struct question *question) {
     dying.signal_stack_bytes = finding->signal_stack_bytes;
 }
 
-// Time limits. Elapsed time is measured by the clock and by the number of waits times their length, and the larger
-// value counts: a seccomp filter may refuse to read the clock, and on a busy machine a wait takes longer than `step`.
+// Time limits. Elapsed time is measured by the clock, and by the number of waits times `step`; the larger value counts.
+// A seccomp filter may forbid reading the clock, and on a busy machine a wait takes longer than `step`.
 static const int64_t longest_collection = INT64_C(10000000000), longest_search = INT64_C(60000000000), step = 20000000;
 struct wait_limit {
     uint64_t since;

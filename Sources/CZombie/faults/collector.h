@@ -23,7 +23,7 @@ void zg_collector_search_leaks(void);
 // (zg_found_search). Only the first findings do so. Each waits at most `scan_ms`, and only while zguard lives.
 void zg_collector_start(void);
 void zg_collector_after_fork_in_child(void);
-// Registers of the caller of the published function with this frame. Only three are known.
+// Registers of the caller of the published function with this frame. Only pc, sp and the frame pointer are known.
 void zg_collector_caller_registers(struct zg_registers *registers, const uint64_t *frame);
 
 #endif

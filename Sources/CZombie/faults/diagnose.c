@@ -188,8 +188,8 @@ static bool is_stack_overflow(const struct zg_fault *fault) {
            fault->address < fault->bounds.high && fault->address - fault->sp + STACK_REACH < 2 * STACK_REACH;
 }
 
-// Returns the end of the unused bytes behind a block: the end of the block's last page if it is isolated or large;
-// otherwise an estimated end of its slot, at least that of the page.
+// Returns the end of the unused bytes behind a block: the end of the block's last page if the block is isolated or
+// large. Otherwise an estimated end of its slot, but at least the end of that page.
 static uint64_t end_of_slack(const struct zg_fault *fault, const struct zg_block_view *view) {
     uint64_t end = view->start + view->size, page_end = zg_round_up(end, ZG_PAGE_BYTES);
     if (fault->is_isolated(view) || view->size > ZG_LARGEST_SLOT) return page_end;
@@ -318,8 +318,9 @@ static bool find_base_of_computed_address(const struct zg_fault *fault, const st
 }
 
 // Whether a loop ran over the end of a live block, into the protected pages of the freed block behind. The address must
-// be the start of the freed block. Also, a register must hold the distance from a pointer into the live block to the
-// address, or no word except the operand may point to the start of the freed block. Sets `*live`.
+// lie in the first word of the freed block, and a register or stack word must point into the live block. Evidence: a
+// register holds the distance from that pointer to the address, or no word but the instruction's operand points to the
+// start of the freed block. Sets `*live`.
 static bool ran_over(const struct zg_fault *fault, const struct place *place, struct zg_block_view *live,
                      const char **evidence) {
     const struct zg_block_view *dead = &place->owner;
@@ -512,7 +513,7 @@ static void diagnose_tag_fault(const struct zg_fault *fault, struct zg_verdict *
         return;
     }
     verdict->freed_memory = true;
-    // The base register may point into a slot that is farther away.
+    // The base register may point into a slot that is farther away than find_by_tag searches.
     for (int i = 0; distance && i < fault->operand_count; i++) {
         uint64_t base = fault->operands[i];
         struct zg_block_view other;

@@ -375,7 +375,7 @@ static bool find_watched_access(const struct work *work, struct zg_past_access *
     int count = (int)zg_os_read_memory(code, registers.pc - (uint64_t)behind, (uint64_t)behind + AHEAD);
     if (count < behind || !zg_arch_find_past_access(code, behind, count - behind, &registers, word, access))
         return false;
-    // The address is lost: assume that the register pointed to the start of the word.
+    // The instruction has overwritten its address register: assume that it accessed the start of the watched word.
     if (!access->address) access->address = word;
     if (access->access == zg_fault_write || !access->is_vector) return true;
     return access->address >= block.start && !is_in_libc(access->pc);
@@ -732,7 +732,7 @@ static void after_program_handler(struct work *work) {
 static bool continue_unaligned(const struct work *work) {
     if (work->signal != SIGSEGV || work->info->si_code <= 0 || !zg_arch_fault_without_address(work->context))
         return false;
-    // A thread that diagnoses a fault already holds the fault lock.
+    // A thread that diagnoses a fault already holds the fault lock, and would wait for itself.
     if (__atomic_load_n(&fault_owner, __ATOMIC_RELAXED) == work->tid || zg_report_is_mine()) return false;
     zg_lock_take(&fault_lock);
     bool done = zg_unaligned_continue(work->info, work->context);
@@ -740,7 +740,7 @@ static bool continue_unaligned(const struct work *work) {
     return done;
 }
 
-// An access at a watchpoint. The instruction has been executed.
+// Handles an access that a watchpoint has noticed. The instruction was executed before the signal.
 static void handle_watched(struct work *work) {
     const struct zg_thread *thread = zg_thread_current_or_null();
     // The runtime reads freed blocks itself. A signal that was blocked comes too late to find the instruction.

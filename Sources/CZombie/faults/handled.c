@@ -54,9 +54,9 @@ static struct zg_handler_call *note_call(const struct zg_handled *handled) {
     return NULL;
 }
 
-// Returns the counter of recoveries from this instruction's faults. If another instruction has the entry, returns NULL,
-// or with `takes_place` replaces that instruction. Two instructions that share an entry reset each other's counter, so
-// that neither reaches RECOVERED_MOST.
+// Returns the counter of recoveries from this instruction's faults. If its counter in the hash table belongs to another
+// instruction, returns NULL, or with `takes_place` resets the counter for this instruction. Two instructions that share
+// a counter reset it for each other, so that neither reaches RECOVERED_MOST.
 static uint32_t *times_recovered(uint64_t pc, bool takes_place) {
     uint64_t index = (pc * UINT64_C(0x9e3779b97f4a7c15)) >> 56;
     if (zg_load(&recovered[index].pc) != pc) {

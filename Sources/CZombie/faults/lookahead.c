@@ -57,7 +57,7 @@ void zg_lookahead_find_uses(struct zg_finding *finding, const struct zg_zombie_h
     if (hit->part != zg_trap_side || !hit->has_block || hit->ambiguous) return;
     struct zg_registers caller = *registers;
     if (zg_unwind_full(&caller, true, &frame, 1) != 1 || caller.pc == registers->pc) return;
-    // The image of the retain is the Swift runtime, unless it also contains the caller (static linking).
+    // The image that contains the retain is the Swift runtime, unless it also contains the caller (static linking).
     struct zg_module runtime;
     bool is_apart =
         zg_module_find_unwind(registers->pc, &runtime) && caller.pc - runtime.start >= runtime.end - runtime.start;

@@ -114,7 +114,7 @@ static bool find_distance(const struct zg_fault *fault, const uint64_t *words, i
 struct words {
     const uint64_t *at;
     int count;
-    const char *alone, *among_others; // evidence for a block without and with other blocks of its kind
+    const char *alone, *among_others; // evidence if the words point into one such block, or into several
 };
 
 // Returns the index of the first word that points into memory of this kind, from `first` on; the count if none does.

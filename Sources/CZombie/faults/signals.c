@@ -32,8 +32,8 @@
 static const int managed_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP, SIGFPE, SIGSYS, SIGXCPU, SIGXFSZ};
 enum { MANAGED = ZG_ARRAY_COUNT(managed_signals), FIRST_COLLECTED = 3 };
 
-// Last bytes of a thread's reserve stack, which are not part of the alternate stack: the kernel refuses sigaltstack
-// calls on the alternate stack itself, so they are made from here.
+// Last bytes of a thread's reserve stack, which are not part of the alternate stack. The runtime calls sigaltstack on
+// these bytes, because the kernel refuses the call on the alternate stack itself.
 enum { RESERVE_TAIL_BYTES = 1 << 10 };
 
 // Actions that the program asked for. Two copies and the index of the valid one, so that handlers read without a lock.
@@ -228,7 +228,7 @@ void zg_signals_start(zg_signals_handler *for_faults) {
         watches = installed >> index & 1 && is_for_us(index, &wanted);
         if (watches) zg_watchpoints_start((uint64_t)handler);
     }
-    // A Go library was loaded before the runtime.
+    // This condition recognizes a Go library that was loaded before the runtime.
     if (wanted_action(index_of(SIGSEGV)).sa_flags & SA_ONSTACK && stacks == stacks_are_ours &&
         zg_module_function(exported_by_go))
         __atomic_store_n(&stacks, stacks_are_shared, __ATOMIC_RELAXED);
@@ -434,8 +434,8 @@ bool zg_signals_defer_blocked(int signal, siginfo_t *info, void *context) {
 }
 
 void zg_signals_defer(int signal, siginfo_t *info, void *context) {
-    // Block the signal in the kernel. It is sent again and then stays pending for this thread, or for another thread
-    // that takes it.
+    // Block the signal in the kernel, and send it again. If it was sent to this thread, it stays pending there; if it
+    // was sent to the process, any thread may take it.
     uint64_t bit = UINT64_C(1) << (signal - 1), mask = mask_of(context) | bit;
     zg_os_mask_signals(SIG_BLOCK, bit, NULL);
     __builtin_memcpy(&((ucontext_t *)context)->uc_sigmask, &mask, sizeof mask);

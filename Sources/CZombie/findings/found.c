@@ -140,7 +140,7 @@ static void found_change(enum zg_finding_kind kind, const struct zg_block_view *
     }
     if (change->in_front) zg_describe_neighbours(&finding, change->in_front, NULL);
     if (kind == zg_finding_write_after_free) finding.member_byte = (int64_t)change->offset;
-    // An address before the block has no offset; only the address is reported.
+    // If the change begins in front of the block, the offset is negative: report the address only.
     if ((int64_t)change->offset >= 0) zg_finding_detail_number(&finding, "offset", change->offset, false);
     zg_finding_detail_number(&finding, "length", change->length, false);
     zg_finding_detail_number(&finding, "old", change->old, true);

@@ -44,7 +44,8 @@ ZG_NOINLINE void zg_found_misused(const struct zg_block_view *view, uint64_t add
                                   const char *call);
 ZG_NOINLINE void zg_found_dealloc_mismatch(const struct zg_block_view *view, uint64_t address, const char *freed_with,
                                            uint64_t freed_size);
-// Reports changed bytes of a freed block: `length` bytes from `offset`; the first changed from `old` to `now`.
+// Changed bytes of a block: `length` bytes from `offset` on. The first of them changed from `old` to `now`.
+// zg_found_write_after_free reports those of a freed block.
 struct zg_change {
     uint64_t offset, length;
     uint8_t old, now;

@@ -12,7 +12,7 @@ void zg_journal_add(const char *line, uint64_t bytes);
 uint64_t zg_journal_get(uint64_t index, char *text, uint64_t capacity);
 uint64_t zg_journal_count(uint64_t *first_kept);
 extern struct zg_kept_lines zg_journal;
-// Futex word: incremented at each line, which wakes its waiters.
+// Futex word: zg_journal_add increments it and wakes its waiters.
 extern uint32_t zg_journal_word;
 
 #endif

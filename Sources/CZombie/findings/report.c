@@ -42,7 +42,8 @@ bool zg_report_is_mine(void) {
     return owner && owner == zg_os_tid();
 }
 
-// Under the lock. Repeats go to standard error only at the end.
+// Under the lock. Repeats that cannot be written to the report file go to standard error. Without a report file,
+// repeats are written only at the end.
 static void write_repeats(bool all) {
     struct zg_text text;
     uint32_t cursor = 0;

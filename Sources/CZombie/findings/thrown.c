@@ -29,7 +29,7 @@ static bool take(struct place *place, uint64_t known) {
            __atomic_compare_exchange_n(&place->error, &known, TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-// Returns the error's entry. If there is none, returns the next entry to replace, in turn.
+// Returns the error's entry in its set. If there is none, returns the entry to replace: each entry of the set in turn.
 static struct place *place_for(struct set *set, uint64_t error) {
     for (int i = 0; i < WAYS; i++)
         if (zg_load(&set->places[i].error) == error) return &set->places[i];

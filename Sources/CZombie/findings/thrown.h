@@ -9,7 +9,7 @@
 // Records a throw; `stack` is its depot id. An error that is rethrown keeps the stack of its first throw, if its block
 // shows that it is the same error.
 void zg_thrown_note(uint64_t error, uint32_t stack);
-// Returns the depot id; 0 if it is unknown, or if another error has this address now.
+// Returns the depot id of the error's throw stack; 0 if it is unknown, or if another error has this address now.
 uint32_t zg_thrown_find(uint64_t error);
 
 #endif

@@ -181,7 +181,7 @@ static ZG_NOINLINE void *allocate_span(struct zg_thread *thread, uint64_t size, 
     return (void *)span->start;
 }
 
-// Returns the smallest class whose slots all have this alignment, or ZG_CLASS_COUNT.
+// Returns the smallest class whose slots hold `size` bytes and all have this alignment; ZG_CLASS_COUNT if none does.
 static uint32_t aligned_class(uint64_t size, uint64_t alignment) {
     if (size > ZG_LARGEST_SLOT || alignment > ZG_PAGE_BYTES) return ZG_CLASS_COUNT;
     uint32_t class = zg_size_class(size);

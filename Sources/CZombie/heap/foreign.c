@@ -23,7 +23,8 @@ enum { CHUNK_MMAPPED = 2, CHUNK_NON_MAIN_ARENA = 4, CHUNK_FLAGS = 7 };
 #define ARENA_BYTES (UINT64_C(64) << 20)
 
 static uint64_t break_start;
-// The next allocator behind the runtime in the search order. All functions are NULL if that is libc.
+// Functions of the next allocator behind the runtime in the symbol search order. All are NULL if that allocator is
+// libc, or if its functions would call the runtime again.
 static struct zg_next behind;
 
 static void *libc_function(const char *name) {
@@ -196,7 +197,7 @@ void zg_foreign_report(void) {
     if (!front.functions) return;
     zg_stats_degrade(zg_degradation_allocator_in_front);
     zg_coverage_declined(zg_coverage_reason_other_allocator);
-    // A wrapper is recognized by its first call into the runtime: do not report one before the exit.
+    // A wrapper is recognized by its first call into the runtime. Do not report a possible wrapper before the exit.
     if (!front.may_forward) report_in_front();
 }
 
@@ -232,7 +233,8 @@ void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero)
     return allocate_by(&zg_libc, size, alignment, zero);
 }
 
-// Returns false if unreadable. Sets `*refused` if the kernel refused to read, which says nothing about the memory.
+// Returns false if the words cannot be read. Sets `*refused` if that says nothing about the memory, because the kernel
+// refused the call.
 static bool read_words(uint64_t *words, uint64_t address, uint64_t bytes, bool *refused) {
     int64_t result = zg_os_try_read_memory(words, address, bytes);
     *refused = *refused || (result != (int64_t)bytes && result != -EFAULT);

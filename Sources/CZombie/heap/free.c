@@ -34,7 +34,8 @@ ZG_INLINE void record_free(struct zg_block *block, uint32_t stack, const struct 
     __atomic_store_n(&block->free_thread, thread->number_in_records, __ATOMIC_RELAXED);
 }
 
-// Reports the free of an address that is not the start of a live block.
+// Reports the free of an address that is not the start of a live block. If the address is off by a C++ array cookie,
+// frees the block, too.
 ZG_COLD void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator) {
     struct zg_block_view view;
     uint64_t address = zg_arch_address(pointer);
@@ -128,7 +129,7 @@ static ZG_NOINLINE void free_span(struct zg_thread *thread, uint64_t address, en
     if (zg_mismatch_is_possible(zg_header_family(header), deallocator, span->size, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
     uint32_t freeing = zg_block_header(zg_state_freeing, zg_header_family(header), 0);
-    // Another thread may set ZG_HEADER_CHANGED meanwhile; the block is still live then.
+    // If the compare-and-swap fails, another thread may only have set ZG_HEADER_CHANGED; the block is then still live.
     while (
         !__atomic_compare_exchange_n(&span->block.header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         if (zg_header_state(header) != zg_state_live) return zg_free_report_bad(address, deallocator);
@@ -177,7 +178,7 @@ static ZG_NOINLINE void free_alias(struct zg_thread *thread, uint64_t address, e
     uint64_t bytes = zg_alias_size(alias);
     if (zg_mismatch_is_possible(zg_header_family(header), deallocator, bytes, size))
         zg_free_check_mismatch(thread, address, deallocator, size);
-    // Another thread may set ZG_HEADER_CHANGED meanwhile.
+    // If the compare-and-swap fails, another thread may only have set ZG_HEADER_CHANGED.
     while (!__atomic_compare_exchange_n(&alias->block.header, &header,
                                         zg_header_in_state(header & ~ZG_HEADER_CHANGED, zg_state_freeing), false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -246,7 +247,7 @@ ZG_INLINE bool try_claim(struct zg_block *block, uint32_t header, uint32_t freei
     return __atomic_compare_exchange_n(&block->header, &header, freeing, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-// Finds the slot of a slab that begins at `address`. Returns false if no slot begins there.
+// Finds the slot that begins at `address`, which lies in the slabs. Returns false if no slot begins there.
 ZG_INLINE bool find_slot(uint64_t address, struct zg_pending_free *pending) {
     if (ZG_UNLIKELY(!zg_slab_find_start(address, &pending->slab, &pending->index))) return false;
     pending->block = &pending->slab->blocks[pending->index];
@@ -336,7 +337,7 @@ void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size
     if (!(header & ZG_HEADER_CHANGED)) zg_found_overrun(&view, &change, "free");
 }
 
-// Returns true for the first thread that finds a change behind the block. Looks twice, because other threads may make,
+// Returns true for the first thread that finds a change behind the block. Checks twice, because other threads may make,
 // resize, and free blocks at the same time. A gap is filled before the block gets its tag or its new size.
 static bool claim_change(const struct zg_slab *slab, uint64_t index, struct zg_change *change,
                          struct zg_block_view *view) {
@@ -383,8 +384,8 @@ static bool note_pair(struct zg_thread *thread, uint32_t alloc_stack, uint32_t f
     return free_stack && zg_watchpoints_want(thread, alloc_stack, free_stack, is_new);
 }
 
-// Watches the newest pending block. The block that was watched before takes its place in the list. Frees are counted
-// when their blocks leave the list.
+// Watches the newest pending block. The block that was watched before takes its place in the list. A free is counted
+// when its block leaves the list, so the former block's free is uncounted until the block leaves the list again.
 static ZG_NOINLINE void watch_last(struct zg_thread *thread) {
     zg_slot slot = thread->pending[thread->pending_count - 1], former;
     if (!zg_watchpoints_move(slot, &former)) return;

@@ -15,15 +15,15 @@
 // deallocator or the size.
 void zg_free_entered(struct zg_thread *thread, uint64_t pointer, enum zg_deallocator deallocator, uint64_t size);
 
-// Result of zg_free_quickly, which frees a live block of a slab inline if the thread's caches contain the call stack
-// and the pair.
+// Result of zg_free_quickly, the inline path for a live block of a slab. This path is taken only if the thread's caches
+// contain the call stack and the pair.
 enum zg_free_result {
-    zg_free_declined, // nothing was done: not a live block of a slab, not a cached pair, or perhaps a finding
-    zg_free_claimed,  // call zg_free_finish with `pending`
+    zg_free_declined, // nothing was done: the block is no live slot, its pair is not cached, or there may be a finding
+    zg_free_claimed,  // the block is in state freeing, but not filled: call zg_free_finish with `pending`
     zg_free_done,
     zg_free_done_list_full, // done, and the list of pending blocks is full: call zg_free_flush_pending
 };
-// A block in state freeing: between live and quarantined.
+// A block in state freeing, between live and quarantined.
 struct zg_pending_free {
     struct zg_block *block;
     struct zg_slab *slab;
@@ -44,10 +44,11 @@ enum zg_free_result zg_free_quickly(struct zg_thread *thread, struct zg_free_cal
 void zg_free_finish(struct zg_thread *thread, uint64_t address, struct zg_pending_free pending);
 void zg_free_flush_pending(struct zg_thread *thread);
 
-// Reports the free of an address in the heap that is not the start of a live block. Frees the block if its address is
-// only off by an array cookie (delete used for delete[] or the other way round).
+// Reports the free of an address in the heap that is not the start of a live block. If the address is off only by an
+// array cookie (delete used for delete[] or the other way round), the block is freed after the report.
 void zg_free_report_bad(uint64_t pointer, enum zg_deallocator deallocator);
-// Reports a write behind the end of a tagged block that changed the fill in the rest of the block's last 16 bytes.
+// Reports a write behind the end of a tagged block. Detects the write by a change of the fill between the block's end
+// and the end of the block's last 16 bytes, which have one tag.
 void zg_free_check_gap(const struct zg_slab *slab, uint64_t index, uint64_t size);
 // Does the check of zg_free_check_gap for all live blocks, if memory tags are on. Returns the number of findings. The
 // thread is in the runtime.

@@ -1,10 +1,11 @@
-// Deallocation mismatches, and when one is certain.
+// Decides whether a deallocation mismatch is certain, and reports it.
 //
 // A block of operator new that is passed to free (or the other way round) proves nothing by itself: an image with a C++
 // library linked in (-static-libstdc++) turns its deletes into plain frees. The mismatch is certain if the image that
 // called the C function (malloc, free and others) imports operator new or delete, and so contains no C++ library, or if
 // that image is libc. If both calls went through the runtime's operators, the mismatch is certain, too.
-// Known mismatches of libraries, which users cannot repair, are skipped unless the option asks for all.
+// Known mismatches of libraries, which users cannot repair, are skipped unless the option dealloc_mismatch asks for
+// all.
 // Cold; no lock.
 
 #include "heap/mismatch.h"
@@ -37,7 +38,7 @@ static bool is_libc(const char *path) {
 }
 
 // Returns true if the image at `pc` is libc, or imports operator new or delete, so that it contains no C++ library. In
-// a static executable: unless the program replaces the C++ operators.
+// a static executable, returns true unless the program replaces the C++ operators.
 static bool operators_come_from_outside(uint64_t pc) {
     static const char *const operators[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"};
     struct zg_module module;
@@ -76,8 +77,9 @@ bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum 
     return true;
 }
 
-// An array of objects with a destructor begins with a cookie (Itanium C++ ABI, 2.7): the object count in one word,
-// padded to the objects' alignment. The size of the rest is a multiple of the count.
+// Returns true if the bytes in front of `view->offset` may be an array cookie. An array of objects with a destructor
+// begins with a cookie (Itanium C++ ABI, 2.7): the object count in one word, padded to the objects' alignment. The size
+// of the rest of the block is a multiple of the count.
 static bool has_cookie(const struct zg_block_view *view) {
     uint64_t count, offset = (uint64_t)view->offset;
     if (view->state != zg_state_live || offset < sizeof count || !zg_is_power_of_two(offset) || offset > view->size)

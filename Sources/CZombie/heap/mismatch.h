@@ -49,7 +49,7 @@ bool zg_mismatch_check(const struct zg_block_view *view, uint64_t address, enum 
                        uint64_t freed_size, uint64_t caller_pc);
 // Checks a pointer that was passed to an operator delete and is not the start of a block. If delete was used for
 // delete[] or the other way round, the pointer is off by the size of the array cookie (the object count). Returns true
-// if this was reported; `*start` is then the start of the live block.
+// if it has reported such a pointer; `*start` is then the start of the live block.
 bool zg_mismatch_is_cookie(uint64_t address, enum zg_deallocator deallocator, uint64_t *start);
 const char *zg_mismatch_deallocator_name(enum zg_deallocator deallocator);
 

@@ -36,20 +36,21 @@ enum {
 // A piece of a queue; 4 KiB.
 struct chunk {
     struct chunk *next;
-    uint32_t first, count; // slots[first] is the oldest; slots[count] takes the next one
+    uint32_t first, count; // slots[first] is the oldest slot; the next one is appended at slots[count]
     zg_slot slots[CHUNK_SLOTS];
 };
 
-// Invariants: 1. `bytes` is the size of all slots in `newest` and in the queue; total_bytes includes bytes - owed_bytes
-// of it. 2. The queue is empty if and only if `head` is NULL. 3. held[row] is the number of entries in the row; these
-// are the last ones before next[row]. Bit `row` of `occupied` is set if the row has entries.
+// Invariants: 1. `bytes` is the size of all slots in `newest` and in the queue; total_bytes includes these bytes
+// without the owed_bytes. 2. The queue is empty if and only if `head` is NULL. 3. held[row] is the number of entries in
+// the row; they lie directly in front of index next[row], modulo newest_count. Bit `row` of `occupied` is set if the
+// row has entries.
 struct shard {
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t bytes; // also read without the lock
     // Changes of this shard that the counts over all shards do not include yet.
     int64_t owed_bytes, owed_blocks, owed_evictions;
-    // Number of flushes before one settles the owed counts. Each of them evicts from this shard as many bytes as it
-    // adds.
+    // Number of further flushes that leave the owed counts unsettled (take_owed). Each of these flushes evicts as many
+    // bytes from this shard as it adds.
     uint32_t steady_flushes;
     struct chunk *head, *tail, *spare;
     zg_slot *newest; // CONTEXTS rows of newest_count entries; an entry is a slot number plus 1, or 0: empty
@@ -63,7 +64,7 @@ struct shard {
 static struct shard shards[SHARDS];
 static uint64_t total_bytes; // bytes of all shards and of large blocks, without the shards' owed_bytes
 static uint64_t cap;         // quarantine_bytes, or less while memory is short
-static bool follows_live;    // the peak of live bytes is a limit, too (find_cap): quarantine_bytes is at its default
+static bool follows_live;    // quarantine_bytes is at its default, so the peak of live bytes is a limit, too (find_cap)
 static uint32_t newest_count;
 
 static struct zg_lock large_lock;
@@ -108,16 +109,17 @@ static void account(int64_t bytes, int64_t blocks) {
     zg_stats_raise_peak(zg_counter_quarantined_bytes_peak, now);
 }
 
-// Adds the owed counts of a shard to the counts over all shards. The caller holds the shard's lock: otherwise another
-// thread could evict blocks and count the eviction first, and the total could drop below 0, which as an unsigned number
-// exceeds any cap.
+// Adds the owed counts of a shard to the counts over all shards. The caller holds the shard's lock. Without it, another
+// thread could evict the blocks and subtract their bytes first; the total would then drop below 0, and as an unsigned
+// number exceed any cap.
 static void settle(struct shard *shard) {
     account(shard->owed_bytes, shard->owed_blocks);
     zg_stats_add(zg_counter_evictions, (uint64_t)shard->owed_evictions);
     shard->owed_bytes = shard->owed_blocks = shard->owed_evictions = 0;
 }
 
-// Returns the chunk that takes the next slots, a new one if the last one is full. NULL if there is no memory for it.
+// Returns the chunk to which the next slots are appended, a new one if the last one is full. NULL if memory does not
+// suffice.
 static struct chunk *find_tail(struct shard *shard) {
     struct chunk *tail = shard->tail, *chunk = shard->spare;
     if (ZG_LIKELY(tail && tail->count < CHUNK_SLOTS)) return tail;
@@ -201,13 +203,13 @@ static uint32_t rotate_rows(struct shard *shard, struct zg_thread *thread, uint3
         *at = pending[i] + 1;
         shard->held[row] = (uint8_t)(shard->held[row] + (out == 0));
         pending[displaced] = out - 1;
-        displaced += out != 0; // no branch: if only some rows are full, it would be mispredicted
+        displaced += out != 0; // added without a branch, which would be mispredicted if only some rows are full
     }
     return displaced;
 }
 
-// Takes the oldest blocks out of a shard until these have `wanted` bytes, or BATCH blocks are taken, or the shard is
-// empty. Returns the number of blocks.
+// Takes the oldest blocks out of a shard until `wanted` bytes or BATCH blocks are taken, or the shard is empty. Returns
+// the number of taken blocks.
 static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots) {
     uint32_t count = 0;
     uint64_t bytes = 0;
@@ -217,7 +219,7 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
         head->first = from;
         if (from == head->count) queue_drop_head(shard);
     }
-    // If that emptied the queue and is not enough, take the oldest block of one row after the other.
+    // If the queue is empty now and more bytes are wanted, take the oldest block of each row in turn.
     for (zg_slot oldest; shard->newest && count < BATCH && bytes < wanted && (oldest = rows_remove(shard)) != 0;)
         bytes += zg_slot_bytes(slots[count++] = oldest - 1);
     zg_store(&shard->bytes, shard->bytes - bytes);
@@ -227,16 +229,16 @@ static uint32_t take_oldest(struct shard *shard, uint64_t wanted, zg_slot *slots
     return count;
 }
 
-// In the quarantine's steady state, takes as many bytes out of the shard as were added to it, so that the counts over
-// all shards, which all threads share, need no update. If one batch is not enough, the next flush settles the owed
-// counts.
+// In the quarantine's steady state, takes as many bytes out of the shard as were added to it. Then the counts over all
+// shards, whose cache lines all threads share, need no update. If one batch is not enough, the next flush settles the
+// owed counts.
 static uint32_t take_owed(struct shard *shard, zg_slot *slots) {
     uint32_t count = shard->owed_bytes > 0 ? take_oldest(shard, (uint64_t)shard->owed_bytes, slots) : 0;
     shard->steady_flushes = shard->owed_bytes > 0 ? 0 : shard->steady_flushes - 1;
     return count;
 }
 
-// Returns true if a page of a sparse block still reads as zeros. free() left the pages zero that the program had never
+// Returns true if a page of a sparse block still reads as zeros: free() does not fill pages that the program never
 // touched.
 static bool is_untouched(uint64_t page, uint64_t end) {
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -275,8 +277,8 @@ static uint8_t expected_byte(uint32_t header, uint64_t start, uint64_t offset) {
     return (uint8_t)(word >> offset % 8 * 8);
 }
 
-// Returns true if free() filled this page, which now differs from the fill: it has at least as many fill bytes as
-// zeros. Otherwise free() left the page zero, because the program had never touched it.
+// Guesses whether free() filled a page whose contents have changed since then: true if the page has at least as many
+// fill bytes as zeros. Otherwise the program had never touched the page, so free() did not fill it.
 static bool is_mostly_filled(uint64_t page, uint64_t end) {
     uint64_t filled = 0, zero = 0;
     end = zg_min(end, page + ZG_PAGE_BYTES);
@@ -308,10 +310,10 @@ static const char *find_continuation(const uint8_t *end, uint64_t count) {
     return is_text(end - LEAST, 2 * LEAST) ? "text runs on from the last bytes of this block" : NULL;
 }
 
-// Returns the evidence that a write past the end of the live block in front changed the freed block at `start`, from
-// its first byte on; NULL if there is none. The bytes between the two blocks held zeros or the fill, which such a write
-// would have changed, too. Sets `*live` to the live block if such a write is possible, and otherwise `live->block` to
-// NULL.
+// Returns evidence that a write past the end of the live block in front of `start` changed the freed block at `start`,
+// from its first byte on; NULL if there is none. Such a write would also have changed the bytes between the two blocks,
+// which held zeros or the fill. Sets `*live` to the live block if such a write is possible; otherwise sets
+// `live->block` to NULL.
 static ZG_COLD const char *find_run_over(uint64_t start, const struct zg_change *change, struct zg_block_view *live) {
     enum { MOST_SLACK = 256, MOST_COMPARED = 16 };
     bool is_found = !change->offset && zg_lookup_block(start - 1, live) && live->state == zg_state_live && live->size &&
@@ -344,8 +346,8 @@ static ZG_COLD void report_changed_bytes(uint64_t start, struct zg_change *chang
     }
 }
 
-// Another thread may evict and reuse the block during the read. A difference counts only if the block is still
-// quarantined and still differs.
+// Reports a changed block. Checks the block twice, because another thread may evict and reuse it during the first
+// check: the change counts only if the block is still quarantined and differs again.
 static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64_t bytes, const char *found_by) {
     uint32_t header;
     for (int looked = 0; looked < 2; looked++) {
@@ -370,7 +372,7 @@ static ZG_COLD void report_change(struct zg_block *block, uint64_t start, uint64
     if (change.offset < bytes) report_changed_bytes(start, &change, found_by);
 }
 
-// Like `verify`, for a slot whose class and index are known.
+// Does the same as `verify` for a slot whose class and index are known.
 ZG_INLINE void verify_slot(const struct zg_slab *slab, uint64_t index, const char *found_by) {
     uint64_t start = zg_slab_slot_address(slab, index), bytes = slab->filled;
     struct zg_block *block = &slab->blocks[index];
@@ -449,7 +451,7 @@ ZG_INLINE bool evict_slot(zg_slot slot, const struct evicted_block *evicted_bloc
     return ZG_LIKELY(make_reusable(evicted_block->block, header));
 }
 
-// Verifies blocks that were taken out of the queues and gives their slots to the thread.
+// Verifies blocks that were taken out of the queues, and gives the slots that become free to the thread.
 static void evict(struct zg_thread *thread, const zg_slot *slots, uint32_t count) {
     bool hold = count && zg_retire_enter(thread);
     struct evicted_block groups[2][PREFETCH_DISTANCE], *now = groups[0], *next = groups[1];
@@ -508,7 +510,7 @@ static uint64_t evict_from_shard(struct zg_thread *thread, struct shard *shard, 
     return bytes;
 }
 
-// Evicts until at most `cap` bytes are left: large blocks first, then from the thread's shard, unless another shard has
+// Evicts until at most `cap` bytes are left: first large blocks, then blocks of the thread's shard, or of a shard with
 // more than twice as many bytes.
 static uint64_t evict_down_to(struct zg_thread *thread, uint64_t cap) {
     uint64_t evicted = 0;
@@ -542,8 +544,8 @@ static ZG_COLD void unlock_pending(const zg_slot *slots, uint32_t count) {
 void zg_quarantine_flush(struct zg_thread *thread) {
     uint32_t count = thread->pending_count;
     if (ZG_UNLIKELY(zg_locked_any())) unlock_pending(thread->pending, count);
-    // Count a block at a varying index: at a fixed index, a loop that repeats its frees every 64 blocks would always
-    // count for the same allocation stack.
+    // Count one of the blocks for its allocation stack (watchpoints.h), at a varying index: at a fixed index, a loop
+    // that repeats its frees every 64 blocks would always count for the same stack.
     uint64_t ticks = zg_arch_ticks();
     if (ZG_LIKELY(count)) zg_watchpoints_note_free(thread->pending_contexts[(uint32_t)(ticks >> 6) % count], ticks);
     zg_thread_count_pending(thread);
@@ -562,7 +564,7 @@ void zg_quarantine_flush(struct zg_thread *thread) {
     zg_lock_take(&shard->lock);
     uint32_t displaced = ensure_rows(shard) ? rotate_rows(shard, thread, count) : count;
     uint32_t pushed = queue_push(shard, pending, displaced), rejected = displaced - pushed;
-    // For these blocks the queue has no memory: they are evicted below, at once.
+    // The queue has no memory for these blocks; they are evicted below.
     for (uint32_t i = pushed; i < displaced; i++) bytes -= zg_slot_bytes(pending[i]);
     zg_store(&shard->bytes, shard->bytes + bytes);
     shard->owed_bytes += (int64_t)bytes;

@@ -18,7 +18,7 @@ void zg_quarantine_init(void);
 // Sets the byte cap. The next flushes evict the blocks over the cap.
 void zg_quarantine_set_cap(uint64_t bytes);
 // Call when a test starts: from then on, quarantine_bytes is the only limit. A write after free is found when the block
-// leaves the quarantine. With a smaller quarantine, that would happen more often during a later test, and the finding
+// leaves the quarantine. In a smaller quarantine, the block would more often leave during a later test, and the finding
 // would be attributed to that test.
 void zg_quarantine_begin_test(void);
 // Moves the thread's pending blocks into its shard and evicts blocks over the cap. The thread is in the runtime.
@@ -27,7 +27,8 @@ void zg_quarantine_flush(struct zg_thread *thread);
 void zg_quarantine_add_span(struct zg_thread *thread, struct zg_span *span);
 // Verifies and evicts blocks until `keep_bytes` are left. Returns the bytes evicted. The thread is in the runtime.
 uint64_t zg_quarantine_trim(struct zg_thread *thread, uint64_t keep_bytes);
-// Verifies every quarantined block in place, by the block records. Returns the number of findings.
+// Verifies every quarantined block in place; finds small blocks by their records, and large blocks by their queue.
+// Returns the number of findings.
 uint64_t zg_quarantine_verify_all(const char *found_by);
 uint64_t zg_quarantine_bytes(void);
 void zg_quarantine_lock_all(void);

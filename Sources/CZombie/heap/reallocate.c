@@ -26,7 +26,8 @@ ZG_INLINE bool resize_in_slot(const struct zg_slab *slab, struct zg_block *block
     return true;
 }
 
-// Resizes in place if the slot or span holds the new size without wasting more than half of its bytes.
+// Resizes in place if the slot or span holds the new size without wasting more than half of its bytes; an isolated
+// block only if its size does not change.
 static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     if (zg_slab_contains(view->start)) {
         uint64_t index, interior;
@@ -46,7 +47,7 @@ static bool resize_in_place(const struct zg_block_view *view, uint64_t size) {
     return true;
 }
 
-// The new block and the free of the old one have the same stack, so one capture serves both.
+// One capture of the stack serves both the allocation of the new block and the free of the old one.
 void *zg_reallocate_quickly(struct zg_thread *thread, uint64_t address, uint64_t size, const uint64_t *frame) {
     struct zg_slab *slab;
     uint64_t index;

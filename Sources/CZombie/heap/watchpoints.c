@@ -16,29 +16,30 @@
 #include "threads/single.h"
 
 // The figures are from docs/design/037-watchpoints.md.
-// Processor time of the process for which a block is watched. While any watchpoint is set, the processor's repeated
+// A block is watched for this much processor time of the process. While any watchpoint is set, the processor's repeated
 // string instructions, which copy and fill large blocks, are 8 to 36 times slower; git is 35 % slower.
 #define WATCHED_NS ((uint64_t)8000000)
-// After a watch, nothing is watched for this many times its duration. This reduces the slowdown of git to 0.35 %.
+// After a watch, no watch begins for this many times the watch's duration. This reduces the slowdown of git to 0.35 %.
 #define REST_TIMES ((uint64_t)100)
 // A watch begins only if the process has freed 64 blocks within this time. The process will then soon free more blocks,
 // and one of these frees ends the watch.
 #define ACTIVE_NS ((uint64_t)20000000)
-// A pair with a busy allocation stack is rare if, for this long before its free, no free with any busy stack has missed
-// a thread's cache of pairs. Rare pairs stay out of the caches. A free that misses the cache takes 0.2 us more, so the
-// misses of rare pairs take at most 0.2 % of the processor time.
+// A pair with a busy allocation stack is rare if, in this time before its free, no pair with any busy stack was freed
+// that was missing from its thread's cache of pairs. Rare pairs stay out of the caches. A free whose pair is not cached
+// takes 0.2 us more, so the frees of rare pairs take at most 0.2 % of the processor time.
 #define RARE_NS ((uint64_t)100000)
 // Time between two readings of the number of context switches and threads.
 #define LOOK_NS ((uint64_t)100000000)
-// Three open events make a context switch 0.4 us slower, and the creation and end of a thread 25 us. At most 0.5 % of
-// the time may be spent on that.
+// Three open events make a context switch 0.4 us slower, and the creation and end of a thread 25 us. These delays may
+// take at most 0.5 % of the time.
 #define SWITCH_NS ((uint64_t)400)
 #define THREAD_NS ((uint64_t)25000)
 #define OPEN_SHARE ((uint64_t)200)
 enum {
     BUSY_STACKS = 4096, // counters, direct-mapped
-    // Number of counted frees from which an allocation stack is busy. One free in 64 is counted, so these are about
-    // 1,000. Blocks of stacks with fewer frees are isolated more often, and short-lived programs have no busy stacks.
+    // An allocation stack is busy from this number of counted frees on. One free in 64 is counted, so BUSY_LEAST stands
+    // for about 1,000 frees. Blocks of stacks with fewer frees are isolated more often, and short-lived programs have
+    // no busy stacks.
     BUSY_LEAST = 16,
     TRACKED_PAIRS = 256,
     STRAYS_MOST = 8,
@@ -49,13 +50,13 @@ enum {
 
 static uint8_t busy[BUSY_STACKS];
 // tracked_pairs: pairs of busy allocation stacks that were rare at their last free. wanted_ticks: time of the last free
-// that had a busy allocation stack and missed the cache. Approximate if several threads change them.
+// whose pair had a busy allocation stack and was not cached. Both are approximate if several threads change them.
 static uint64_t tracked_pairs[TRACKED_PAIRS];
 static uint64_t wanted_ticks;
 
 static struct zg_lock lock;
 static uint64_t our_handler; // 0: nothing is watched
-static uint32_t is_refused;  // no watchpoints any more: opening or moving them failed
+static uint32_t is_refused;  // watchpoints stay off: opening or moving them failed
 static int owner;            // process that opened the events; 0: they are closed
 static struct {
     int descriptor;
@@ -64,13 +65,13 @@ static struct {
 static bool is_set;                // the watchpoints are on
 static zg_slot held;               // slot number plus 1 of the block that is or was last watched; 0: none
 static uint64_t held_pair;         // pair of `held`; 0: the pair has turned out to be frequent
-static uint64_t set_ticks, set_ns; // when the watchpoints were set: ticks, and processor time of the process
+static uint64_t set_ticks, set_ns; // start of the watch, in ticks, and in processor time of the process
 static uint64_t rest_ticks;        // time until which nothing is watched
 static uint64_t active_ticks;      // time of the last flush of 64 freed blocks, approximate
-static uint32_t strays;            // accesses since the last move that were not findings
+static uint32_t strays;            // accesses at the watchpoints, since these were last moved, that were not findings
 static uint64_t looked_ticks;      // when `switching_ns` was last set
-static uint64_t switching_ns;      // what all context switches and threads so far would have cost with open events
-static uint64_t looks;             // approximate
+static uint64_t switching_ns;      // cost that all context switches and threads so far would have had with open events
+static uint64_t looks;             // number of calls of zg_watchpoints_look, approximate
 
 bool zg_watchpoints_may_be(void) {
     return ZG_ARCH_TRAPS_AFTER_ACCESS && zg_config.watchpoints && zg_config.profile != zg_profile_mte;
@@ -78,7 +79,8 @@ bool zg_watchpoints_may_be(void) {
 
 void zg_watchpoints_start(uint64_t handler) { zg_store(&our_handler, handler); }
 
-// Whether the descriptor is still the event that was opened: the program may have closed it and reused its number.
+// Returns true if the descriptor still refers to the event that was opened: the program may have closed it and reused
+// its number.
 static bool is_ours(int word) {
     return events[word].descriptor >= 0 && zg_os_watch_id(events[word].descriptor) == events[word].id;
 }
@@ -102,7 +104,7 @@ void zg_watchpoints_after_fork_in_child(void) {
 void zg_watchpoints_note_free(uint32_t alloc_stack, uint64_t ticks) {
     uint8_t *count = &busy[(uint32_t)zg_mix(alloc_stack) % BUSY_STACKS], now = __atomic_load_n(count, __ATOMIC_RELAXED);
     if (now < BUSY_LEAST) __atomic_store_n(count, (uint8_t)(now + 1), __ATOMIC_RELAXED);
-    // All threads share the time's cache line: do not write to it at every call.
+    // All threads share the cache line of this time: do not write to it at every call.
     if (ticks - zg_load(&active_ticks) > zg_clock_ticks(ACTIVE_NS / 8)) zg_store(&active_ticks, ticks);
 }
 
@@ -115,8 +117,8 @@ bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_
     bool is_tracked = is_new || zg_load(tracked) == pair;
     bool is_rare = now - zg_load(&wanted_ticks) >= zg_clock_ticks(RARE_NS);
     zg_store(&wanted_ticks, now);
-    // The caller has put the pair into the cache. If the pair is rare, take it out, so that its next free calls this
-    // function, too.
+    // The caller has put the pair into the thread's cache. Take a rare pair out again, so that this function is called
+    // for its next free, too.
     if (is_rare) *zg_pair_place(&thread->pairs, alloc_stack, free_stack) = 0;
     zg_store(tracked, is_rare ? pair : 0);
     if (!is_rare && zg_load(&held_pair) == pair) zg_store(&held_pair, 0);
@@ -148,7 +150,8 @@ static bool open_events(void) {
     return done;
 }
 
-// Returns how many bytes of the word at `offset` can be watched: 8; in the block's last word 4, 2 or 1; behind it 0.
+// Returns how many bytes of the word at `offset` can be watched: 8, or 4, 2 or 1 in an incomplete last word of the
+// block, or 0 behind the block.
 static uint32_t watched_bytes(uint64_t offset, uint64_t size) {
     if (offset >= size) return 0;
     uint64_t left = size - offset;
@@ -200,7 +203,7 @@ bool zg_watchpoints_move(zg_slot slot, zg_slot *former) {
     *former = 0;
     if (first >= size || !may_watch(zg_arch_ticks()) || !zg_lock_try(&lock)) return false;
     bool done = !owner || owner == zg_os_pid();
-    // The program may have replaced the runtime's handler by a system call of its own.
+    // The program may have replaced the runtime's handler by a direct system call.
     done = done && zg_os_signal_handler(SIGTRAP) == zg_load(&our_handler);
     if (done && !owner && !open_events()) {
         done = false;
@@ -237,8 +240,8 @@ void zg_watchpoints_note_stray(void) {
     if (__atomic_add_fetch(&strays, 1, __ATOMIC_RELAXED) == STRAYS_MOST) zg_watchpoints_pause();
 }
 
-// Closes the events if context switches and new threads are so frequent that they cost too much. In a process with one
-// thread the events are opened again for the next block.
+// Closes the events if context switches and new threads are so frequent that open events cost too much. In a process
+// with one thread, the next block to watch opens the events again.
 static void look_at_switches(uint64_t now) {
     uint64_t before = zg_load(&looked_ticks), since = now - before;
     if (since < zg_clock_ticks(LOOK_NS) || !zg_lock_try(&lock)) return;

@@ -1,10 +1,10 @@
 // Watches the first words of a freed block of a rare pair by hardware watchpoints, for about 8 ms of processor time.
 // Such a block is not isolated, because its allocation stack is busy, and only a watchpoint notices a read of it.
 //
-// One block is watched at a time. It stays out of the quarantine's queues until another block is watched, so its slot
-// is not reused. The events are opened when the first block is watched, in a process with one thread, and then moved
-// from block to block; threads that are created later inherit them. faults/fault.c distinguishes accesses to the block
-// from accesses beside it.
+// One block is watched at a time. The watched block stays out of the quarantine's queues until another block is
+// watched, so its slot is not reused. The events are opened when the first block is watched, in a process with one
+// thread, and then moved from block to block; threads that are created later inherit them. faults/fault.c distinguishes
+// accesses to the block from accesses beside it.
 // Slow path; one lock, for which no thread waits.
 
 #ifndef ZG_WATCHPOINTS_H
@@ -23,16 +23,16 @@ bool zg_watchpoints_may_be(void);
 void zg_watchpoints_start(uint64_t handler);
 void zg_watchpoints_after_fork_in_child(void);
 
-// Counts a freed block of this allocation stack at time `ticks`. Call for one freed block in ZG_PENDING_BLOCKS.
+// Counts a freed block of this allocation stack at time `ticks`. Call for a sample: one of ZG_PENDING_BLOCKS frees.
 void zg_watchpoints_note_free(uint32_t alloc_stack, uint64_t ticks);
 // Returns true if a freed block of this pair should be watched: the pair is rare and its allocation stack is busy.
-// Keeps rare pairs out of the thread's cache of pairs: call it for every free of a pair that is not in that cache.
+// Takes rare pairs out of the thread's cache of pairs, so call it for every free whose pair is not in that cache.
 // `is_new`: no block of the pair was freed before.
 bool zg_watchpoints_want(struct zg_thread *thread, uint32_t alloc_stack, uint32_t free_stack, bool is_new);
-// Watches a quarantined block that is in no queue yet. Returns false if it is not watched. `*former` receives the entry
-// (slot number plus 1) of the block that is not watched any more and that the caller must queue; 0: none.
+// Watches a quarantined block that is in no queue yet. Returns false if the block is not watched. `*former` receives
+// the entry (slot number plus 1) of the block that was watched before, which the caller must queue; 0: none.
 bool zg_watchpoints_move(zg_slot slot, zg_slot *former);
-// Whether there are events, so that SIGTRAP may be pending.
+// Returns true if the watchpoints' events are open, so that a SIGTRAP may be pending.
 bool zg_watchpoints_are_open(void);
 // Turns the watchpoints off until the next block is watched. Signal context.
 void zg_watchpoints_pause(void);

@@ -28,7 +28,7 @@ struct image {
     uint64_t map; // address of the struct link_map
     // Address of the ELF header; for the program's executable, address of its program headers.
     uint64_t header;
-    // Address of the program header PT_GNU_EH_FRAME, which locates `unwind`; 0 if the image has none.
+    // Address of the image's program header PT_GNU_EH_FRAME, which gives `unwind`; 0 if the image has no such header.
     uint64_t unwind_entry;
     // Fingerprint of all data that is read again to recognize the image.
     uint64_t fingerprint;
@@ -70,9 +70,9 @@ static uint64_t hash(uint64_t fingerprint, const void *bytes, uint64_t count) {
     return fingerprint;
 }
 
-// Contents of the fingerprint: the list element, the ELF header, and .eh_frame_hdr up to its first table entry, which
-// says where the first function begins. If all these data are unchanged at the same addresses, the image is still the
-// same.
+// Contents of the fingerprint: the list element, the ELF header, the program header of .eh_frame_hdr, and that section
+// up to its first table entry, which gives the start of the first function. If all these data are unchanged at the same
+// addresses, the image is still the same.
 struct fingerprint_input {
     uint64_t bias, name, dynamic;
     ElfW(Ehdr) header;
@@ -151,7 +151,7 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint64_t count) {
 
 static uint64_t word(const uint64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
-// Returns the current copy, or NULL while it is written. Data read from the copy are valid only if was_consistent()
+// Returns the current copy, or NULL if it is being written. Data read from the copy are valid only if was_consistent()
 // returns true afterwards.
 static const struct table *begin_reading(uint32_t *sequence) {
     const struct table *table = &tables[__atomic_load_n(&current, __ATOMIC_ACQUIRE)];
@@ -195,8 +195,8 @@ static bool look_up(uint64_t address, struct look *look) {
     return was_consistent(table, sequence);
 }
 
-// Whether the table has an image from list element `map` that has not changed since. Called by the writer only. The
-// search starts at `at`, because most elements keep their place in the list.
+// Returns true if the table has an image for list element `map`, and this image is unchanged. Called by the writer
+// only. The search starts at index `at`, because most elements keep their place in the list.
 static bool is_known(const struct table *table, uint64_t map, uint32_t at, struct image *image, uint64_t range[2],
                      bool *refused) {
     for (uint32_t i = 0; i < table->count; i++) {
@@ -234,8 +234,8 @@ static void finish_writing(struct table *table, uint64_t last, uint64_t before_l
 
 // --- the list --------------------------------------------------------------------------------------------------------
 
-// Computes the fingerprint of the list's last element. Returns false if the element is unreadable or is not the last
-// one. An unlinked element may keep its contents: returns false also if the element before does not point to this one.
+// Computes the fingerprint of the list's last element. Returns false if the element is unreadable or not the last one.
+// An unlinked element may keep its contents, so returns false also if the element in front does not link to this one.
 static bool fingerprint_of_last(uint64_t last, uint64_t before, uint64_t *fingerprint, bool *refused) {
     struct {
         struct listed listed;
@@ -257,9 +257,9 @@ struct search {
     uint64_t range[2];
 };
 
-// Walks the list from its first element. Each element names its predecessor, so a concurrent change of the list is
-// noticed. If `table` is not NULL, rewrites it; images that are unchanged since `old` was written are copied from
-// there. Returns false if the list is unreadable, corrupt or changed.
+// Walks the list from its first element. Each element contains its predecessor's address, so a concurrent change of the
+// list is noticed. If `table` is not NULL, rewrites it; images that are unchanged since `old` was written are copied
+// from there. Returns false if the list is unreadable, corrupt or changed.
 static bool walk_list(struct search *search, struct table *table, const struct table *old) {
     struct listed listed;
     uint64_t before = 0, before_last = 0, count = 0, fingerprint = 0;
@@ -285,8 +285,8 @@ static bool walk_list(struct search *search, struct table *table, const struct t
         before_last = before;
         before = map;
     }
-    // If the end of the list has changed meanwhile, `last` becomes 0, so the next lookup of an unknown address walks
-    // the list.
+    // `last` becomes 0 if the table lacks an image, or if the end of the list has changed meanwhile. The next lookup of
+    // an unknown address then walks the list.
     bool has_all = search->all_understood && count <= MOST_IMAGES &&
                    fingerprint_of_last(before, before_last, &fingerprint, &search->refused);
     if (table) finish_writing(table, has_all ? before : 0, before_last, fingerprint);

@@ -16,7 +16,7 @@ void zg_chain_init(void);
 void zg_chain_after_fork_in_child(void);
 
 enum zg_chain_answer {
-    zg_chain_none,    // no image contains the address, or the list changed during each of four walks
+    zg_chain_none,    // no image contains the address, or the list was changed or corrupt in each of four walks
     zg_chain_found,   // all fields but the build id are filled in
     zg_chain_unknown, // there is no list, reading it is refused (seccomp), or an image in it cannot be parsed
 };

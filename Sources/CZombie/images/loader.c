@@ -19,8 +19,8 @@ void *zg_loader_first(const char *symbol) { return in_table(symbol); }
 #else
 typedef void *search_function(void *from, const char *symbol);
 
-// dlsym resolves RTLD_NEXT relative to the image that calls it. Using the result here prevents a tail call, which would
-// make the runtime's caller the caller of dlsym.
+// dlsym resolves RTLD_NEXT relative to the image that calls it. A tail call would make the runtime's caller the caller
+// of dlsym; using the result after the call prevents a tail call.
 #define ZG_CALLED_HERE(result) __asm__ volatile("" : "+r"(result))
 
 // Replaces dlsym for C libraries before glibc 2.34, whose functions are spread over several libraries. There dlsym

@@ -27,7 +27,7 @@ struct found_object {
 static int (*find_object)(void *, struct found_object *);
 static bool use_find_object;
 static char program_path[512];
-// The path that names the program in reports.
+// The path by which reports name the program.
 static char executed_path[512];
 
 bool zg_module_has_find_object(void) { return find_object != NULL; }
@@ -44,8 +44,8 @@ static uint64_t parse_hex(char **at) {
     }
 }
 
-// Used if the link /proc/self/exe cannot be read (seccomp). Sets program_path to the path of the mapping in
-// /proc/self/maps that contains the program headers, or if there is none, to the path given to execve (AT_EXECFN).
+// Sets program_path if the link /proc/self/exe cannot be read (seccomp): to the path of the mapping in /proc/self/maps
+// that contains the program headers, or else to the path given to execve (AT_EXECFN).
 static void find_program_path(void) {
     static const char unknown[] = "";
     char text[2048];
@@ -85,8 +85,8 @@ static void find_executed_path(void) {
     zg_string_copy(executed_path, program_path, sizeof executed_path);
     struct zg_text text;
     char whole[sizeof executed_path];
-    // Exclude links in /proc and /dev (/proc/self/exe, /dev/fd/3), which do not name the program, and paths with "..",
-    // which differ from one working directory to the next.
+    // Exclude links in /proc and /dev (/proc/self/exe, /dev/fd/3), which do not name the program. Exclude paths with
+    // "..", because the name would depend on the working directory.
     if (!executed || !*program_path ||
         zg_string_equal(zg_string_last_part(executed), zg_string_last_part(program_path)) ||
         zg_string_begins(executed, "/proc/") || zg_string_begins(executed, "/dev/") || has_parent(executed) ||
@@ -347,9 +347,9 @@ static bool is_sought(const struct symbol_search *search, const struct dynamic *
            zg_string_equal(dynamic->strings + symbol->st_name, search->name) && is_default(dynamic, bias, symbol);
 }
 
-// Returns the symbol's address. For an indirect function (IFUNC), calls its resolver, with the arguments that the
-// loader passes on AArch64 (on x86-64 there are none): AT_HWCAP, with a bit that announces a second argument, and all
-// features.
+// Returns the symbol's address. For an indirect function (IFUNC), calls its resolver with the arguments that the loader
+// passes on AArch64: AT_HWCAP with the bit that announces a second argument, and a table of all features. On x86-64,
+// resolvers take no arguments.
 static void *address_of(const ElfW(Sym) * symbol, uint64_t bias) {
     uint64_t address = bias + symbol->st_value;
     if (ELF64_ST_TYPE(symbol->st_info) != STT_GNU_IFUNC) return (void *)address;
@@ -374,8 +374,9 @@ static int find_symbol_in_sysv(struct symbol_search *search, const struct dynami
     return 0;
 }
 
-// Searches DT_GNU_HASH. Layout: bucket count, first hashed symbol, Bloom filter words, Bloom shift; then Bloom filter,
-// buckets, and hashes. The low bit of a hash is set in the last entry of a bucket.
+// Callback of dl_iterate_phdr: searches an image that the search includes, by DT_GNU_HASH if there is one, else by
+// DT_HASH. Layout of DT_GNU_HASH: bucket count, first hashed symbol, Bloom filter words, Bloom shift; then Bloom
+// filter, buckets, and hashes. The low bit of a hash is set in the last entry of a bucket.
 static int find_symbol_in(struct dl_phdr_info *info, size_t bytes, void *context) {
     (void)bytes;
     struct symbol_search *search = context;

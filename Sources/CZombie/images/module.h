@@ -1,7 +1,7 @@
 // Finds the loaded image that contains an address: its range, unwind table, path, build id and symbols.
-// zg_module_find_unwind runs on a hot path, after a miss of the unwind rule cache. It takes no lock: it calls
-// _dl_find_object (glibc 2.35), or with an older C library reads the loader's list (chain.h). If the list is unusable,
-// it calls dl_iterate_phdr, which takes the loader's lock. zg_module_find is cold.
+// zg_module_find_unwind runs on a hot path, after a miss of the unwind rule cache. It calls _dl_find_object (glibc
+// 2.35), or with an older C library reads the loader's list (chain.h); neither takes a lock. Only if the list is
+// unusable, it calls dl_iterate_phdr, which takes the loader's lock. zg_module_find is cold.
 
 #ifndef ZG_MODULE_H
 #define ZG_MODULE_H
@@ -19,7 +19,7 @@ struct zg_module {
 
 void zg_module_init(bool use_find_object);
 bool zg_module_has_find_object(void);
-// Gives a static executable an .eh_frame_hdr that it lacks. Start-up.
+// Sets the .eh_frame_hdr of a static executable that lacks this section. Call at start-up.
 void zg_module_set_frames(const uint8_t *header);
 void zg_module_after_fork_in_child(void);
 bool zg_module_find_unwind(uint64_t pc, struct zg_module *module);
@@ -40,9 +40,9 @@ bool zg_module_imports(uint64_t address, const char *symbol);
 // function's address into this slot at the first call. NULL if `place` is not a PLT slot. The name is valid while the
 // image is loaded. Same contexts as zg_module_find_unwind.
 const char *zg_module_plt_symbol(uint64_t pc, uint64_t place);
-// Returns the function that the first of all loaded images exports under this name, or NULL. Unlike dlsym, does not
-// take the loader's main lock: a thread in dlopen holds that lock while its constructors may wait for the calling
-// thread. Cold.
+// Searches all loaded images, in load order, for an exported function of this name. Returns the first one found, or
+// NULL. Unlike dlsym, does not take the loader's main lock: a thread in dlopen holds that lock while its constructors
+// may wait for the calling thread. Cold.
 void *zg_module_function(const char *name);
 // Like zg_module_function, but finds a variable.
 void *zg_module_variable(const char *name);

@@ -124,8 +124,8 @@ static bool needs_sanitizer(struct image *image) {
     return false;
 }
 
-// Whether the image exports the symbol. A statically linked sanitizer runtime exports its functions for libraries that
-// the program loads. Uses DT_GNU_HASH as the loader does; all current linkers write it.
+// Returns true if the image exports the symbol. A statically linked sanitizer runtime exports its functions for
+// libraries that the program loads. Searches DT_GNU_HASH as the loader does; all current linkers write this table.
 static bool exports(const struct image *image, const char *symbol) {
     struct {
         uint32_t buckets, first, bloom_words, bloom_shift;
@@ -160,7 +160,7 @@ static bool exports(const struct image *image, const char *symbol) {
 }
 
 static bool is_sanitized(struct image *image) {
-    // All sanitizers replace libc's __overflow, and gcc's static sanitizer runtimes export little else.
+    // __overflow: all sanitizers replace this function of libc, and gcc's static sanitizer runtimes export little else.
     static const char *const starts[] = {"__asan_init",   "__tsan_init", "__msan_init",
                                          "__hwasan_init", "__lsan_init", "__overflow"};
     if (!image->dynamic) return false;
@@ -300,7 +300,7 @@ int zg_program_has_swift(const char *path) {
         read_at(file, &section, sizeof section, header.e_shoff + header.e_shstrndx * sizeof section))
         got = zg_os_read_at(file, names, zg_min(section.sh_size, NAMES_MOST), section.sh_offset);
     zg_os_close(file);
-    // Search for the digit first, which few other section names contain: this runs at every program start.
+    // Search for the digit 5 first, because few other section names contain it: this runs at every program start.
     const char *end = names + (got > 0 ? got : 0);
     for (const char *at = names; (at = __builtin_memchr(at, '5', (size_t)(end - at))); at++)
         if (at - names >= 5 && end - at >= 2 && __builtin_memcmp(at - 5, wanted, sizeof wanted - 1) == 0) return 1;

@@ -7,8 +7,8 @@
 
 #include "platform/base.h"
 
-// Sections that every program with Swift code or with C++ code has, and hardly any other: Swift metadata, C++ exception
-// tables.
+// Values for `section`: Swift metadata, which every program with Swift code has, and C++ exception tables, which every
+// program with C++ code has. Hardly any other program has these sections.
 #define ZG_SYMBOLS_SWIFT "swift5_typeref"
 #define ZG_SYMBOLS_CXX ".gcc_except_table"
 // Writes the address of each of `count` names to `addresses`, 0 for a name that is not found. Returns false and writes

@@ -87,7 +87,7 @@ static int note_image(struct dl_phdr_info *info, size_t bytes, void *position) {
 }
 
 void zg_unloaded_note_loaded(void) {
-    // Does nothing while another thread executes this function: that thread notes the same images.
+    // Does nothing while another thread executes this function, because that thread notes the same images.
     if (!first_opened || __atomic_exchange_n(&noting, 1, __ATOMIC_ACQUIRE)) return;
     uint32_t position = 0;
     dl_iterate_phdr(note_image, &position);

@@ -10,10 +10,10 @@
 
 extern const struct zg_api *zg_api(void) __attribute__((weak));
 
-// Stores `value` under the name `key`; a NULL value removes the name. Both are copied: keys are truncated to 31 bytes,
-// values to 223. At most 32 names.
-// Returns 1 if done; 0 if no runtime is in the process, or there is no room for another name. Any thread, but not from
-// a signal handler.
+// Stores `value` under the name `key`; a NULL value removes the name. Both strings are copied: keys are truncated to 31
+// bytes, values to 223. At most 32 names are stored.
+// Returns 1 if done; 0 if no runtime is in the process, if there is no room for another name, or if the table stays
+// locked for 100 ms (in the child of a fork). Any thread, but not from a signal handler.
 static inline int zg_annotate(const char *key, const char *value) {
     const struct zg_api *api = zg_api ? zg_api() : NULL;
     if (!api || api->bytes < offsetof(struct zg_api, annotate) + sizeof api->annotate) return 0;

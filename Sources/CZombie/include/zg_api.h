@@ -31,10 +31,10 @@ struct zg_api {
 
     // Describes the current or a former block at `address`: {"block":{…},"stacks":{"free":[…],"alloc":[…]}}, with the
     // keys of a finding. For a freed block, "block" also has "free_time_ns" (CLOCK_REALTIME, accurate to about 1 ms).
-    // Returns like `finding`; 0 if the guarded heap never had a block there.
+    // Returns like `finding`; 0 if the guarded heap never had a block there, or if the text exceeds 32 KiB.
     uint64_t (*describe)(uint64_t address, char *text, uint64_t capacity);
-    // Returns the start of the next freed block that was an object of the class with this metadata address; 0 at the
-    // end. If `metadata` is 0, of any class. `*cursor` is opaque: set it to 0 before the first call.
+    // Returns the start of the next freed block that was an object of the class with this metadata address, or of any
+    // class if `metadata` is 0. Returns 0 at the end. `*cursor` is opaque: set it to 0 before the first call.
     uint64_t (*next_zombie)(uint64_t *cursor, uint64_t metadata);
     // Returns the start of the next live block that holds a pointer to any of the `bytes` bytes from `address` on, and
     // stores the pointer's own address in `*place`. Returns 0 at the end. `cursor` as in `next_zombie`.
@@ -50,23 +50,24 @@ struct zg_api {
 
     // For a single thread that prints symbolized findings. `await_finding` waits for new findings; it returns true if
     // the process is about to die of the last one. The thread prints the new findings, then calls `finding_is_said`. A
-    // faulting thread waits for this call, up to two seconds, or ten if the process is about to die.
+    // faulting thread waits until then, for up to two seconds, or ten if the process is about to die.
     _Bool (*await_finding)(void);
     void (*finding_is_said)(void);
     // Between `step_aside` and `step_back`, allocations of the calling thread are unguarded and use none of the
-    // guarding budgets. Calls nest. For work on findings in the program's own process.
+    // guarding budgets. Calls nest. Use them for work on findings in the program's own process.
     void (*step_aside)(void);
     void (*step_back)(void);
     // Stores `value` under the name `key`, to be shown in crash reports (collect=crashes). NULL removes the name. At
-    // most 32 names of up to 31 bytes, values of up to 223 bytes; longer ones are truncated. Returns 1 if done, 0 if
-    // there is no room.
+    // most 32 names are stored; names are truncated to 31 bytes, values to 223. Returns 1 if done; 0 if there is no
+    // room, or if the table stays locked for 100 ms (in the child of a fork).
     int (*annotate)(const char *key, const char *value);
 
     // Unwinds a stopped thread from its registers, indexed by their DWARF numbers, and its instruction pointer `pc`.
     // Writes at most `most` return addresses to `frames` and returns their number. Any context, including signal
     // handlers; takes no lock and allocates nothing.
     uint64_t (*unwind)(const uint64_t *registers, uint64_t pc, uint64_t *frames, uint64_t most);
-    // Formats `count` frames as in a finding's stack: [{"pc":…},…]. Returns like `finding`.
+    // Formats `count` frames as in a finding's stack: [{"pc":…},…]. Returns like `finding`; 0 if the text exceeds 64
+    // KiB.
     uint64_t (*describe_stack)(const uint64_t *frames, uint64_t count, char *text, uint64_t capacity);
 };
 

@@ -85,7 +85,7 @@ struct zg_block {
     uint32_t header;
     uint32_t alloc_stack;
     uint32_t free_stack;
-    uint16_t alloc_thread; // dense thread number, from 1; 65535: a later thread
+    uint16_t alloc_thread; // dense thread number, from 1; 65535: this number or a higher one
     uint16_t free_thread;
 };
 
@@ -94,8 +94,8 @@ struct zg_block {
 // the block is live again.
 #define ZG_HEADER_SWIFT 0x8000u
 #define ZG_HEADER_CXX 0x4000u
-// A zombie whose saved contents were restored after a finding (on_finding=continue). It is not verified, and never
-// reused.
+// Set for a zombie whose saved contents were restored after a finding (on_finding=continue). The block is not verified,
+// and never reused.
 #define ZG_HEADER_CONTENTS_RESTORED 0x2000u
 // A write to the freed block was reported, or a write beside the live block. The block is not checked again.
 #define ZG_HEADER_CHANGED 0x1000u
@@ -141,10 +141,10 @@ struct zg_span {
     uint32_t units;
     // Next span in the free list, or in the quarantine's list of large blocks; 0 ends it.
     uint32_t next;
-    // Number of pages from `base` on that may contain nonzero bytes. For an isolated block: 0 if no page may, otherwise
-    // any other number.
+    // Number of pages from `base` on that may contain nonzero bytes. For an isolated block, any nonzero number means
+    // that some page may.
     uint32_t dirty;
-    // Isolated block (private_pages.h): enum zg_protection; 0 if not isolated.
+    // enum zg_protection if the block is isolated (private_pages.h), otherwise 0.
     uint16_t protection;
     // The guard page of an isolated block was made readable and reads as zeros (overread.h).
     uint8_t guard_is_open;

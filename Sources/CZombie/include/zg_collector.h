@@ -12,8 +12,8 @@
 
 enum { ZG_COLLECTOR_REQUESTS = 16, ZG_DYING_REGISTERS = 32, ZG_DYING_THREADS = 256 };
 
-// The process: free -> claimed -> asked. zguard: asked -> taken -> answered. Then the process, or zguard if the process
-// is gone: -> free.
+// The process changes the state: free -> claimed -> asked. zguard: asked -> taken -> answered. Then the process, or
+// zguard if the process is gone, sets it to free.
 enum zg_request_state {
     zg_request_free,
     zg_request_claimed,

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// Reference count events, and their names in reports. try_retain is a load of a weak reference. The forms with _n
+// Reference count events, and their names in reports. try_retain is a load of a weak reference. The events with _n
 // change the count by any number.
 #define ZG_COUNT_EVENTS(X)                                                                                             \
     X(none, "")                                                                                                        \
@@ -27,15 +27,15 @@ enum zg_count_event {
 
 struct zg_count_change {
     uint32_t stack;  // the caller's stack trace, in the stack depot
-    uint16_t thread; // dense number; 65535: a later thread
+    uint16_t thread; // dense thread number; 65535: this number or a higher one
     // Bits 0-3: enum zg_count_event. Bits 4-15: number of strong references before the change, at most ZG_COUNT_MOST; 0
     // if unknown.
     uint16_t what;
 };
 #define ZG_COUNT_MOST 0xfffu
 
-// The history of one object. An array of `changes` elements follows; the newest change is element (count - 1) %
-// changes.
+// The history of one object. An array of struct zg_count_change follows, with zg_layout_counts.changes elements; the
+// newest change is element (count - 1) % changes.
 struct zg_count_entry {
     uint64_t object; // address; 0: the entry is free
     // First word of the object. A different word means that another object is at the address now.
@@ -47,8 +47,8 @@ struct zg_count_entry {
     uint8_t is_shared; // several threads have changed the count
 };
 
-// Table of entries, in sets of ZG_COUNT_WAYS; `changes` of struct zg_count_change follow each entry. An object is in
-// set (address * ZG_COUNT_FACTOR) >> set_shift.
+// Set-associative hash table: sets of ZG_COUNT_WAYS entries. Each struct zg_count_entry is followed by an array of
+// `changes` elements of struct zg_count_change. An object is in set (address * ZG_COUNT_FACTOR) >> set_shift.
 #define ZG_COUNT_WAYS 8
 #define ZG_COUNT_FACTOR UINT64_C(0x9e3779b97f4a7c15)
 struct zg_layout_counts {

@@ -11,8 +11,9 @@
 #include "zg_handled.h"
 #include "zg_stalls.h"
 
-// Reasons why blocks were not isolated. Columns: name, kind, text in the report of a run. The order is the order on the
-// page. Only one of several reasons is reported: a cause if there is one, else the earliest event, else a design.
+// Reasons why blocks were not isolated. Columns: name, kind, text in the report of a run. The rows have the order of
+// the arrays on the pages. If there are several reasons, only one is reported: a cause if there is one, else the
+// earliest event, else a design.
 #define ZG_COVERAGE_REASONS(X)                                                                                         \
     X(off, cause, "isolated_per_context is 0")                                                                         \
     X(sample_rate, cause, "only the blocks that sample_rate chose")                                                    \
@@ -39,7 +40,7 @@ enum zg_coverage_reason {
 
 enum zg_coverage_reason_kind {
     zg_coverage_reason_cause,  // holds from the start, for most blocks
-    zg_coverage_reason_event,  // something ran out; its time is reported
+    zg_coverage_reason_event,  // something ran out; the time of that event is reported
     zg_coverage_reason_design, // excluded by the options or by design
 };
 
@@ -50,7 +51,7 @@ struct zg_coverage_reason_info {
 };
 extern const struct zg_coverage_reason_info zg_coverage_reason_table[zg_coverage_reason_count];
 
-// Per process, in its statistics page. Some causes are noted only once, at the start.
+// Record of one reason, in the statistics page of a process. Some causes are noted only once, at the start.
 struct zg_coverage_reason_note {
     uint64_t blocks;   // blocks not isolated for this reason
     uint64_t first_ns; // CLOCK_REALTIME of the first such block; 0: none
@@ -77,8 +78,8 @@ extern const char zg_coverage_sum_names[zg_coverage_sum_count][24];
 
 // The page of a run: a sealed memfd made by zguard, found in the run's directory (zg_run_directory.h), and shared by
 // all processes that `zguard run` started directly or indirectly. Each process regularly adds what it has counted since
-// the last time, so the sums include killed processes. Every process of the run can write to the whole page: readers
-// trust nothing in it but counts.
+// its last addition, so the sums include killed processes. Every process of the run can write to the whole page, so
+// readers use it only for counts.
 #define ZG_COVERAGE_MAGIC UINT64_C(0x314e55524755475a) // "ZGUGRUN1" in memory order
 // Size of the struct below and of the handler records behind it (zg_handled.h).
 #define ZG_COVERAGE_BYTES 151552u

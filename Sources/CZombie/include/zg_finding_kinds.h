@@ -120,7 +120,7 @@ enum zg_access {
         zg_access_count
 };
 
-// exact: certain. inferred: the most likely explanation.
+// exact: certain. inferred: the most likely explanation of several.
 #define ZG_CONFIDENCES(X) X(exact, "exact") X(inferred, "inferred")
 
 enum zg_confidence {

@@ -16,8 +16,9 @@ struct zg_kept_lines {
     uint32_t text_bytes, start_count;
 };
 
-// A panicking Rust program writes its backtrace behind the message, in about 2000 pieces, each with a record of 16
-// bytes. Sizes: the ring of records; the text of one thread that is searched; the message found in it.
+// The ring must hold the backtrace that a panicking Rust program writes behind its message: about 2000 pieces, each
+// with a record of 16 bytes. ZG_KEPT_TEXT_BYTES: length of a thread's text in which a message is searched.
+// ZG_KEPT_WORDS_BYTES: length of the message.
 enum { ZG_KEPT_WRITES_BYTES = 131072, ZG_KEPT_TEXT_BYTES = 32768, ZG_KEPT_WORDS_BYTES = 2048 };
 // Ring buffer of records: what threads wrote to standard error (findings/last_text.c).
 struct zg_kept_writes {
@@ -32,7 +33,7 @@ struct zg_annotation {
     bool is_there;
 };
 
-// Copies, in order and terminated by a NUL, the text that the thread `tid` wrote. Drops the oldest bytes if the text
+// Copies the text that the thread `tid` wrote, in order, and terminates it by a NUL. Drops the oldest bytes if the text
 // does not fit. Returns the number of bytes without the NUL.
 uint64_t zg_kept_writes_get(const struct zg_kept_writes *writes, int tid, char *text, uint64_t capacity);
 // Finds the message that explains `signal` in a thread's last writes, and copies it without newlines at its end. False

@@ -1,4 +1,5 @@
-// Names classes and members of objects in any address space, for zguard, as the runtime does in its own process.
+// Finds the names of classes and of members of objects, in any address space. zguard uses these functions for other
+// processes, the runtime for its own.
 // Names are NUL-terminated. Any thread; no state.
 
 #ifndef ZG_NAMES_H
@@ -22,11 +23,11 @@ bool zg_names_swift_property(const struct zg_space *space, uint64_t metadata, ui
 // Returns the instance size of the class without tail-allocated elements, in bytes; 0 if unknown.
 uint32_t zg_names_swift_size(const struct zg_space *space, uint64_t metadata);
 
-// Describes the entry at `offset` bytes from the address point of class metadata or of a virtual table: what an access
-// to it does, and to which member.
+// Describes an entry of class metadata or of a virtual table: what an access to the entry does, and to which member.
+// `offset`: distance of the entry from the address point, in bytes.
 struct zg_names_slot {
     const char *access; // call, read, cast, release or unknown
-    // call: address of the function, or of the async function pointer record; 0 if unknown.
+    // Only for `call`: address of the function, or of the async function pointer record; 0 if unknown.
     uint64_t code;
 };
 struct zg_names_slot zg_names_swift_slot(const struct zg_space *space, uint64_t metadata, int64_t offset,

@@ -23,7 +23,7 @@ enum zg_option_kind {
 #undef ZG_X
 };
 
-// Groups of options, in the order of the lists: name, title.
+// Groups of options, in the order of the lists of options. Columns: name, title.
 #define ZG_OPTION_GROUPS(X)                                                                                            \
     X(budget, "Profiles and budget")                                                                                   \
     X(quarantine, "Quarantine")                                                                                        \
@@ -168,7 +168,7 @@ enum { zg_option_kind_count = ZG_OPTION_KINDS(ZG_X) };
     X(pressure_thread_bytes, bytes, 67108864, 0, 1099511627776, (), pressure, hidden,                                  \
       "freed memory at which the memory pressure thread is started", "")
 
-// Former names of options, which are parsed but not listed: former name, name.
+// Former names of options. They are parsed, but lists of options leave them out. Columns: former name, name.
 #define ZG_OPTION_ALIASES(X)                                                                                           \
     X(fence_per_context, isolated_per_context)                                                                         \
     X(fence_bytes, isolated_bytes)                                                                                     \

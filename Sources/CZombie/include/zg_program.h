@@ -33,8 +33,8 @@ enum zg_program_kind zg_program_classify(int directory, const char *path);
 // section names.
 int zg_program_has_swift(const char *path);
 
-// Copies `value`, a value of LD_PRELOAD, to `to`, but leaves out the entries of the library. `to` may be `value`.
-// Writes no NUL; returns the number of bytes.
+// Copies `value`, a value of LD_PRELOAD, to `to` without the entries that name the library. `to` may be `value`. Writes
+// no NUL; returns the number of bytes.
 uint64_t zg_program_preload_without_library(char *to, const char *value);
 // Returns 1 if this value of LD_PRELOAD contains the library, else 0.
 int zg_program_preload_has_library(const char *value);

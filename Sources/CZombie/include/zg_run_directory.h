@@ -13,16 +13,17 @@
 #include <stdint.h>
 
 // In ZG_RUN_FINDINGS_PATTERN, an X stands for any letter or digit.
-#define ZG_RUN_FINDINGS "findings" // raw findings: a file, or a link to a file beside the later report
+#define ZG_RUN_FINDINGS "findings" // raw findings: a file, or a link to a file beside the report that zguard will write
 #define ZG_RUN_FINDINGS_PATTERN "/zguard.XXXXXX/XXXXXXXXXXXXXXXXXXXXXXXX/" ZG_RUN_FINDINGS
 #define ZG_RUN_OWN_FINDINGS "own-"   // prefix of one process's file of raw findings: own-PID-RANDOM
 #define ZG_RUN_PAIR_LOG "pairs-"     // prefix of one process's pair log (stacks/pair_log.h): pairs-PID-RANDOM
-#define ZG_RUN_WATCHED "watched"     // what earlier runs watched (stacks/watched.c)
+#define ZG_RUN_WATCHED "watched"     // allocation stacks that earlier runs watched (stacks/watched.c)
 #define ZG_RUN_COVERAGE "coverage"   // link to the page of the run (zg_coverage.h)
 #define ZG_RUN_SOCKET "socket"       // zguard's SOCK_SEQPACKET socket, for struct zg_run_message
 #define ZG_RUN_UNWRITTEN "unwritten" // counts lost findings: each shortens the file by one byte
-// File of focused stacks, named by the option `focus`: a line for each, with its identity (stacks/identity.h) in 16
-// hexadecimal digits and a letter for the place of its blocks. ZG_RUN_FOCUS_LETTERS[enum zg_focus] is the letter.
+// File of focused stacks, named by the option `focus`. It has a line for each stack: the stack's identity
+// (stacks/identity.h) in 16 hexadecimal digits, and a letter for the placement of the stack's blocks in their pages
+// (ZG_RUN_FOCUS_LETTERS[enum zg_focus]).
 #define ZG_RUN_FOCUS "focus"
 #define ZG_RUN_FOCUS_LETTERS "?ExS"
 enum { ZG_RUN_FOCUS_MOST = 1024 };

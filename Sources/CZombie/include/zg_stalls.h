@@ -1,7 +1,7 @@
 // Wait heartbeats (collect=stalls): since when each watched thread has not waited for events.
 // The table is on the page of the run (zg_coverage.h). A thread writes to its heartbeat when it begins to wait and when
-// it goes on. zguard reads the heartbeats regularly, and briefly stops a thread that is busy for long to take its
-// stack. Any process of the run can write false numbers into the heartbeat of another process, so zguard watches a
+// it goes on. zguard reads the heartbeats regularly. If a thread is busy for long, zguard stops it briefly and takes
+// its stack. Any process of the run can write false numbers into the heartbeat of another process, so zguard watches a
 // heartbeat only after the heartbeat's process has sent the heartbeat's index in a message (zg_run_directory.h).
 // Readers outside use these layouts.
 
@@ -16,9 +16,9 @@ enum zg_heartbeat_state {
     zg_heartbeat_free,
     zg_heartbeat_claimed,
     zg_heartbeat_beats,
-    // Value for a process: zguard watches the threads of Swift's pool, which write no heartbeats.
+    // The heartbeat stands for a process: zguard watches the threads of Swift's pool, which write no heartbeats.
     zg_heartbeat_pool,
-    // Value for a process: zguard watches Dispatch's main queue.
+    // The heartbeat stands for a process: zguard watches Dispatch's main queue.
     zg_heartbeat_queue,
 };
 
@@ -27,23 +27,24 @@ struct zg_heartbeat {
     uint32_t state;    // enum zg_heartbeat_state
     uint32_t pid, tid; // in the process's own PID namespace
     uint32_t number;   // the runtime's number of the thread
-    // The word at address `place` in the process's memory has the same value.
+    // Random number by which zguard recognizes the process: the word at address `place` in the process has the same
+    // value.
     uint64_t nonce;
     uint64_t place;
     union {
         uint64_t busy_since; // in ticks; 0: the thread waits
         uint64_t queue;      // address of the main queue (zg_heartbeat_queue)
     };
-    // Kinds of completed waits, each counted up to ZG_HEARTBEAT_WAITS. The counts distinguish an event loop from a
+    // Numbers of completed waits by kind, each counted up to ZG_HEARTBEAT_WAITS. They distinguish an event loop from a
     // program that waits occasionally.
     uint8_t waits;       // for several files, or ended by a timeout
     uint8_t times;       // ended by a timeout
     uint8_t singles;     // for one file, which became ready
     uint8_t calls;       // of any kind
     int32_t file;        // file descriptor of the last wait for one file
-    uint64_t busy_until; // in ticks: end of the busy time in `watched`
-    // Written by zguard: low half of a `busy_since` value, to ask when that busy time ended; 0: no question. Nonzero
-    // times are odd, so their low half is not 0.
+    uint64_t busy_until; // end of the busy time that `watched` asks for, in ticks
+    // Written by zguard to ask when a busy time ended: the low half of that time's `busy_since`; 0: no question.
+    // Nonzero times are odd, so their low half is not 0.
     uint32_t watched;
     // Written by zguard, a futex: the thread is being stopped and must not begin to wait.
     uint32_t is_sampled;

@@ -88,7 +88,8 @@
     X(focused_blocks, counter, "blocks", "blocks of focused allocation stacks")                                        \
     X(focused_isolated, counter, "blocks", "isolated blocks of focused allocation stacks")
 
-// Degradations: features that the runtime lacks in this process and goes on without. One bit each, in this order.
+// Degradations: features that are missing in this process; the runtime continues without them. Each has one bit, in
+// this order. Columns: name, text.
 #define ZG_DEGRADATIONS(X)                                                                                             \
     X(small_address_space,                                                                                             \
       "the address space is limited: smaller regions were reserved, the heap may fall back to libc")                   \
@@ -193,12 +194,13 @@ struct zg_layout_class {
     uint64_t trap_isa, trap_side, trap_word;
 };
 
-// An area of address space with isolated or large blocks. `map` has a 32-bit struct zg_span number for each page, 0 for
-// none. The map may be shorter than the area: pages behind its end never held a block.
+// An area of address space with isolated or large blocks. `map` is an array of 32-bit words, one for each page: the
+// number of the page's struct zg_span, or 0. The map may be shorter than the area: pages behind its end never held a
+// block.
 struct zg_layout_area {
     uint64_t base, bytes;
     uint64_t map;
-    uint64_t page_bytes; // bytes of the area for one entry of `map`
+    uint64_t page_bytes; // bytes of address space that one entry of `map` describes
 };
 
 // The address space of windows (pages/window.h). The record of page n is struct zg_alias number n. Unreadable records
@@ -212,7 +214,7 @@ struct zg_layout_windows {
     uint32_t page_bytes;
 };
 
-// An address range of the runtime: heap, tables, alternate signal stacks. `end` 0 or 1: none.
+// An address range of the runtime: heap, tables, alternate signal stacks. `end` 0 or 1: the element is unused.
 struct zg_layout_range {
     uint64_t start, end;
 };
@@ -257,10 +259,11 @@ struct zg_layout {
     // Nodes of the stack depot. A stack id is an index into this array; 0 is unknown.
     uint64_t nodes_base;
     uint64_t nodes_used;
-    // Distances between the traps of adjacent slots (class pointer, reference count) and of adjacent words, as powers
-    // of two.
+    // Distances between the traps of adjacent slots (for the class pointer and the reference count) and of adjacent
+    // words, as binary logarithms.
     uint32_t trap_isa_shift, trap_side_shift, trap_word_shift;
-    // A trap depends only on this many low bits of its slot's number, and of its word's distance from slot 0.
+    // A trap depends only on the low trap_slots_shift bits of its slot's number, and on the low trap_words_shift bits
+    // of its word's distance from slot 0.
     uint32_t trap_slots_shift, trap_words_shift;
     uint32_t class_table_count;
     // Array of words, each a class pointer with the language in its low bits; bit 2 is set if the class's library may

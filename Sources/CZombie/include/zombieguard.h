@@ -1,5 +1,6 @@
 // The runtime's interface to the other parts of the project.
-// In-process functions, options, the check of programs, the statistics page, records of blocks.
+// It consists of the in-process functions, the options, the check of programs, the statistics page, and the records of
+// blocks.
 
 #ifndef ZOMBIEGUARD_H
 #define ZOMBIEGUARD_H

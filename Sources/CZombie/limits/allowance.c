@@ -19,20 +19,20 @@
 enum {
     SAMPLES = 64, // block records examined per size class
     CHUNK_LEAST = 32,
-    CHUNK_MORE = 8, // glibc's chunk header; glibc's rounding up adds half of this again on average
+    CHUNK_MORE = 8, // glibc's chunk header; glibc rounds up, which adds half of this again on average
     // While the heap uses less than the limit divided by this, only the kernel limits bypassed blocks.
     SHARE_LEAST = 16,
     // With several threads, /proc is read at most once in this time, except before a refusal.
     AGED_NS = 100000,
-    // The size of the stacks is read at most once in this time.
+    // With one thread, the size of the stacks is read at most once in this time.
     STALE_NS = 10000000,
     // After a refusal, further calls within AT_ONCE_NS are refused without a new check, at most REFUSED_AT_ONCE times:
     // no other thread can unmap memory in less than AT_ONCE_NS.
     AT_ONCE_NS = 250,
     REFUSED_AT_ONCE = 32,
 };
-// Largest grant. A grant is a quarter of the room left, up to this limit: until a grant is used up, the runtime does
-// not notice what the rest of the process maps.
+// Largest grant: bytes that the heap may take without another check. A grant is a quarter of the room left, but at most
+// this, because until a grant is used up the runtime does not notice what the rest of the process maps.
 #define GRANT_MOST ((uint64_t)8 << 20)
 // Size classes are sampled again after the live bytes have changed by this much, or by a 32nd if that is more.
 #define DRIFT_LEAST ((uint64_t)256 << 10)
@@ -49,8 +49,8 @@ void zg_allowance_before_limit(uint64_t limit) {
 
 void zg_allowance_reread(void) {
     uint64_t space = zg_os_limit(RLIMIT_AS), data = zg_os_limit(RLIMIT_DATA);
-    // If RLIMIT_AS exceeds the reserved bytes, the kernel, which counts the reservations, enforces it. If it is lower,
-    // the kernel refuses every mapping, and the heap must enforce the limit.
+    // If RLIMIT_AS exceeds the reserved bytes, the kernel enforces it, because the kernel counts the reservations, too.
+    // If it is lower, the kernel refuses every mapping, and the heap must enforce the limit.
     if (space >= zg_os_reserved_bytes()) space = RLIM_INFINITY;
     if (!zg_os_uncounted_bytes()) data = RLIM_INFINITY;
     if (space == zg_load(&space_limit) && data == zg_load(&data_limit)) return;
@@ -127,8 +127,8 @@ static uint64_t heap_bytes(void) {
 
 // --- the rest of the process ----------------------------------------------------------------------------------------
 
-// Values as last read. If /proc cannot be read (not mounted, a seccomp filter), the previous values stay, 0 at first:
-// then only the heap is limited.
+// Values as last read. If /proc cannot be read (not mounted, a seccomp filter), the previous values stay. At first they
+// are 0, so that only the heap counts against the limits.
 static uint64_t space_mapped, data_mapped, stack_mapped, read_ticks;
 
 // Reads /proc/self/statm, counts of pages: all, resident, shared, text, 0, data and stacks (proc(5)).

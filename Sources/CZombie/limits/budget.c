@@ -8,7 +8,7 @@
 #include "settings/coverage.h"
 #include "settings/stats.h"
 
-#define FIRST_NS UINT64_C(4000000) // CPU time that is allowed in addition to the share
+#define FIRST_NS UINT64_C(4000000) // CPU time that is allowed in addition to the share `overhead`
 
 enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define STEER_NS UINT64_C(2000000)
@@ -18,7 +18,7 @@ enum { INTERVAL_MOST = 30000, BASE_MOST = 1 << 20 };
 #define SLICE_MOST_NS 50000u // a longer measurement includes time in which the thread was not running
 
 static uint64_t spent_ns, steered_ticks, passed_count, guarded_count, random_state;
-static uint64_t base; // a context's interval after 16 guarded blocks
+static uint64_t base; // average interval, in blocks, of a context that has 16 guarded blocks
 
 // Compares the time spent with the budget so far and lengthens or shortens the intervals a little.
 static void steer(uint64_t ticks) {

@@ -26,11 +26,11 @@
 #define IDLE_STEP ((uint64_t)8 << 20)
 #define IDLE_LEAST ((uint64_t)16 << 20)
 #define IDLE_SHIFT 2
-// Longest time that a thread that takes new memory waits for a thread that is returning memory
+// A thread that takes new memory waits at most this long for another thread that is returning memory.
 #define WAIT_NS (int64_t)(50 * MS)
 enum { TICKS_AT_FIRST = 1 << 20 };
-// New memory taken before the first check, which takes up to 0.2 ms: a process that takes less memory usually runs for
-// only a few times 0.2 ms. The memory limit is not known before the check.
+// Amount of new memory before the first check. The check takes up to 0.2 ms, and a process that takes less memory
+// usually runs for only a few times 0.2 ms. The memory limit is not known before the check.
 #define FIRST_STRIDE ((uint64_t)2 << 20)
 
 struct zg_maintenance zg_maintenance;
@@ -120,7 +120,8 @@ void zg_maintenance_check_now(struct zg_thread *thread) {
     zg_maintenance_end();
 }
 
-// Returns whether a check is due. The tick counter decides roughly; its rate is recalibrated at each check.
+// Returns true if a check is due by the coarse clock. Also sets the gate: the number of ticks since the last check
+// before which this function is not called again.
 static bool is_due(uint64_t ticks) {
     uint64_t now = zg_os_clock_ns(CLOCK_MONOTONIC_COARSE), before = zg_load(&looked_ns);
     uint64_t elapsed = now - before, elapsed_ticks = ticks - zg_load(&looked_ticks);
@@ -150,8 +151,8 @@ bool zg_maintenance_may_have_thread(void) {
            __atomic_load_n(&zg_maintenance.thread, __ATOMIC_RELAXED) == zg_maintenance_no_thread;
 }
 
-// Returns idle memory to the kernel before new memory is taken, if much memory is idle. Most likely it is in blocks of
-// other sizes.
+// Returns idle memory to the kernel before new memory is taken, if much memory is idle. Most likely the idle memory is
+// in blocks of other sizes.
 static void give_idle_back(struct zg_thread *thread) {
     zg_store(&idle_taken, zg_load(&zg_pressure_taken));
     if (zg_maintenance_backed_bytes() <= zg_max(IDLE_LEAST, zg_stats_live_bytes() >> IDLE_SHIFT)) return;
@@ -218,7 +219,7 @@ void zg_maintenance_start(void) {
 }
 
 void zg_maintenance_stop(void) {
-    // The thread is neither awaited nor woken: most likely it sleeps while the process exits.
+    // The maintenance thread is neither awaited nor woken: most likely it sleeps while the process exits.
     __atomic_store_n(&zg_maintenance.stopped, true, __ATOMIC_RELAXED);
 }
 

@@ -15,9 +15,9 @@ void zg_maintenance_stop(void);
 void zg_maintenance_after_fork_in_child(bool from_main_thread);
 
 // Checks for memory pressure if a check is due. Runs after slow allocations and frees (zg_deferred_maintenance). The
-// thread is entered.
+// thread is in the runtime.
 void zg_maintenance_check(struct zg_thread *thread);
-// Carries out a request made through the statistics page. The thread is entered.
+// Carries out a request made through the statistics page. The thread is in the runtime.
 void zg_maintenance_handle_request(struct zg_thread *thread);
 // Runs one check at once, and the pressure step that the check chooses. For tests.
 void zg_maintenance_check_now(struct zg_thread *thread);
@@ -33,17 +33,17 @@ struct zg_maintenance {
 };
 extern struct zg_maintenance zg_maintenance;
 
-// A check is worthwhile from ZG_WORTH_LOOKING bytes of returnable memory on, returning memory from ZG_WORTH_RELIEVING
-// bytes on.
+// A check is worthwhile if at least ZG_WORTH_LOOKING bytes can be returned to the kernel; returning memory is
+// worthwhile if at least ZG_WORTH_RELIEVING bytes can.
 #define ZG_WORTH_LOOKING ((uint64_t)4 << 20)
 #define ZG_WORTH_RELIEVING ((uint64_t)1 << 20)
 
 // Begins and ends a check. Begin returns false if another thread is checking.
 bool zg_maintenance_begin(void);
 void zg_maintenance_end(void);
-// Between begin and end: reads the pressure sources and takes the resulting step. The thread is entered.
+// Reads the pressure sources and takes the resulting step. Call between begin and end. The thread is in the runtime.
 void zg_maintenance_check_if_due(struct zg_thread *thread, enum zg_pressure_reach reach);
-// Returns the memory of freed blocks and free pages to the kernel. The thread is entered.
+// Returns the memory of freed blocks and free pages to the kernel. The thread is in the runtime.
 void zg_maintenance_relieve(struct zg_thread *thread);
 // Estimates how many bytes zg_maintenance_relieve would return.
 uint64_t zg_maintenance_backed_bytes(void);

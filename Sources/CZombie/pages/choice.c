@@ -31,8 +31,8 @@ enum { ISOLATED_BITS = 16, EPOCH_BITS = 11, FOCUS_SHIFT = ISOLATED_BITS + EPOCH_
 
 static uint32_t *records; // array of ZG_DEPOT_PLACES records
 static uint32_t epoch;
-// Number of next candidates for isolation that are turned down without reading the clock. Applies only to contexts that
-// already have an isolated block in this epoch.
+// Number of further candidates for isolation that are turned down without reading the clock. Counts only candidates of
+// contexts that already have an isolated block in this epoch.
 static uint32_t skips;
 static uint64_t random_state = UINT64_C(0x9e3779b97f4a7c15);
 
@@ -55,7 +55,7 @@ static bool is_new_code(uint64_t code) { return code && !(has_bit(first_bit(code
 
 // --- records of contexts --------------------------------------------------------------------------------------------
 
-// Returns the record with a count of 0 if its count belongs to an earlier epoch.
+// Returns the record; if its count belongs to an earlier epoch, with this epoch and a count of 0.
 static uint32_t in_this_epoch(uint32_t record) {
     uint32_t now = __atomic_load_n(&epoch, __ATOMIC_RELAXED) << ISOLATED_BITS & EPOCH_MASK;
     return (record & EPOCH_MASK) == now ? record : (record & FLAGS) | now;
@@ -139,7 +139,7 @@ static uint32_t see(uint32_t context, uint64_t caller) {
     if (watched == zg_watched_partly) flags |= PARTLY_WATCHED;
     if (!(add_to_record(context, flags, is_done ? first : 0) & SEEN)) zg_stats_add(zg_counter_contexts, 1);
     if (is_done) zg_depot_mark_context_done(context);
-    if (flags & PARTLY_WATCHED) random_state ^= zg_arch_ticks(); // chooses other blocks than the runs before
+    if (flags & PARTLY_WATCHED) random_state ^= zg_arch_ticks(); // to choose other blocks than earlier runs
     return record_of(context);
 }
 
@@ -168,7 +168,7 @@ enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_late
         .is_limited = zg_bypass_may_fail,
     };
     struct zg_isolation_bid bid = zg_policy_bid(&request);
-    // If isolated_per_context is 0, each context is looked at only once, to find out whether it is focused.
+    // If isolated_per_context is 0, examine each context only once, to find out whether it is focused.
     if (!bid.is_wanted && !zg_config.isolated_per_context) zg_depot_mark_context_done(context);
     if (!bid.is_wanted) return zg_isolation_none;
     if (request.isolates_all) return choose_where_all(&request, caller);

@@ -18,8 +18,8 @@ bool zg_choice_init(void);
 enum zg_isolation zg_choice_decide(uint32_t context, uint64_t size, bool is_later, uint64_t caller);
 // Begins an epoch: resets the counts of all contexts to 0. Each test of a bundle is an epoch.
 void zg_choice_begin_epoch(void);
-// Returns whether and how every block of the context is isolated (focus.h). Costs a test of one variable if no stack is
-// focused.
+// Returns how blocks of a focused context are placed (focus.h); zg_focus_none if the context is not focused. Costs a
+// test of one variable if no stack is focused.
 enum zg_focus zg_choice_focus(uint32_t context);
 // Counts an isolated block of the context.
 void zg_choice_note_isolated(uint32_t context, uint64_t caller);

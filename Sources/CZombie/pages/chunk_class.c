@@ -89,7 +89,8 @@ static void retire_window(struct zg_chunk_class *class, uint32_t number) {
 
 // --- reused windows -------------------------------------------------------------------------------------------------
 
-// Finds the pages with a free slot on which the window has no block, and sets a bit for each. Returns their number.
+// Finds the chunk's pages that have a free slot and no block of the window, and sets a bit for each. Returns their
+// number.
 static uint32_t find_reusable(const struct zg_chunk *chunk, uint32_t number, uint64_t bits[ZG_PAGE_WORDS]) {
     uint64_t first = zg_window_by_number(number)->first;
     uint32_t count = 0;
@@ -118,7 +119,7 @@ static bool reuse_window(struct zg_chunk *chunk) {
     return false;
 }
 
-// Gives the chunk another window. False if the chunk has too few free pages, or a window cannot be mapped.
+// Gives the chunk another window. False if too few of the chunk's pages have free slots, or a window cannot be mapped.
 static bool enter_window(struct zg_chunk *chunk) {
     if (zg_conditions_is_narrow() && reuse_window(chunk)) return true;
     return zg_policy_has_enough_free_pages(chunk->pages, chunk->open_pages) && zg_window_space_open(chunk);

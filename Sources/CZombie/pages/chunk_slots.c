@@ -82,7 +82,7 @@ struct zg_alias *zg_chunk_take_slot(struct zg_chunk *chunk) {
     alias->start = (uint16_t)(slot * chunk->slot_bytes);
     alias->slot_bytes = chunk->slot_bytes;
     alias->window = chunk->current_window;
-    // The next page is not in the TLB yet. Prefetching an unmapped page has no effect.
+    // Prefetch the next page, which is not in the TLB yet. The prefetch of an unmapped page has no effect.
     zg_arch_prefetch_for_write((void *)zg_window_page_address(window->first + chunk->cursor));
     return alias;
 }

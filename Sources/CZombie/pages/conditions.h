@@ -15,8 +15,8 @@ bool zg_conditions_has_few_in_windows(void);
 struct zg_isolation_conditions zg_conditions_now(void);
 // Returns the result of zg_policy_private_most for this process and its options.
 uint64_t zg_conditions_memory_most(bool first, enum zg_coverage_reason *reason);
-// Returns how many bytes pages of blocks of focused stacks may take: the result of zg_policy_machine_most, or 0 while
-// memory is short.
+// Returns the bound on the size of all pages of focused stacks' blocks: the result of zg_policy_machine_most, or 0
+// while memory is short.
 uint64_t zg_conditions_focus_most(enum zg_coverage_reason *reason);
 
 #endif

@@ -1,5 +1,6 @@
 // Records which contexts allocate strings, and which callers of malloc need aligned blocks.
-// Any context, no lock: entries are single words, and a lost entry costs only a less exact end.
+// Any context, no lock: table entries are single words. If one is lost, a block ends a little farther from its guard
+// page.
 
 #include "pages/exact_ends.h"
 
@@ -17,7 +18,7 @@
 // place. The lowest bits of an entry are flags.
 enum { STRING_CODES = 4096, TAGS_POINTERS = 1, FREE_OF_TAGS = 2, FLAGS = 3 };
 static uint64_t string_codes[STRING_CODES];
-// Bit n: context n is or was in `string_codes`.
+// Bit n: the code of context n is or was in `string_codes`.
 static uint64_t *noted;
 // A bit for each hash of a caller of malloc whose blocks must be aligned.
 enum { SITE_BITS = 12 };
@@ -71,7 +72,8 @@ static bool tags_pointers(uint32_t context) {
     return false;
 }
 
-// Returns the entry for the context's code; 0 if its blocks are not known to be strings.
+// Returns the entry of `string_codes` for the context's code; adds it if libc's strdup or strndup allocates the block.
+// 0 if the context's blocks are not known to be strings.
 static uint64_t entry_of(uint32_t context, uint64_t caller) {
     uint64_t code = code_of(context), entry = zg_load(place_of(code));
     if (!code) return 0;
@@ -81,8 +83,8 @@ static uint64_t entry_of(uint32_t context, uint64_t caller) {
     return code;
 }
 
-// Whether a string may begin at an odd address: only if all blocks are isolated, and the code stores no tags in
-// pointers. Searches each code only once, because the search takes microseconds.
+// Returns true if a string may begin at an odd address: only if all blocks are isolated, and the code stores no tags in
+// pointers. Examines each code only once, because that takes microseconds.
 static bool may_be_odd(uint32_t context, uint64_t entry) {
     if (zg_config.isolated_per_context != ZG_FENCE_ALL) return false;
     if (!(entry & FLAGS)) {

@@ -20,7 +20,8 @@
 // --- allocation -----------------------------------------------------------------------------------------------------
 
 // Returns the allocation's return address if the block can lie in a window, else 0. A slot of a window has space behind
-// the block, so isolated_align=8 and 1 exclude windows. A block of 0 bytes consists of a guard page alone.
+// the block, so isolated_align=8 and 1 exclude windows. A block of 0 bytes consists of a guard page alone, so it never
+// lies in a window.
 static uint64_t window_caller(const struct zg_thread *thread, const struct zg_isolation_order *order) {
     bool can_lie_in_window = order->size && order->size <= ZG_POLICY_WINDOW_BLOCK_BYTES_MOST &&
                              zg_config.isolated_align <= zg_isolated_align_16;

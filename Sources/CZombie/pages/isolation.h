@@ -26,7 +26,7 @@ struct zg_isolation_order {
 
 // Decides whether and how to isolate the block. Sets `since` and `focus`.
 enum zg_isolation zg_isolation_want(struct zg_thread *thread, struct zg_isolation_order *order);
-// Makes the block in state live, and counts it for its context. NULL if memory, mappings or address space do not
+// Allocates the block, makes it live, and counts it for its context. NULL if memory, mappings or address space do not
 // suffice. If all blocks are isolated and no window is available, the block gets private pages instead; if the context
 // is focused and no private pages are available, it gets a page of a window. `*way` receives how the block was
 // isolated.
@@ -39,7 +39,7 @@ void zg_isolation_end_in_window(struct zg_thread *thread, struct zg_alias *alias
 
 // Guards all pending pages of freed blocks in windows, and reports writes to these blocks since they were freed.
 void zg_isolation_guard_pending(void);
-// Verifies the red zones of all live blocks. Returns the number of findings.
+// Verifies the red zones of all live isolated blocks. Returns the number of findings.
 uint64_t zg_isolation_verify_live(struct zg_thread *thread, const char *found_by);
 // Releases the memory of window chunks that hold no block. Returns the number of bytes.
 uint64_t zg_isolation_give_back(void);

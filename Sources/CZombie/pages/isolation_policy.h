@@ -81,7 +81,7 @@ struct zg_isolation_request {
     uint32_t isolated;       // number of the context's blocks that were isolated in this epoch
     uint32_t per_context;    // value of the option isolated_per_context
     bool is_partly_watched;  // earlier runs watched the first blocks, but not all pairs of the context
-    bool isolates_all;       // every block is isolated: in profile fence, or because sample_rate chose this block
+    bool isolates_all;       // in profile fence, or if sample_rate chose this block: it is isolated in any case
     bool is_later;           // considered because a magazine is empty, not because of its context
     bool is_window_eligible; // the block can lie in a window, and windows may be on
     bool is_limited;         // the program has limited its memory, so the kernel may refuse more
@@ -114,11 +114,11 @@ struct zg_private_limits {
     bool is_short;           // zg_pressure_level reports pressure
     uint64_t machine_most;   // result of zg_policy_machine_most
 };
-// Returns how much of the machine's memory pages of isolated blocks may take. `machine_memory` 0: unknown, so there is
-// no bound.
+// Returns the bound on the size of all pages of isolated blocks, as a part of the machine's memory. `machine_memory` 0:
+// unknown, so there is no bound.
 uint64_t zg_policy_machine_most(uint64_t machine_memory);
-// Returns how many bytes pages of isolated blocks may take; first blocks of contexts may take twice the share of other
-// blocks. `*reason` receives the limit that applies.
+// Returns the bound on the size of all pages of isolated blocks. `first`: for a first block of a context, whose share
+// is twice that of other blocks. `*reason` receives the limit that applies.
 uint64_t zg_policy_private_most(const struct zg_isolation_conditions *conditions,
                                 const struct zg_private_limits *limits, bool first, enum zg_coverage_reason *reason);
 // Returns true if a block that could lie in a window may get private pages, because these take less than their share of
@@ -162,15 +162,15 @@ bool zg_policy_has_enough_free_pages(uint32_t pages, uint32_t open_pages);
 // Returns true if a retired window with `reusable_pages` reusable pages should be reused, which costs no further
 // record, page table or mapping.
 bool zg_policy_has_enough_reusable_pages(uint32_t pages, uint32_t reusable_pages);
-// Returns true if a chunk should get another window or, if memory is narrow, if one of its windows should be reused.
+// Returns true if a chunk should get another window or, if memory is narrow, reuse one of its windows.
 bool zg_policy_is_worth_entering(const struct zg_isolation_conditions *conditions, uint32_t pages, uint32_t open_pages);
 // Returns how many pages of closed windows may keep their records.
 uint64_t zg_policy_closed_pages_most(const struct zg_isolation_conditions *conditions, uint64_t retired_bytes,
                                      uint64_t record_bytes);
 // Returns how many pages of windows may be in the page tables.
 uint64_t zg_policy_mapped_pages_most(const struct zg_isolation_conditions *conditions);
-// Return how many bytes of freed blocks may wait for their pages to be guarded: under any conditions, and under these
-// conditions.
+// Return how many bytes of freed blocks may wait for their pages to be guarded. _least: under any conditions; _most:
+// under these conditions.
 uint64_t zg_policy_pending_bytes_least(void);
 uint64_t zg_policy_pending_bytes_most(const struct zg_isolation_conditions *conditions);
 // Returns how much processor time guarding single pages may have taken by now.

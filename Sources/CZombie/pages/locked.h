@@ -12,7 +12,7 @@ extern uint32_t zg_locked_count;
 ZG_INLINE bool zg_locked_any(void) { return __atomic_load_n(&zg_locked_count, __ATOMIC_RELAXED) != 0; }
 
 // Records that the program has locked this memory. The kernel locks whole pages, so this records every live block in
-// the range; memory outside the heap is recorded unchanged.
+// the range; a range outside the heap is recorded as it is.
 void zg_locked_add(uint64_t start, uint64_t end);
 // Records that the program has unlocked this memory.
 void zg_locked_remove(uint64_t start, uint64_t end);
@@ -23,8 +23,8 @@ void zg_locked_died(uint64_t start, uint64_t end);
 void zg_locked_moved(uint64_t from, uint64_t to, uint64_t bytes);
 // Unlocks the pages of freed blocks for which zg_locked_died was not called, because their frees are still pending.
 void zg_locked_sweep(void);
-// Records that no memory is locked any more. `is_child`: in the child of a fork, which inherits no locked memory; no
-// other thread holds the lock there.
+// Records that no memory is locked any more. `is_child`: in the child of a fork, which inherits no locked memory. The
+// lock is then reset, because no other thread of the child holds it.
 void zg_locked_forget(bool is_child);
 
 #endif

@@ -22,7 +22,8 @@ bool zg_private_is_closed(uint64_t chunk) {
     return chunk < ZG_POLICY_AREA_CHUNKS && zg_private.live_blocks[chunk] == ZG_PRIVATE_CLOSED;
 }
 
-// Records how the pages of the chunk's blocks are protected. Blocks larger than a chunk are never reused.
+// Records how the pages of the chunk's blocks are protected. A block larger than a chunk also has pages in other
+// chunks, but its addresses are never reused.
 static void set_protection(uint64_t chunk, enum zg_protection protection) {
     for (uint64_t page = chunk * ZG_PRIVATE_CHUNK_PAGES; page < (chunk + 1) * ZG_PRIVATE_CHUNK_PAGES; page++) {
         uint32_t number = zg_isolated_map.numbers[page];

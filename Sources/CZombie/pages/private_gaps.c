@@ -33,7 +33,8 @@ struct red_zone {
     uint8_t expected;
 };
 
-// Stores the first changed byte in `change`, unless it has one already, and the offset of the last one in `last`.
+// Stores the first changed byte in `change`, unless `change` already has a byte, and the offset of the last changed
+// byte in `last`.
 static void compare(struct red_zone zone, struct zg_change *change, uint64_t *last) {
     if (is_filled(zone.from, zone.to, zone.expected)) return;
     for (; zone.from < zone.to; zone.from++, zone.offset++) {
@@ -60,8 +61,9 @@ static bool find_change(const struct zg_span *span, bool guard_is_open, struct z
     return true;
 }
 
-// Does the same for an aligned block: the program may have protected or unmapped its pages, or mapped others over them.
-// The bytes are copied by a system call, which fails instead of faulting. Under the lock.
+// Finds changes behind an aligned block or in front of it. The program may have protected or unmapped the block's
+// pages, or mapped others over them. So the bytes are copied by a system call, which fails instead of faulting. Under
+// the lock.
 static bool find_change_in_copy(const struct zg_span *span, struct zg_change *change) {
     static char copy[ZG_PAGE_BYTES];
     uint64_t lead = zg_private_lead_bytes(span), last = 0;

@@ -45,7 +45,8 @@ static bool decline(enum zg_coverage_reason reason) {
     return false;
 }
 
-// Returns the alignment of the block's end: as isolated_align says, unless the program asked for an alignment.
+// Returns the alignment of the block's end. This is the alignment that the program asked for; without one,
+// isolated_align and, for a focused context, zg_focus_exact_end decide.
 static uint64_t end_alignment(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
                               enum zg_focus focus) {
     static const uint8_t bytes[] = {[zg_isolated_align_auto] = 16,
@@ -66,7 +67,8 @@ static bool is_start_due(uint32_t context, enum zg_focus focus) {
     return zg_policy_stands_at_start(turn);
 }
 
-// Takes a range for the block, and the mappings that it needs. False if there is none; the reason is counted.
+// Takes a range for the block, and the mappings that the range needs. If memory, mappings or address space do not
+// suffice, counts the reason and returns false.
 static bool take_range(struct zg_private_range *range, uint64_t size, uint64_t alignment, bool is_focused) {
     uint64_t bytes = zg_round_up(size, ZG_PAGE_BYTES), pages = bytes / ZG_PAGE_BYTES + 1;
     enum zg_coverage_reason reason;
@@ -133,15 +135,16 @@ void zg_private_open_guard(struct zg_span *span) {
     const volatile char *guard = (const char *)zg_private_data_end(span);
     if (is_live && span->protection == zg_protection_guards && !span->guard_is_open)
         span->guard_is_open = zg_os_unguard((void *)guard, ZG_PAGE_BYTES) == 0;
-    // Reading maps the kernel's zero page. Without it, masked loads from the page would be as slow as from a protected
-    // page.
+    // Read a byte to map the kernel's zero page: masked loads from an unmapped page would be as slow as from a
+    // protected page.
     if (is_live && span->guard_is_open) (void)*guard;
     zg_lock_drop(&zg_private.lock);
 }
 
 // --- retiring -------------------------------------------------------------------------------------------------------
 
-// A block of 0 bytes is always inaccessible, unless its page was opened after a finding (on_finding=continue).
+// Protects the page of a block of 0 bytes. The page is inaccessible already, unless it was opened after a finding
+// (on_finding=continue). False if the kernel refuses.
 static bool protect_empty(const struct zg_span *span) {
     void *page = (void *)span->base;
     if (!zg_private_keeps_contents()) return true;

@@ -5,8 +5,8 @@
 // accesses in front of it fault. A block of 0 bytes has only a guard page, and its address is the address of that page.
 // When the block is freed, its pages become inaccessible and their memory is released. The addresses stay retired until
 // `retired_bytes` of younger blocks have been freed, so every later access faults, too.
-// The rest of the block's pages is a red zone: all bytes behind the block, and ZG_LEAD_MOST bytes in front of it. It is
-// verified when the block is freed, at the program's exit, and by zg_check.
+// The rest of the block's pages is a red zone: all bytes behind the block, and ZG_LEAD_MOST bytes in front of it. The
+// red zone is verified when the block is freed, at the program's exit, and by verify() (zg_api.h).
 //
 //   | guard | lead, block, gap | guard | lead, block, gap | guard |     one area; adjacent blocks share the guard page
 //
@@ -31,8 +31,8 @@
 #include "stacks/focus.h"
 #include "threads/thread.h"
 
-// Longer ranges are not reused after their block is freed. The area is aligned to this many pages, so that a chunk of 2
-// MiB, which is closed as a whole, has exactly one of the kernel's page tables.
+// A range of more pages is not reused after its block is freed. The area is aligned to this many pages: then each chunk
+// of 2 MiB, which is closed as a whole, has exactly one of the kernel's page tables.
 enum { ZG_PRIVATE_REUSED_PAGES_MOST = 512 };
 #define ZG_PRIVATE_AREA_ALIGNMENT (ZG_PRIVATE_REUSED_PAGES_MOST * ZG_PAGE_BYTES)
 
@@ -44,12 +44,13 @@ bool zg_private_init(void);
 // Returns true if memory allows private pages for a block of this size. `first`: the block is the first of its context;
 // other blocks leave half of the memory to first blocks.
 bool zg_private_has_room(uint64_t size, bool first);
-// Returns true if blocks that could lie in windows may still get private pages, by their share of the live bytes.
-// `is_first`: the block is among the first ones of its context.
+// Returns true if blocks that could lie in windows may still get private pages: private pages take less than their
+// share of the live bytes. `is_first`: the block is among the first ones of its context.
 bool zg_private_is_affordable(bool is_first);
 // Allocates a block for the context, with zeroed memory and filled red zones. NULL if memory, mappings or address space
 // do not suffice. `alignment`: a power of two, at least 16; isolated_align and zg_focus_exact_end may reduce it for a
-// family without alignment. `focus`: how to place the block; zg_focus_none: by turns, and within isolated_bytes.
+// family without alignment. `focus`: how to place the block. With zg_focus_none, one in four blocks begins at the start
+// of its pages, and isolated_bytes limits the memory.
 struct zg_span *zg_private_allocate(uint64_t size, uint64_t alignment, enum zg_alloc_family family, uint32_t context,
                                     enum zg_focus focus);
 // Finds the first and the last changed byte of the red zones. False if there is none.
@@ -57,8 +58,8 @@ bool zg_private_is_overrun(const struct zg_span *span, struct zg_change *change)
 // Verifies the red zones of all live blocks and reports each change once (ZG_HEADER_CHANGED marks the block). Other
 // threads may allocate and free blocks meanwhile. Returns the number of findings. The thread must be in the runtime.
 uint64_t zg_private_verify_live(struct zg_thread *thread, const char *found_by);
-// Returns true if the program may map, protect or advise the pages of this block, because it owns all of them. The
-// runtime does not read such pages.
+// Returns true if the program may map, protect or advise the pages of this block, because the block consists of whole
+// pages. The runtime does not read such pages.
 bool zg_private_may_be_remapped(const struct zg_span *span, enum zg_alloc_family family);
 
 // Computes the part of a red zone that lies in [low, high): in front of a live block (`which` is 0) or behind it (1).

@@ -1,6 +1,6 @@
-// Keeps retired blocks with private pages: their addresses fault until address space, records or mappings are needed
-// for other blocks.
-// Slow path; under the lock of private pages, except zg_private_take_mappings, which takes it.
+// Keeps retired blocks with private pages: accesses to them fault until their address space, records or mappings are
+// needed for other blocks.
+// Slow path; under the lock of private pages, except zg_private_take_mappings, which takes the lock.
 
 #include "pages/conditions.h"
 #include "pages/private_state.h"
@@ -54,7 +54,8 @@ static bool are_neighbours(const struct zg_span *a, const struct zg_span *b) {
     return a->base + a->units * ZG_PAGE_BYTES == b->base && a->protection == b->protection;
 }
 
-// Makes at most `most` of the oldest blocks with kept contents reusable. False if there are none. Under the lock.
+// Makes the oldest blocks, at most `most`, reusable, and drops their kept contents. False if no block became reusable.
+// Under the lock.
 static bool reuse_oldest(uint64_t most) {
     struct zg_span *spans[ZG_POLICY_REUSED_AT_ONCE];
     uint32_t count = 0;

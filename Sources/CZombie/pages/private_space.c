@@ -5,7 +5,8 @@
 #include "pages/protect.h"
 #include "platform/os.h"
 
-// Makes pages up to `end` accessible, several at a time because each step is a system call. Under the lock.
+// Makes pages up to `end` accessible, in large steps because each costs a system call. Without guard pages,
+// zg_private_open_range does that for each range instead. Under the lock.
 static bool commit(uint64_t end) {
     if (end > zg_isolated_map.units) return false;
     if (!zg_span_map_cover(&zg_isolated_map, end, ZG_POLICY_MAP_STEP_PAGES)) return false;
@@ -22,7 +23,8 @@ static bool commit(uint64_t end) {
 // NULL if there is none. Under the lock.
 static struct zg_span *take_fresh(uint64_t pages, uint64_t alignment, uint64_t *skip) {
     enum zg_protection protection = zg_protection_now();
-    // Once guard pages have failed, use only addresses that were never accessible: these are protected.
+    // Once guard pages have failed, use only addresses that were never made accessible: these are inaccessible without
+    // guards.
     if (protection == zg_protection_mprotect)
         zg_private.used_pages = zg_max(zg_private.used_pages, zg_private.committed_pages);
     // Page 0 is the guard page in front of the first block.
@@ -55,8 +57,8 @@ void zg_private_give_range(struct zg_span *span) {
     zg_private.bins[span->units] = zg_span_number(span);
 }
 
-// Pays for a reused range that needs mappings, because it is in a closed chunk or guard pages are off: reopens the
-// chunk, or takes the mappings. False if neither works.
+// If a reused range is protected by a mapping (in a closed chunk, or without guard pages), reopens the chunk or takes
+// the mappings that the range needs. False if neither works.
 static bool pay_for_mapping(struct zg_private_range *range) {
     if (range->span->protection != zg_protection_mprotect || range->by_mapping) return true;
     uint64_t chunk = zg_private_first_chunk(range->span);
@@ -90,7 +92,7 @@ bool zg_private_open_range(const struct zg_private_range *range) {
         uint64_t skipped = range->skip * ZG_PAGE_BYTES;
         return (!skipped || zg_os_guard(data - skipped, skipped) == 0) && zg_os_guard(data + bytes, ZG_PAGE_BYTES) == 0;
     }
-    // Commit also if guard pages protect the range: the program may have left its own protection on it.
+    // Make the range accessible even if guard pages protect it: the program may have changed its protection (mprotect).
     if (zg_os_commit(data, bytes) != 0 || (span->dirty && zg_os_discard(data, bytes) != 0)) return false;
     return (by_mapping && !may_have_guards(span)) || zg_os_unguard(data, bytes) == 0;
 }

@@ -71,18 +71,18 @@ uint64_t zg_private_last_chunk(const struct zg_span *span);
 bool zg_private_is_closed(uint64_t chunk);
 // Closes the chunk if all of its blocks are freed.
 void zg_private_close_chunk(uint64_t chunk);
-// Reopens a closed chunk, one of whose addresses will be reused: guards all of its pages, instead of two mappings for
-// each block. False if that fails; the chunk then stays closed.
+// Reopens a closed chunk before a block reuses its addresses: makes it accessible and puts a guard on each page.
+// Without that, each reused block takes two mappings. Returns false on failure; the chunk then stays closed.
 bool zg_private_reopen_chunk(uint64_t chunk);
-// Count a block that becomes live, and one that is freed, in its chunks.
+// Count the live blocks of chunks: the first function adds a block to its chunks, the second removes a freed one.
 void zg_private_enter_chunks(const struct zg_span *span);
 void zg_private_leave_chunks(const struct zg_span *span);
 
 // --- ranges of pages (private_space.c) ------------------------------------------------------------------------------
 
-// A range for a block, at retired or at fresh addresses. `by_mapping`: the block costs two mappings, taken by the
-// caller or by zg_private_take_range, which then sets `by_mapping`. `skip`: number of pages that alignment leaves
-// unused in front of a fresh range.
+// A range for a block, at retired or at fresh addresses. `by_mapping`: two mappings were charged for the block
+// (zg_mappings_take): by the caller, or by zg_private_take_range, which then sets the field. `skip`: number of pages
+// that alignment leaves unused in front of a fresh range.
 struct zg_private_range {
     struct zg_span *span;
     bool is_fresh, by_mapping;
@@ -102,8 +102,8 @@ bool zg_private_open_range(const struct zg_private_range *range);
 void zg_private_add_retired(struct zg_span *span);
 // Makes the addresses of the oldest blocks reusable while address space or records exceed their bounds. Under the lock.
 void zg_private_keep_within_bounds(void);
-// Takes the mappings for a block. If contents are kept and no mappings are left, the oldest retired blocks give up
-// theirs. False if mappings do not suffice. Takes the lock.
+// Takes the mappings for a block. If contents are kept and no mappings are left, makes the oldest retired blocks
+// reusable to free their mappings. False if mappings do not suffice. Takes the lock.
 bool zg_private_take_mappings(void);
 
 // --- red zones (private_gaps.c) -------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ static uint32_t now; // enum zg_protection; zg_protection_none: not probed yet
 static uint64_t mappings;
 static bool had_guards; // guard pages were given up, but some pages may still have guards
 
-// Probes whether the kernel supports guard pages. If RLIMIT_DATA counts all writable address space, even without live
-// blocks, mappings are used instead: then address space is writable only while a block uses it.
+// Probes whether the kernel supports guard pages. If RLIMIT_DATA is set and counts all writable address space, even
+// without live blocks, inaccessible mappings are used instead: address space is then writable only while a block uses
+// it.
 static enum zg_protection probe(void) {
     enum zg_protection found = zg_protection_mprotect;
     if (zg_config.protect != zg_protect_mprotect &&

@@ -14,7 +14,7 @@ enum zg_protection { zg_protection_none, zg_protection_guards, zg_protection_mpr
 enum zg_protection zg_protection_now(void);
 // Switches to inaccessible mappings, because the kernel refused a guard page (for example, in locked memory).
 void zg_protection_give_up_guards(void);
-// Returns true if pages may have guards, from now or from before the switch to mappings.
+// Returns true if pages may have guards, because guard pages are in use or were in use before the switch to mappings.
 bool zg_protection_had_guards(void);
 // Stops protecting pages, because the fault handlers cannot be installed: an access to a protected page would only kill
 // the program without a report.

@@ -1,7 +1,7 @@
 // A first-in, first-out queue of records that are numbered from 1 on, such as windows, private pages or runs of slots.
 // The links are fields of the records, so the queue needs no memory and adding a record never fails. `amount` is the
-// size of the queue's contents in bytes or pages, for callers that bound it; they update it when they add and take
-// records.
+// size of the queue's contents in bytes or pages, for callers that limit this size; these callers update `amount` when
+// they add and take records.
 // No lock: callers hold the lock of the records. `oldest` may be read without a lock.
 
 #ifndef ZG_QUEUE_H

@@ -1,4 +1,5 @@
-// Holds evicted slots in phases until all slots of their runs are freed, and retires these runs.
+// Holds evicted slots back from reuse. Retires a run once all of its slots are held; the end of a phase (retire.h)
+// frees the held slots of the other runs.
 // Slow path; takes the lock of retired runs.
 
 #include "pages/retire.h"
@@ -48,8 +49,8 @@ bool zg_retire_enter(const struct zg_thread *thread) {
     return true;
 }
 
-// Not inlined: evictions seldom hold slots, and inlined code would take registers from them (5 more instructions per
-// malloc and free of 1,000 bytes).
+// Not inlined: evictions seldom hold slots, and inlined code would leave the eviction code fewer registers (5 more
+// instructions per malloc and free of 1,000 bytes).
 ZG_NOINLINE bool zg_retire_hold(struct zg_slab *slab, uint32_t class, uint32_t index) {
     uint32_t number = zg_run_of(slab, index);
     struct zg_run *run = zg_run_make(class, number);
@@ -121,7 +122,7 @@ static void end_phase(uint32_t touched) {
     phase.held_bytes = phase.retired_count = 0;
 }
 
-// Not inlined, like zg_retire_hold.
+// Not inlined, for the reason given at zg_retire_hold.
 ZG_NOINLINE void zg_retire_leave(const struct zg_thread *thread) {
     if (__atomic_load_n(&forced_by, __ATOMIC_RELAXED) == thread) return;
     bool end =
@@ -145,7 +146,8 @@ bool zg_retire_wants_span(uint64_t bytes) {
 
 // --- retiring all ---------------------------------------------------------------------------------------------------
 
-// Holds the slots of the central list like evicted slots.
+// Holds the free slots of the central list, as if they were evicted now. If memory for a run's record is lacking, the
+// remaining slots stay free.
 static void hold_free_slots(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t slots[ZG_POLICY_RELEASED_AT_ONCE], count;

@@ -9,9 +9,11 @@
 // used, and are allocated before those. Until they are allocated, the run's pages stay protected if guard pages protect
 // them.
 //
-// Slots are held in phases, within the time budget for pages (page_time.h), and always when memory is released on
-// request; then single pages of incomplete runs are retired as well. The oldest runs become empty once `retired_bytes`
-// are exceeded, records of retired slots take too much memory, or the class's region is used up.
+// Evicted slots are held only during a phase. A phase ends when it holds enough bytes, touches too many runs or uses up
+// the time budget for pages (page_time.h); after a pause the next eviction within that budget begins another phase.
+// When memory is released on request, slots are always held, and single pages of incomplete runs are retired as well.
+// The oldest runs become empty once `retired_bytes` are exceeded, records of retired slots take too much memory, or the
+// class's region is used up.
 // Slow path; one lock.
 //
 // Files, lowest first: runs · retire_class · retire, which holds slots.
@@ -39,7 +41,8 @@ void zg_retire_all_begin(const struct zg_thread *thread);
 uint64_t zg_retire_all_end(void);
 // Opens the oldest empty run of a class without free slots; its slots are allocated next. False if there is none.
 bool zg_retire_open(uint32_t class);
-// Makes the oldest retired run of a class without fresh slots empty, and opens it. False if there is none.
+// For a class without fresh slots: opens its oldest empty run, or else makes its oldest retired run empty and opens
+// that. False if there is neither.
 bool zg_retire_reuse(uint32_t class);
 
 // Returns the size of retired slots and of empty runs: address space without memory. Any context.

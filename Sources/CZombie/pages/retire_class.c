@@ -43,8 +43,9 @@ static void mark_retired(struct zg_slab *slab, uint64_t low, uint64_t high) {
     zg_runs_count_retired(slab, count);
 }
 
-// Releases the memory of pages [low, high) without live blocks, and guards them if that costs no mapping: mappings are
-// spent on whole runs only. Returns the number of bytes; `*is_guarded` receives whether the pages are guarded.
+// Releases the memory of pages [low, high), which hold no live blocks. Guards the pages if guard pages are available;
+// without these, mappings are spent on whole runs only. Returns the number of bytes released; `*is_guarded` receives
+// whether the pages are guarded.
 static uint64_t give_pages(uint64_t low, uint64_t high, bool *is_guarded) {
     *is_guarded = false;
     if (zg_runs_may_be_retired() && zg_protection_now() == zg_protection_guards) {
@@ -77,8 +78,8 @@ static uint64_t retire_pages(uint32_t class, uint64_t number) {
     return given;
 }
 
-// Makes runs [from, to), all complete, empty without retiring them, because pages are not protected. Returns the number
-// of bytes released.
+// Makes the complete runs [from, to) empty without retiring them first, because pages are not protected. Returns the
+// number of bytes released.
 static uint64_t empty_runs(uint32_t class, uint64_t from, uint64_t to) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint64_t low, high;

@@ -6,7 +6,7 @@
 
 #include "platform/base.h"
 
-// Frees slots that cannot be retired. Returns the number of bytes released.
+// Retires all freed slots of the class; frees those that cannot be retired. Returns the number of bytes released.
 uint64_t zg_retire_class(uint32_t class);
 
 #endif

@@ -9,12 +9,12 @@
 
 // Restores the contents of an isolated block, or fills it if they were not kept.
 bool zg_revive_isolated(const struct zg_block_view *view);
-// Does the same for the block at this address. A guard page there becomes a page of zeros. False if the address is
-// outside the area of private pages.
+// Restores or fills the isolated block at this address. A guard page there becomes a page of zeros. False if the
+// address is outside the area of private pages.
 bool zg_revive_isolated_at(uint64_t address);
 // Makes the page of a retired block accessible and fills it: the access continues as in a filled block.
 bool zg_revive_page(uint64_t address);
-// Restores the saved contents of the object. Pointers into the trap region then work as if it were live.
+// Restores the saved contents of the object. Pointers into the trap region then work as if the object were live.
 bool zg_revive_zombie(const struct zg_zombie_hit *hit);
 
 #endif

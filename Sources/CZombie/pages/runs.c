@@ -27,7 +27,7 @@ bool zg_runs_may_be_retired(void) {
 struct zg_run *zg_run_make(uint32_t class, uint64_t number) {
     uint64_t committed = zg_runs.committed[class];
     if (ZG_LIKELY(number < committed)) return zg_run_by_number(class, number);
-    // `limit` records fill whole pages, because the runs of a small region do not fill one step.
+    // Round `limit` up to whole pages, not to whole steps: a small region has fewer runs than one step.
     enum { RUNS_OF_PAGE = ZG_PAGE_BYTES / sizeof(struct zg_run), STEP = 4 * RUNS_OF_PAGE };
     uint64_t limit = zg_round_up((UINT64_C(1) << zg_slabs.region_shift >> ZG_RUN_SHIFT) + 1, RUNS_OF_PAGE);
     // Set when the program's limits refused the table, so that it is not requested again at each free.
@@ -126,8 +126,8 @@ static bool are_empty(struct entries entries, uint64_t first, uint64_t end) {
     return true;
 }
 
-// Zeroes the entries of slots [from, to). Pages of the table without other entries are released. A page with entries of
-// slots from `used` on is not released, because these slots are allocated without the lock.
+// Zeroes the entries of slots [from, to). Pages of the table without other entries are released. A page that also has
+// entries of slots from `used` on is not released, because these slots are allocated without the lock.
 static void clear_entries(struct entries entries, uint64_t from, uint64_t to) {
     uint64_t base = (uint64_t)entries.table, start = base + from * entries.bytes, end = base + to * entries.bytes;
     uint64_t low = start & ~(ZG_PAGE_BYTES - 1), high = zg_round_up(end, ZG_PAGE_BYTES);
@@ -153,8 +153,8 @@ void zg_run_make_empty(uint32_t class, uint64_t number) {
     zg_queue_add(&zg_runs.empty[class], links_of(class), (uint32_t)number + 1);
 }
 
-// Makes the oldest retired run of the class empty. The run stays protected if that costs no mapping. False if there is
-// none.
+// Makes the oldest retired run of the class empty. The run stays protected if its protection costs no mapping. False if
+// the class has no retired run.
 static bool empty_oldest(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t taken = zg_queue_take(&zg_runs.retired[class], links_of(class));
@@ -164,8 +164,8 @@ static bool empty_oldest(uint32_t class) {
     uint64_t from = zg_run_first_slot(slab, number), to = zg_run_first_slot(slab, number + 1);
     zg_runs_count_retired(slab, -(int64_t)(to - from));
     if (run->protection == zg_protection_mprotect) {
-        // Also opens pages that the run shares with retired neighbors: no slot in them is used, and accesses to the
-        // neighbors' part are missed.
+        // Also opens pages that the run shares with retired neighbors. No slot in these pages is used, but accesses to
+        // the neighbors' parts are not detected any more.
         uint64_t low = zg_slab_slot_address(slab, from) & ~(ZG_PAGE_BYTES - 1);
         uint64_t high = zg_round_up(zg_slab_slot_address(slab, to), ZG_PAGE_BYTES);
         // Never use the run again.
@@ -195,7 +195,7 @@ static bool open_run(uint32_t class, uint64_t number) {
                                     : zg_protection_had_guards() ? zg_protection_guards
                                                                  : zg_protection_none;
     zg_store(&zg_runs.empty_bytes, zg_runs.empty_bytes - (end - start));
-    // Also opens pages that the run shares with protected neighbors: no slot in them is used.
+    // Also opens pages that the run shares with protected neighbors. No slot in these pages is used.
     if (protection != zg_protection_none && !zg_unprotect((void *)low, high - low, protection)) return false;
     run->protection = zg_protection_none;
     run->empty = 0;
@@ -271,9 +271,9 @@ void zg_retire_unlock(bool reset) {
 }
 
 #ifdef ZG_CHECK_INVARIANTS
-// What the check counts in a class.
+// Counts of the invariant check, for one class.
 struct count {
-    uint64_t slots, bytes;       // numbers of retired slots and of their bytes
+    uint64_t slots, bytes;       // numbers of retired slots, and of the bytes of these slots
     uint64_t protected, emptied; // numbers of retired and of empty runs
 };
 

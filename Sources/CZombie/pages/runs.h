@@ -23,13 +23,13 @@ struct zg_run {
     uint8_t protection;  // enum zg_protection of the run's pages
     uint8_t touched : 1, // the current phase holds slots of the run
         empty : 1,
-        // Last of the runs that were protected together: accounts for the mappings of all of them.
+        // This run is the last of those that were protected together, and counts for the mappings of all of them.
         counted : 1,
         forgotten : 1; // the run was empty before: its slots had blocks, even if they are fresh now
     union {
         uint32_t next; // next run in the queue of retired or of empty runs
-        // If the run is in neither queue: a bit for each page that was protected alone, and stays so until the run is
-        // retired.
+        // If the run is in neither queue: bit mask of the run's pages that were protected alone, and stay so until the
+        // whole run is retired.
         uint32_t guarded;
     };
 };
@@ -74,18 +74,17 @@ struct zg_run *zg_run_make(uint32_t class, uint64_t number);
 bool zg_run_is_complete(uint32_t class, uint64_t number);
 // Adds a number of slots, which may be negative, to the sums of retired slots.
 void zg_runs_count_retired(struct zg_slab *slab, int64_t slots);
-// Computes the pages of runs [from, to) to protect. Pages shared with an unprotected run are left out, so that the run
+// Computes the pages to protect for runs [from, to). Leaves out pages shared with an unprotected run, so that the run
 // that is retired last protects a shared page.
 void zg_runs_pages(uint32_t class, uint64_t from, uint64_t to, uint64_t *low, uint64_t *high);
 // Retires runs [from, to), which are complete and not retired yet. Returns the number of bytes released; 0 if they
 // could not be protected.
 uint64_t zg_runs_retire(uint32_t class, uint64_t from, uint64_t to);
-// Frees the run's slots in this state.
+// Frees those slots of the run that are in this state.
 void zg_run_free_slots(uint32_t class, uint64_t number, enum zg_state state);
-// Makes a run empty whose pages have no memory any more.
+// Makes a run empty, after the memory of its pages was released: clears the records of its slots.
 void zg_run_make_empty(uint32_t class, uint64_t number);
-// Makes retired runs empty until address space and records are within their bounds: the oldest run of each class in
-// turn.
+// Makes retired runs empty, the oldest of each class in turn, until address space and records are within their bounds.
 void zg_runs_keep_within_bounds(void);
 
 #endif

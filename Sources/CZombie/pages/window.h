@@ -1,9 +1,9 @@
 // Windows: give small blocks pages of their own, at the memory cost of a packed heap.
 //
 // Blocks lie side by side in physical pages that are mapped several times. A window is one mapping of all pages of a
-// chunk. Each block is allocated at a page of another window, or at another page of the same one, and no other block
-// uses that virtual page. When the block is freed, its virtual page is guarded and not reused, while its memory is
-// reused at once at another address. (The idea: Dhurjati and Adve, DSN 2006; "Oscar", USENIX Security 2017.)
+// chunk. Each block gets a virtual page that no other block uses: blocks that share a physical page are allocated in
+// different windows. When the block is freed, its virtual page is guarded and not reused, while its memory is reused at
+// once at another address. (The idea: Dhurjati and Adve, DSN 2006; "Oscar", USENIX Security 2017.)
 //
 //   chunk     | A B C D | E F G H |      one size class, pages of shared anonymous memory
 //   window 1  | A . . . | E . . . |      in this window, one block of each page is in use or was
@@ -44,9 +44,9 @@ void zg_window_leave(void);
 struct zg_alias *zg_window_allocate(uint64_t size, uint64_t alignment, bool zero, uint32_t context);
 // Finds the first and the last changed byte of the red zone behind the block. False if there is none.
 bool zg_window_is_overrun(const struct zg_alias *alias, struct zg_change *change);
-// Retires a freed block in state freeing. Its page is guarded before the program goes on if `at_once` is set or the
-// time budget allows. Otherwise the block is filled, and it is verified when its page is guarded together with others,
-// which costs a third of guarding it alone. Returns whether the page was guarded.
+// Retires a freed block in state freeing. Guards its page before the program goes on if `at_once` is set or the time
+// budget allows. Otherwise fills the block; its page is guarded later together with other pages, which costs a third of
+// guarding it alone, and the fill is verified then. Returns true if the page is guarded.
 bool zg_window_retire(struct zg_alias *alias, bool at_once);
 // Guards all pending pages.
 void zg_window_flush(void);
@@ -65,9 +65,9 @@ void zg_window_unlock(bool reset);
 void zg_window_fork_prepare(void);
 void zg_window_fork_done(bool child);
 
-// Handles a fault at an address of the windows in a process made by a system call that no handler of the runtime saw.
-// The process gets the contents that its parent has at this moment (mended); if that fails, it cannot continue (lost).
-// Signal context; no lock.
+// Handles a fault at an address of the windows in a child process that was created by a direct system call, so that no
+// fork handler ran. The child gets the contents that its parent has at this moment (mended); if that fails, the child
+// cannot continue (lost). Any other fault is not handled (other). Signal context; no lock.
 enum zg_window_fault { zg_window_fault_other, zg_window_fault_mended, zg_window_fault_lost };
 enum zg_window_fault zg_window_fault(uint64_t address);
 

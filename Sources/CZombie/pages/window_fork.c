@@ -50,7 +50,7 @@ static void guard_again(const struct zg_window *window) {
     }
 }
 
-// Copies the pages that have accessible blocks between two copies of the window; `to` and `from` are their starts.
+// Copies the pages of the window that have accessible blocks, from one copy of the window at `from` to another at `to`.
 static void copy_accessible(const struct zg_window *window, char *to, const char *from) {
     for (uint32_t page = 0; page < window->pages; page++)
         if (is_accessible(window->first + page))
@@ -152,7 +152,7 @@ void zg_window_fork_prepare(void) {
     }
 }
 
-// Turns a window that the kernel refuses to map in a child into private pages with its blocks.
+// In a child, turns a window that the kernel refuses to map into private pages with the window's blocks.
 static void copy_to_private(const struct zg_window *window) {
     char *start = zg_window_start(window);
     if (!zg_os_map_private(zg_window_bytes_of(window), start)) return;
@@ -224,7 +224,7 @@ enum zg_window_fault zg_window_fault(uint64_t address) {
     int parent = (int)zg_load(&zg_windows.owner);
     if (ZG_LIKELY(!zg_alias_contains(address)) || !parent || zg_windows.are_private || parent == zg_os_pid())
         return zg_window_fault_other;
-    // A vfork child shares its parent's windows: the page is mapped.
+    // A vfork child shares its parent's windows. There the page is mapped, and the fault has another cause.
     unsigned char present;
     if (zg_os_find_present((void *)(address & ~(ZG_PAGE_BYTES - 1)), ZG_PAGE_BYTES, &present) != -ENOMEM)
         return zg_window_fault_other;

@@ -28,9 +28,9 @@ static const struct zg_window *window_of(const struct zg_alias *alias) {
     return number && number != UINT32_MAX ? zg_window_by_number(number) : NULL;
 }
 
-// Verifies the red zone of a live block through the chunk's own mapping: another thread may free the block and guard
-// its page meanwhile, or the program may have protected the page. Once windows have become private pages, a system call
-// copies the bytes instead. False if nothing changed.
+// Verifies the red zone of a live block through the chunk's own mapping. The page in the window may be inaccessible:
+// another thread may free the block and guard its page meanwhile, or the program may have protected the page. Once
+// windows have become private pages, a system call copies the bytes instead. False if nothing changed.
 static bool find_change(const struct zg_alias *alias, struct zg_change *change) {
     uint64_t size = zg_alias_size(alias), end = alias->slot_bytes;
     *change = (struct zg_change){.length = 0};

@@ -75,13 +75,13 @@ static void forget_oldest(void) {
 
 // --- opening and closing --------------------------------------------------------------------------------------------
 
-// Returns the first unused page of the area, rounded up so that the kernel's fault-around reaches all first pages of a
-// window.
+// Returns the first unused page of the area, rounded up to the alignment of the kernel's fault-around, so that one page
+// fault maps all of the first pages of a window.
 static uint64_t first_unused_page(uint32_t pages) {
     return zg_round_up(zg_windows.used_pages, zg_min(pages, ZG_POLICY_POPULATED_PAGES));
 }
 
-// Makes the records for a window at unused addresses accessible. False if there is no room for it.
+// Makes the records for a window at unused addresses accessible. False if there is no room for the window.
 static bool prepare_unused(uint64_t first, uint32_t pages) {
     return first + pages <= zg_alias_area.pages && zg_windows_make_room_for_window() && zg_alias_cover(first + pages);
 }

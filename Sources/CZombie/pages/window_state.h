@@ -58,7 +58,8 @@ enum zg_window_phase { zg_window_free, zg_window_open, zg_window_closed };
 struct zg_window {
     uint64_t first; // number of the window's first page in the area
     uint32_t chunk;
-    // Links open windows of the same chunk, newest first; closed windows, oldest first; free windows of the same size.
+    // Next window in the list for this phase: open windows of the chunk, newest first; closed windows, oldest first; or
+    // free windows of the same size.
     uint32_t next;
     uint32_t next_pending; // in the queue of windows with pending pages
     uint16_t pages, live;
@@ -76,7 +77,7 @@ struct zg_window {
 // free together.
 struct zg_chunk_class {
     uint32_t current;        // number of the chunk in which blocks are allocated; 0: none
-    uint32_t worthy;         // list of chunks with enough free pages for a window: number of the first
+    uint32_t worthy;         // number of the first chunk in the list of chunks with enough free pages for a window
     uint32_t opened_windows; // number of windows opened since its last chunk was made
     uint16_t chunk_pages;    // size of its last chunk in pages
     uint16_t retired_count;

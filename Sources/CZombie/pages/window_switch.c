@@ -29,7 +29,7 @@ static struct range range_of_module(uint64_t function) {
     return (struct range){module.start, module.end - module.start};
 }
 
-// Call at the start: later another thread may hold the loader's lock.
+// Finds the images of libc and of the loader. Call at the start: later another thread may hold the loader's lock.
 static void find_libc(void) {
     static const char names[][8] = {"strdup", "strndup"};
     uint64_t in_libc = zg_libc_address();

@@ -115,8 +115,8 @@ extern uint64_t zg_arch_snapshot_words[];
 // Replaces `old` by `value` in all general registers and the pc of the context. Returns the number of replacements.
 int zg_arch_replace_registers(void *ucontext, uint64_t old, uint64_t value);
 
-// Returns true if an instruction raised the signal of this context, rather than a sender. Valid only for handlers with
-// SA_SIGINFO, because other frames contain no siginfo.
+// Returns true if an instruction raised the signal of this context, false if a system call sent it. Valid only for
+// handlers with SA_SIGINFO, because other frames contain no siginfo.
 bool zg_arch_is_fault(const void *ucontext);
 // Reads the word at `address` (a multiple of 8) into `*word`. Returns false if the word is unreadable, provided that
 // the fault handler calls zg_arch_recover_read. Without the runtime's handler, the fault ends the process.
@@ -151,7 +151,7 @@ void zg_arch_jump_target(const void *environment, uint64_t *sp, uint64_t *pc);
 void zg_arch_jump_landing(void);
 extern void (*zg_arch_landed)(void) __attribute__((visibility("hidden")));
 
-// Calls `function(a, b, c)` with the stack pointer at `stack_top` and returns when it returns. Signal context.
+// Calls `function(a, b, c)` with the stack pointer at `stack_top`, and then returns on the old stack. Signal context.
 void zg_arch_call_on_stack(void (*function)(void *, void *, void *), void *a, void *b, void *c, void *stack_top);
 
 // Detours: code that runs before a function of another image and passes the function's first argument to an observer.

@@ -16,7 +16,8 @@
 // Flags and vectors are unknown where the refcount emulator starts.
 #define ZG_ARCH_ASSUMES_ZEROS false
 #define ZG_ARCH_TRAPS_AFTER_ACCESS 0 // a watchpoint's exception precedes the access; not supported here
-// zguard cannot fork the process: code without a stack cannot restore all registers, as the branch back needs one.
+// zguard cannot fork the process: code without a stack cannot restore all registers, because its branch back needs a
+// register.
 #define ZG_ARCH_SNAPSHOT 0
 #define ZG_ARCH_CONTEXT_BYTES 4560 // size of the kernel's ucontext
 #define ZG_ARCH_RED_ZONE 128       // a margin; the ABI has no red zone

@@ -377,7 +377,7 @@ enum zg_fault_access zg_arch_decode_access(const uint8_t *code, int count) {
     case zg_a64_copy: break;
     case zg_a64_load:
     case zg_a64_read: return zg_fault_read;
-    case zg_a64_load_exclusive: // the first half of an atomic update
+    case zg_a64_load_exclusive: // begins an atomic update, whose store writes to the same address
     case zg_a64_store:
     case zg_a64_store_exclusive:
     case zg_a64_modify:

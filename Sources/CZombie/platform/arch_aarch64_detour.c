@@ -77,8 +77,8 @@ static uint64_t branch_target(uint32_t word, uint64_t pc) {
 }
 
 // Returns true if the instruction is position-independent: arithmetic of registers and vectors, loads and stores of the
-// stack. Instructions that access memory through an argument are not moved: they may fault, and the fault must be seen
-// in the function.
+// stack. Instructions that access memory through an argument are not moved: they may fault, and the pc must then be in
+// the function.
 static bool is_movable(uint32_t word) {
     uint32_t group = BITS(25, 4);
     if ((group & 14) == 8) return BITS(24, 5) != 0x10;
@@ -91,7 +91,8 @@ static bool is_movable(uint32_t word) {
     return (word & 0xfffff01f) == 0xd503201f || (word & 0xffffffe0) == 0xd53bd040;
 }
 
-// Writes the instruction of `pc` so that it has the same effect at its new address.
+// Writes the instruction `word`, which is at `pc`, so that it has the same effect at its new address. Clears
+// is_possible if it cannot be moved.
 static void move(struct writer *to, uint32_t word, uint64_t pc) {
     uint64_t target = branch_target(word, pc);
     if (is_movable(word)) {

@@ -35,8 +35,8 @@ static bool may_be_moved(const struct zg_x64 *it) {
     return false;
 }
 
-// Rejects instructions that access memory through an argument: they may fault, and the fault must be seen in the
-// function.
+// Decodes an instruction that is to be moved. Rejects instructions that access memory through an argument: they may
+// fault, and the pc must then be in the function.
 static struct moved look_at(const uint8_t *code) {
     struct zg_x64 it = zg_x64_read(code, ZG_X64_LONGEST);
     bool only_address = it.operation == zg_x64_address || it.operation == zg_x64_nothing;
@@ -46,8 +46,9 @@ static struct moved look_at(const uint8_t *code) {
     return (struct moved){(uint32_t)it.length, it.from_pc ? (uint32_t)it.operand_end - 4 : 0};
 }
 
-// Returns true if the function may branch to a moved instruction other than the first (`starts`). Does not decode the
-// code: takes any bytes that look like a branch for a branch.
+// Returns true if the function may branch to a moved instruction. Bit n of `starts` is set if such an instruction,
+// other than the first, begins at byte n. Does not decode the code: takes any bytes that look like a branch for a
+// branch.
 static bool has_branch_to(const uint8_t *code, uint32_t count, uint64_t starts) {
     for (uint32_t at = 0; at + 6 <= count; at++) {
         int64_t target = -1;

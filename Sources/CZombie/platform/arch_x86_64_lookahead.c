@@ -7,7 +7,8 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 };
 
-// zg_arch_step already does not count a push that saves a register as a use of the register.
+// Only calls zg_arch_step, which already ignores a push that saves a register: such a push is not a use of the
+// register.
 enum zg_step zg_arch_lookahead_step(struct zg_lookahead_machine *m, const uint8_t *code, int count,
                                     struct zg_step_target *target) {
     return zg_arch_step(&m->cpu, code, count, target);

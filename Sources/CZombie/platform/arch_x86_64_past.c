@@ -31,7 +31,7 @@ static struct vex read_vex(const uint8_t *code) {
     return (struct vex){4, prefix[1] & 7, prefix[2] & 3, 16 << (prefix[3] >> 5 & 3), prefix[3] & 7};
 }
 
-// One decoded instruction. `length` is 0 if its length is unknown.
+// One decoded instruction, with the operand bytes that zg_x64_read does not count included in `length`.
 struct instruction {
     struct zg_x64 it;
     struct vex vex;

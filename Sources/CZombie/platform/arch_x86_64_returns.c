@@ -34,8 +34,8 @@ struct search {
 
 enum step { step_on, step_ends, step_returns };
 
-// Adds a branch target to continue at later. Each target is followed once, because all paths to it have popped the same
-// number of bytes.
+// Adds a branch target that is followed later. Each target is followed once, because all paths to it have popped the
+// same number of bytes.
 static void add_branch(struct search *search, const struct path *path, uint64_t target) {
     if (search->branch_count == BRANCHES_MOST || target < search->low || target >= search->high) return;
     uint32_t from_low = (uint32_t)(target - search->low);

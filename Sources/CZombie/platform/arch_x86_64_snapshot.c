@@ -69,11 +69,11 @@ __attribute__((used, visibility("hidden"))) uint64_t zg_arch_snapshot_words[ZG_S
 // detaches. If zguard dies meanwhile, the kernel resumes the thread here, and the code itself restores the registers
 // from zg_arch_snapshot_words. The code uses no stack, because the thread's stack may be full.
 //
-// The thread starts a helper, a process that shares memory and descriptors. The helper closes its descriptors, because
-// the peer of a socket waits until the last descriptor is closed, leaves the process group, and forks the copy. zguard
-// keeps the copy stopped from its first instruction on; without zguard the copy ends. The helper ends at once and is
-// reaped here, so that the copy is a child of init: the program has no child that it did not make. Neither child raises
-// a signal when it ends (exit signal 0).
+// The thread starts a helper, a process that shares memory and descriptors. The helper first closes its copies of the
+// descriptors, because the peer of a socket waits until the last descriptor is closed. Then it leaves the process group
+// and forks the copy. zguard keeps the copy stopped from its first instruction on; without zguard the copy ends. The
+// helper ends at once and is reaped here, so that the copy is a child of init: the program has no child that it did not
+// make. Neither child raises a signal when it ends (exit signal 0).
 // clang-format off
 __asm__(".text\n"
         ".p2align 4\n"

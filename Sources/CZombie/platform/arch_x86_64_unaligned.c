@@ -17,8 +17,8 @@ enum { RETURN = 0xc3, MAP_0F = 1, MAP_0F38 = 2, LARGEST_IMMEDIATE = 1 };
 
 bool zg_arch_has_unaligned(void) { return true; }
 
-// An aligned move of a whole vector, and the unaligned move that does the same. Table of volume 2 of
-// Intel's manual. Non-temporal moves differ only in what they do to the caches.
+// An aligned move of a whole vector, and the unaligned move that replaces it (tables of volume 2 of Intel's
+// manual). Non-temporal moves differ from other moves only in what they do to the caches.
 static const struct move {
     uint8_t map, prefix, opcode, to_prefix, to_opcode, kind;
 } moves[] = {
@@ -172,8 +172,9 @@ bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]) 
     return true;
 }
 
-// Loads the floating-point, vector and mask registers, and the flags, calls `code` with rax = operand, and stores the
-// registers. Then resets the x87 unit and MXCSR to the state in which the kernel starts a handler. Returns the flags.
+// Loads the floating-point, vector and mask registers from `state`, and the flags, calls `code` with rax = operand, and
+// stores the registers. Then resets the x87 unit and MXCSR to the state in which the kernel starts a handler. Returns
+// the flags.
 uint64_t zg_arch_unaligned_call(void *state, uint64_t components, const void *code, uint64_t operand, uint64_t flags)
     __attribute__((visibility("hidden")));
 __asm__(".text\n"

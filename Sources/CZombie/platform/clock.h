@@ -15,8 +15,8 @@ uint64_t zg_clock_ns(uint64_t ticks);
 // Converts nanoseconds to ticks.
 uint64_t zg_clock_ticks(uint64_t ns);
 
-// Returns the processor time in nanoseconds of the process, plus that of its ancestors up to the forks. A child's own
-// clock begins at 0, but the costs that the runtime has charged against this time continue. Makes a system call.
+// Returns the processor time in nanoseconds of the process and, until they forked, of its ancestors. A child's own
+// clock begins at 0, but the child inherits the costs that the runtime compares with this time. Makes a system call.
 uint64_t zg_clock_process_ns(void);
 void zg_clock_before_fork(void);
 void zg_clock_after_fork_in_child(void);

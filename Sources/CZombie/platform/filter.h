@@ -12,8 +12,8 @@
 enum zg_filter_kind {
     zg_filter_none,
     zg_filter_known, // the stored filters decide
-    // There is an unseen filter: only calls that libc itself makes at start-up and in malloc are allowed, and calls
-    // that the parent's description covers (zg_filter_note_inherited).
+    // A filter is in effect that the runtime has not seen. The runtime makes only calls that libc itself makes at
+    // start-up and in malloc, and calls that the parent's description covers (zg_filter_note_inherited).
     zg_filter_unknown,
     zg_filter_strict // SECCOMP_MODE_STRICT: only read and write are allowed
 };

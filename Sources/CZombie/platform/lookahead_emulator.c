@@ -13,7 +13,7 @@ enum end { goes_on, ends, is_dead_end }; // is_dead_end: the code terminates the
 struct run {
     int steps, forks;
     bool gave_up; // the limit of instructions or of unknown branches is reached
-    bool is_leaf; // enter_asking has entered a function with no forks left, and enters no function from there
+    bool is_leaf; // enter_asking has entered a function when `forks` was 0; from there, it enters no other function
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];
@@ -51,8 +51,9 @@ static bool holds_object(struct zg_lookahead_machine *m, struct zg_known_bits va
     return zg_known_bits_is_whole(word) && word.bits == m->found.object;
 }
 
-// Returns the register of the first argument that is the object, or the address of a stack variable that holds it;
-// NOWHERE if there is none. Ignores a register that still holds the result of a call: it may not be an argument.
+// Returns the register of the first argument that is the object, or the address of a stack variable that holds the
+// object; NOWHERE if there is none. Ignores a register that still holds the result of a call, because it is possibly no
+// argument.
 static int first_passing(struct zg_lookahead_machine *m) {
     for (int i = m->is_result_left; i < numbers->argument_count; i++)
         if (holds_object(m, argument(m, i))) return numbers->arguments[i];
@@ -131,7 +132,8 @@ static bool passes_counts(const struct zg_lookahead_machine *m) {
     return false;
 }
 
-// Enters a function that the loader has not bound yet: only its symbol is known.
+// Handles a call of a function that the loader has not bound yet. Only the symbol is known, so the function is skipped,
+// or the emulation ends.
 static enum end enter_symbol(struct zg_lookahead_machine *m, const char *symbol, int passed_in,
                              uint64_t return_address) {
     bool is_swift = zg_string_begins(symbol, "$s"), is_first = argument(m, 0).bits == m->found.object;
@@ -190,8 +192,8 @@ static enum end enter_asking(struct run *run, struct zg_lookahead_machine *m, ui
     }
     // The function reads only the result, not self: drop the use that was added for self.
     if (is_self && !inside.uses_self) drop_use(&inside.found, m->found.use_count);
-    // If an outer enter_asking examines the caller, the caller uses self or the result by passing it to a function that
-    // uses it.
+    // If an outer enter_asking examines the caller, the caller counts as a user of self or of the result, because it
+    // passes that to a function that uses it.
     bool is_inside = m->calls > m->outer_calls;
     inside.uses_self = m->uses_self || (is_inside && inside.uses_self);
     inside.uses_result = m->uses_result || (is_inside && inside.uses_result && m->asks_result);
@@ -225,8 +227,8 @@ static enum end enter(struct run *run, struct zg_lookahead_machine *m, struct zg
     return goes_on;
 }
 
-// Returns true for swift_task_switch, which resumes the task on another executor, such as an actor: at the address in
-// the first argument, with the async context in its register (SWIFT_CC(swiftasync)).
+// Returns true for swift_task_switch, which resumes the task on another executor, such as an actor, at the address in
+// the first argument. The async context is passed in the register for contexts (SWIFT_CC(swiftasync)).
 static bool is_task_switch(const struct zg_lookahead_machine *m, uint64_t place) {
     const char *symbol = place ? m->found.called_through(m->cpu.pc, place) : NULL;
     return symbol && zg_string_begins(symbol, "swift_task_switch");

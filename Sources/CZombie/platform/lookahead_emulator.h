@@ -1,5 +1,5 @@
-// The lookahead emulator: executes the code after a retain, or from a load of an object's header on, on known bits, to
-// find out what the object is used for.
+// The lookahead emulator: executes code on known bits, to find out what an object is used for. The code begins behind a
+// retain of the object, or with a load of the object's header.
 // Pure: reads memory through `read`, and writes none.
 
 #ifndef ZG_LOOKAHEAD_EMULATOR_H
@@ -36,8 +36,8 @@ struct zg_lookahead {
     // Returns the symbol whose address the loader writes to the GOT slot at `place` of the image that contains `pc`;
     // NULL if `place` is no such slot.
     const char *(*called_through)(uint64_t pc, uint64_t place);
-    // Results: the uses in the order of execution, up to the first whose result is unknown and decides what follows. A
-    // use may be part of the one before: a thunk calls a method, which reads a property.
+    // Results: the uses in the order of execution. The last use may be one with an unknown result that decides which
+    // code runs next. A use may be part of the one before: a thunk calls a method, which reads a property.
     int use_count;
     struct zg_lookahead_use uses[ZG_LOOKAHEAD_USES];
 };

@@ -55,7 +55,7 @@ struct zg_lookahead_registers {
 };
 extern const struct zg_lookahead_registers zg_arch_lookahead_registers;
 
-// Calls zg_arch_step. On arm64, a store that only saves the self register is not in `used`.
+// Calls zg_arch_step. On arm64, a store that only saves the self register does not mark this register in `used`.
 enum zg_step zg_arch_lookahead_step(struct zg_lookahead_machine *m, const uint8_t *code, int count,
                                     struct zg_step_target *target);
 // Returns the GOT slot through which the PLT stub at `start` jumps; 0 if the code is no PLT stub.

@@ -29,7 +29,7 @@ void zg_os_leave_out_of_core(void *start, uint64_t bytes);
 // Turns on synchronous tag checks of this thread and the threads that it creates (arch.h). False if the kernel has no
 // tag checks.
 bool zg_os_start_tags(void);
-// Gives the memory of one part of a reservation tags; fresh memory has tag 0. Call once.
+// Turns on memory tags for one part of a reservation; fresh memory has tag 0. Call once.
 bool zg_os_tag_range(void *start, uint64_t bytes);
 // Releases the pages; they read as zero afterwards.
 int zg_os_discard(void *start, uint64_t bytes);
@@ -108,8 +108,8 @@ uint64_t zg_os_read_memory(void *to, uint64_t from, uint64_t bytes);
 // Like zg_os_read_memory, but if nothing could be read, returns why: -EFAULT if nothing is mapped; other errors say
 // nothing about the address.
 int64_t zg_os_try_read_memory(void *to, uint64_t from, uint64_t bytes);
-// Copies up to ZG_OS_PIECES ranges to adjacent places with one call, and stops at a range that cannot be read in full.
-// Returns the same as zg_os_try_read_memory.
+// Copies up to ZG_OS_PIECES ranges with one call, one behind the other, up to the first range that cannot be read in
+// full. Returns the same as zg_os_try_read_memory.
 struct zg_os_piece {
     uint64_t from, bytes;
 };
@@ -142,7 +142,8 @@ int zg_os_open_own_directory(const char *path);
 int zg_os_send(const char *path, const void *bytes, uint64_t count);
 // Returns true for a pipe or socket, where a write may wait for the reader.
 bool zg_os_may_block(int descriptor);
-// Waits until the descriptor is writable. Also returns true if the kernel does not answer.
+// Waits until the descriptor is writable. Returns false after the timeout or a signal, but true if the kernel does not
+// answer.
 bool zg_os_is_writable(int descriptor, int64_t timeout_ns);
 int zg_os_open_read(const char *path);
 // Shortens an existing file that has no other hard links by one byte. Unlike a write, this works under every file size
@@ -153,8 +154,8 @@ int zg_os_read(int descriptor, void *bytes, uint64_t count);
 // Reads from the beginning of the file; the descriptor's position does not change.
 int zg_os_read_again(int descriptor, void *bytes, uint64_t count);
 int64_t zg_os_read_at(int descriptor, void *bytes, uint64_t count, uint64_t at);
-// Opens the file of a program that is about to be executed, to inspect it, or another file that the program's user
-// names: regular files only, without waiting. Negative on failure.
+// Opens a regular file to inspect it: the program that is about to be executed, or a file that the user has named. Does
+// not wait. Negative on failure.
 int zg_os_open_program(int directory, const char *path);
 // Returns true if the process would gain privileges by executing the file (setuid, setgid, file capabilities), so that
 // the loader ignores LD_PRELOAD (AT_SECURE; cap_bprm_creds_from_file in the kernel). `path` may be empty: `directory`
@@ -170,13 +171,13 @@ int zg_os_open_system(const char *path);
 bool zg_os_is_same_file(const char *one, const char *other);
 int zg_os_readlink(const char *path, char *target, uint64_t bytes);
 void zg_os_close(int descriptor);
-// Identifies the file of a descriptor. False if it is closed.
+// Identifies the file of a descriptor. False if the descriptor is closed.
 bool zg_os_identify(int descriptor, uint64_t *device, uint64_t *inode);
 // Moves a descriptor out of the range that programs use, close-on-exec. Returns the new descriptor or a negative errno.
 // Always closes the old descriptor, because its number must be free for the program.
 int zg_os_hide_descriptor(int descriptor);
 // Duplicates a descriptor out of the program's range, close-on-exec. Negative if the kernel refuses, or if descriptors
-// are scarce and left to the program.
+// are so scarce that all are left to the program.
 int zg_os_duplicate_hidden(int descriptor);
 // Begins and ends the creation of hidden descriptors. Their numbers are above the program's soft limit, if the hard
 // limit leaves room, so that the program loses no descriptor. Between the two calls, new descriptors do not count
@@ -186,21 +187,22 @@ void zg_os_restore_descriptor_limit(void);
 // Gives the calling thread a descriptor table of its own that keeps only these descriptors; other threads' tables do
 // not change. `kept` is in ascending order. False, without effect, if the kernel lacks the call (before Linux 5.9).
 bool zg_os_leave_descriptors(const int *kept, int count);
-// Hardware watchpoints (perf_event_open). An access of the program to the watched bytes, in this thread or in threads
-// that it creates later, sends SIGTRAP to the accessing thread; accesses of the kernel do not. Returns a descriptor,
-// with the watchpoint off, or a negative errno. For single-threaded processes: the new descriptor has the lowest free
-// number.
+// Opens a hardware watchpoint (perf_event_open), which is off at first. An access of the program to the watched bytes,
+// in this thread or in threads that it creates later, sends SIGTRAP to the accessing thread; accesses of the kernel do
+// not. Returns a descriptor or a negative errno. Call only in a single-threaded process: the new descriptor has the
+// lowest free number, on which another thread may rely.
 int zg_os_watch_open(void);
 // Returns the number by which the kernel knows the watchpoint; 0 if the descriptor is no watchpoint.
 uint64_t zg_os_watch_id(int descriptor);
-// Moves the watchpoint in all threads. `bytes`: 1, 2, 4 or 8, and the address is a multiple; 0 turns it off.
+// Moves the watchpoint in all threads. `bytes`: 1, 2, 4 or 8, of which the address is a multiple; 0 turns the
+// watchpoint off.
 int zg_os_watch_move(int descriptor, uint64_t address, uint32_t bytes);
 // Value of si_perf_data in the siginfo_t of these watchpoints' signals.
 #define ZG_OS_WATCH_MARK UINT64_C(0x3148435441574755) // "UGWATCH1" in memory order
 // Returns true if a blocked SIGTRAP of a watchpoint stays pending (since Linux 5.18): older kernels end the process.
 // One caller at a time.
 bool zg_os_watch_is_safe(void);
-// Returns the address of the signal's handler in the kernel; 0 if unknown.
+// Returns the address of the handler that the kernel calls for this signal; 0 if unknown.
 uint64_t zg_os_signal_handler(int signal);
 // Returns true if another process traces this one, according to /proc. One caller at a time.
 bool zg_os_is_traced(void);
@@ -220,7 +222,7 @@ void *zg_os_map_shared(int descriptor, uint64_t bytes, void *at);
 void *zg_os_map_common(uint64_t bytes);
 // Maps memory of zg_os_map_common once more at `at`, and replaces what is mapped there.
 int zg_os_map_window(void *common, uint64_t bytes, void *at);
-// Makes children inherit memory of zg_os_map_common as shared memory, or not.
+// Sets whether children inherit memory of zg_os_map_common; they inherit it as shared memory.
 int zg_os_share_with_children(void *common, uint64_t bytes, bool share);
 // Maps the pages in advance, so that the first access to each does not fault.
 int zg_os_populate(void *start, uint64_t bytes);

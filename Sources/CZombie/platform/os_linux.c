@@ -73,7 +73,7 @@ static long system_call(long number, long a, long b, long c, long d, long e, lon
 
 static bool is_error(long result) { return result < 0 && result > -4096; }
 
-// Number of tries after which a call that returns EINTR or EAGAIN has failed.
+// A call that still returns EINTR or EAGAIN after this number of tries has failed.
 enum { TRIES_MOST = 1000 };
 
 uint32_t zg_os_refused;
@@ -93,13 +93,13 @@ static void *map(void *at, uint64_t bytes, int protection, int flags, int descri
     return is_error(result) ? NULL : (void *)result;
 }
 
-// Bytes of address space that the runtime itself has reserved or mapped. Limits of the program must be corrected by
-// these sizes.
+// Bytes of address space that the runtime itself has reserved or mapped. Checks of the program's limits subtract them
+// (limits/allowance.c).
 static uint64_t reserved_bytes, mapped_bytes;
 
-// Flag of reservations. RLIMIT_DATA does not count private writable mappings with MAP_GROWSDOWN, so the whole limit is
-// left to the program (limits/allowance.h applies it to blocks). Reservations never grow, because a page without the
-// flag lies below each of them. 0 if the kernel refuses the flag.
+// Flag of mmap for reservations; 0 if the kernel refuses the flag. RLIMIT_DATA does not count private writable mappings
+// with MAP_GROWSDOWN, so the whole limit is left to the program (limits/allowance.h applies it to blocks). Reservations
+// never grow, because a page without the flag lies below each of them.
 static int uncounted = MAP_GROWSDOWN;
 // The one part of a reservation that holds shared mappings, which cannot have MAP_GROWSDOWN.
 static uint64_t shared_start, shared_bytes;
@@ -119,12 +119,13 @@ static void advise_reserved(void *start, uint64_t bytes) {
     hint(start, bytes, MADV_DONTDUMP);
 }
 
-// Address ranges of the runtime. A free entry has `end` 0; setting `end` to TAKEN claims it.
+// Address ranges of the runtime. An unused array element has `end` 0; a thread claims it by setting `end` to TAKEN.
 enum { OWN_RANGES = 512, OWN_LEAST = 64 << 10, TAKEN = 1 };
 static struct zg_layout_range own_ranges[OWN_RANGES];
 static uint64_t own_ranges_used;
 
-// Appends the range while there is room, and then reuses entries of unmapped ranges.
+// Adds a range to own_ranges. Once all elements were used, reuses the element of an unmapped range, or ignores the
+// range if there is none.
 static void append_own(const void *start, uint64_t bytes) {
     uint64_t i = zg_load(&own_ranges_used), none;
     if (i < OWN_RANGES) i = __atomic_fetch_add(&own_ranges_used, 1, __ATOMIC_RELAXED);
@@ -168,8 +169,8 @@ static bool map_where_free(void *start, uint64_t bytes, int protection) {
     return at == start;
 }
 
-// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. A mapping of the program in that place
-// would not suffice, because the program may unmap it later.
+// Maps `bytes` above an inaccessible page, so that the mapping cannot grow. A mapping of the program below it would not
+// suffice, because the program may unmap that mapping later.
 static char *map_above_hole(uint64_t bytes) {
     enum { APART = 2 << 20 }; // alignment that the kernel gives large mappings
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | uncounted;
@@ -298,8 +299,8 @@ int zg_os_discard(void *start, uint64_t bytes) {
 }
 
 int zg_os_blank(void *start, uint64_t bytes) {
-    // Map a fresh reservation over the old mapping, with the advice against core dumps that advise_reserved gives, too.
-    // The new mapping does not merge with reserved neighbors until zg_os_retire adds the advice against huge pages.
+    // Map a fresh reservation over the old mapping, and give it MADV_DONTDUMP, as advise_reserved does. The new mapping
+    // does not merge with reserved neighbors until zg_os_retire adds MADV_NOHUGEPAGE.
     long result = ZG_CALL(SYS_mmap, start, bytes, PROT_NONE | tags_at(start),
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(start), -1, 0);
     if (is_error(result)) return (int)result;
@@ -310,8 +311,8 @@ int zg_os_blank(void *start, uint64_t bytes) {
 
 int zg_os_retire(void *start, uint64_t bytes) {
     int result = zg_os_blank(start, bytes);
-    // advise_reserved has given the neighbors this advice. Without it, the range would never merge with them, not even
-    // when accessible again.
+    // advise_reserved has given the neighbors this advice. Without the advice, the range would never merge with them,
+    // not even after it is committed again.
     if (result == 0) ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0);
     return result;
 }
@@ -339,7 +340,8 @@ int zg_os_find_present(void *start, uint64_t bytes, unsigned char *present) {
 }
 
 // Set if process_vm_readv does not exist. The process may then run in a user-mode emulator (QEMU's lacks this call).
-// The emulator accepts and ignores unknown advice, and treats a range whose pages were moved away as unmapped.
+// The emulator accepts and ignores unknown advice, and treats a range whose pages were moved away as unmapped. So
+// zg_os_guard checks its result, and zg_os_move fails.
 static bool may_be_emulated;
 static long ask_for_word(uint64_t address);
 
@@ -353,7 +355,8 @@ static void *map_unnoted(uint64_t bytes) {
     void *start = take_from_pool(bytes, PROT_READ | PROT_WRITE);
     if (start) return start;
     start = map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    // Under a memory limit of the program, use a reservation, which the limit already counts.
+    // If a limit refuses the mapping, use a reservation: RLIMIT_DATA does not count it, and RLIMIT_AS already counts
+    // the space left in it.
     if (!start) return zg_os_map_for_good(bytes);
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
     return start;
@@ -443,7 +446,7 @@ int zg_os_move(void *from, void *to, uint64_t bytes) {
         zg_os_inherit(to, bytes); // reset the program's fork advice: mremap has moved it, too
         return 0;
     }
-    // The kernel may have unmapped the target before it failed.
+    // The kernel may have unmapped the target before the call failed: map it again.
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | uncounted_at(to);
     return map(to, bytes, PROT_READ | PROT_WRITE, flags, -1) ? -EINVAL : -EFAULT;
 }
@@ -474,7 +477,7 @@ void zg_os_inherit(void *start, uint64_t bytes) {
     ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0);
 }
 
-// The kernel accepts this advice only for private anonymous memory.
+// The kernel accepts MADV_WIPEONFORK only for private anonymous memory.
 bool zg_os_is_private(void *start, uint64_t bytes) {
     return ZG_CALL(SYS_madvise, start, bytes, MADV_WIPEONFORK, 0, 0, 0) == 0 &&
            ZG_CALL(SYS_madvise, start, bytes, MADV_KEEPONFORK, 0, 0, 0) == 0;
@@ -507,9 +510,9 @@ int zg_os_close_constants(void *start, uint64_t bytes) {
     return (int)ZG_CALL(SYS_mprotect, start, bytes, PROT_READ, 0, 0, 0);
 }
 
-// Returns the thread's own id as the target of process_vm_readv. The process id is no substitute: it names the main
-// thread, which has no memory once it has exited. A saved id is none either: in the child of a fork, it could belong to
-// another process. Returns 0, which is no process's id, if the kernel tells neither id.
+// Returns the thread's own id as the target of process_vm_readv. The process id is only the fallback: it names the main
+// thread, which has no memory once it has exited. A saved id is not used: in the child of a fork, it could belong to
+// another process. Returns 0, which is no process's id, if the kernel returns neither id.
 static int self_as_target(void) {
     long thread = ZG_CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     if (thread <= 0) thread = ZG_CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
@@ -651,8 +654,8 @@ int zg_os_write(int descriptor, const void *bytes, uint64_t count) {
     return (int)result;
 }
 
-// Reads a file's status. A filter may allow only one of the two calls: the one that libc's fstat makes, which depends
-// on libc's version.
+// Reads a file's status by fstat or newfstatat. A filter may allow only one of the two: the call that libc's fstat
+// makes, which depends on libc's version.
 static bool look_at(int descriptor, struct stat *status) {
     if (!is_error(ZG_CALL(SYS_fstat, descriptor, status, 0, 0, 0, 0))) return true;
     return ZG_UNLIKELY(zg_filter_in_effect) &&
@@ -676,7 +679,7 @@ static bool may_be_planted(int descriptor) {
 }
 
 static int open_append(int directory, const char *path, int more) {
-    // A FIFO without a reader fails with ENXIO instead of waiting.
+    // With O_NONBLOCK, opening a FIFO without a reader fails (ENXIO) instead of waiting.
     int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | more;
     int descriptor = (int)ZG_CALL(SYS_openat, directory, path, flags, 0600, 0, 0);
     if (descriptor < 0) return descriptor;
@@ -791,8 +794,8 @@ bool zg_os_gains_privileges(int directory, const char *path) {
     uid_t users[3] = {0};
     gid_t groups[3] = {0};
     // Check PR_GET_NO_NEW_PRIVS first: a process with this bit gains no privileges. For all users but root, the kernel
-    // installs a seccomp filter only if this bit is set. So the other calls, for which a filter that the runtime does
-    // not know of could end the process, are rarely made under such a filter.
+    // installs a seccomp filter only if this bit is set. So a process with an unknown filter, which could kill it for
+    // one of the next calls, rarely reaches them.
     if (ZG_CALL(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0) == 1 ||
         is_error(ZG_CALL(SYS_newfstatat, directory, path, &status, AT_EMPTY_PATH, 0, 0)) ||
         is_error(ZG_CALL(SYS_getresuid, &users[0], &users[1], &users[2], 0, 0, 0)) ||
@@ -835,10 +838,10 @@ int zg_os_readlink(const char *path, char *target, uint64_t bytes) {
 
 void zg_os_close(int descriptor) { ZG_CALL(SYS_close, descriptor, 0, 0, 0, 0, 0); }
 
-// Hidden descriptors get numbers that the program cannot get, if RLIMIT_NOFILE can be raised while one is created. The
-// numbers begin at 1000 if the limit allows it, because shells and daemons use low numbers. If the limit cannot be
-// raised and is at most 256, all descriptors are left to the program. Limits over 4096 are not raised: programs never
-// use them up, and the kernel would copy a descriptor table of that size at each fork.
+// Hidden descriptors get numbers that the program cannot get, if RLIMIT_NOFILE can be raised while a hidden descriptor
+// is created. The numbers begin at 1000 or above if the hard limit allows it, because shells and daemons use low
+// numbers. If the limit cannot be raised and is at most 256, all descriptors are left to the program. Limits over 4096
+// are not raised: programs never use them up, and the kernel would copy a descriptor table of that size at each fork.
 enum { HIDDEN_FROM = 1000, HIDDEN_COUNT = 40, FEW_DESCRIPTORS = 256, MANY_DESCRIPTORS = 4096 };
 static struct {
     uint32_t busy; // a thread is changing the limit
@@ -984,7 +987,7 @@ uint64_t zg_os_context_switches(void) {
 #endif
 
 bool zg_os_leave_descriptors(const int *kept, int count) {
-    // The first call copies all of the descriptor table but the call's range (CLOSE_RANGE_UNSHARE).
+    // The first call gives the thread its own descriptor table (CLOSE_RANGE_UNSHARE), without the call's range.
     unsigned from = 0, flags = 2;
     for (int i = 0; i <= count; i++) {
         unsigned to = i < count ? (unsigned)kept[i] : ~0u;
@@ -1028,7 +1031,7 @@ int zg_os_open_sealed(int directory, const char *name, uint64_t bytes) {
     int descriptor = (int)ZG_CALL(SYS_openat, directory, name, flags, 0, 0, 0);
     if (descriptor < 0) return descriptor;
     struct stat status;
-    // If a filter forbids fcntl, assume the seal: the file lies in the run's directory, which is trusted.
+    // If a filter forbids fcntl, assume that the file is sealed: it lies in the run's directory, which is trusted.
     long seals = zg_os_may_call(SYS_fcntl) ? ZG_CALL(SYS_fcntl, descriptor, F_GET_SEALS, 0, 0, 0, 0) : F_SEAL_SHRINK;
     if (look_at(descriptor, &status) && S_ISREG(status.st_mode) && status.st_size >= (off_t)bytes && seals >= 0 &&
         seals & F_SEAL_SHRINK)
@@ -1049,7 +1052,7 @@ void *zg_os_map_common(uint64_t bytes) {
     if (!start) return NULL;
     ZG_CALL(SYS_madvise, start, bytes, MADV_NOHUGEPAGE, 0, 0, 0); // fails in kernels without huge pages
     __atomic_fetch_add(&mapped_bytes, bytes, __ATOMIC_RELAXED);
-    // Further mappings of this memory inherit both kinds of advice.
+    // Further mappings of this memory inherit MADV_NOHUGEPAGE and MADV_DONTFORK.
     if (zg_os_share_with_children(start, bytes, false) == 0) return start;
     zg_os_release(start, bytes);
     return NULL;
@@ -1167,7 +1170,8 @@ static uint64_t extrapolated_clock(int clock) {
     return last_clocks[clock].ns + (ns > 100000 && ticks ? zg_scaled(since, ns, ticks) : zg_scaled(since, 2, 5));
 }
 
-// Reads a coarse clock through libc's clock_gettime. If the vDSO is mapped, libc makes no system call.
+// Reads a coarse clock through libc's clock_gettime, which makes no system call if the vDSO is mapped. Returns false
+// otherwise.
 static bool read_mapped_clock(int clock, struct timespec *now) {
     int coarse = clock == CLOCK_REALTIME    ? CLOCK_REALTIME_COARSE
                  : clock == CLOCK_MONOTONIC ? CLOCK_MONOTONIC_COARSE
@@ -1228,7 +1232,7 @@ void zg_os_remember(void) {
     if (first_ns) return;
     first_ns = clock_now(CLOCK_MONOTONIC);
     first_ticks = zg_arch_ticks();
-#ifdef ZG_STATIC // the runtime's variables are the executable's (base.h)
+#ifdef ZG_STATIC // the runtime's variables lie in the executable (base.h)
     extern const char __start_zg_bss[], __stop_zg_bss[], __start_zg_data[], __stop_zg_data[];
     append_own(__start_zg_bss, (uint64_t)(__stop_zg_bss - __start_zg_bss));
     append_own(__start_zg_data, (uint64_t)(__stop_zg_data - __start_zg_data));
@@ -1260,7 +1264,7 @@ bool zg_os_may_all(void) {
 bool zg_os_is_own_process(void) { return zg_os_pid() == noted_pid; }
 bool zg_os_has_thread(int tid) { return ZG_CALL(SYS_tgkill, noted_pid, tid, 0, 0, 0, 0) != -ESRCH; }
 void zg_os_grow_stack(void) {
-    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // room for arguments and environment
+    enum { STACK_MOST = 8 << 20, STACK_LEAST = 1 << 20, ABOVE_END = 256 << 10 }; // ABOVE_END: arguments, environment
     uint64_t end = (uint64_t)zg_libc_stack_end() & ~(ZG_PAGE_BYTES - 1), limit = zg_os_limit(RLIMIT_STACK);
     uint64_t bytes = zg_min(limit, STACK_MOST), mapped = 0, missing;
     for (bytes -= zg_min(bytes, ABOVE_END); bytes >= STACK_LEAST; bytes /= 2) {

@@ -19,8 +19,8 @@ int zg_bare_strcmp(const char *a, const char *b);
 int zg_bare_strncmp(const char *a, const char *b, size_t most);
 char *zg_bare_strchr(const char *string, int byte);
 
-// Those of the functions above whose calls by the runtime's code the linker redirects. The list must agree with the
-// options --wrap in scripts/common.sh.
+// The functions above to which the linker redirects the runtime's calls of libc's functions. The list must agree with
+// the options --wrap in scripts/common.sh.
 #define ZG_PLAIN_CALLS(X) X(memcpy) X(memmove) X(memset) X(memcmp) X(bcmp) X(memchr) X(strlen)
 
 // Targets of the runtime's calls: the loops at first, libc's functions once they are known.

@@ -1,5 +1,6 @@
-// The refcount emulator. After a fault, executes the instructions from the faulting one on, on a copy of the registers,
-// until the caller's `write` returns false (at the first change of a count).
+// The refcount emulator. After a fault, executes the code from the faulting instruction on, with a copy of the
+// registers. Ends when the caller's `write` returns false (at the first change of a reference count), when the faulting
+// function returns, or when the code cannot be emulated further.
 // Signal context; pure except for the caller's memory; no lock.
 
 #include "platform/refcount_emulator.h"

@@ -12,14 +12,14 @@ enum { ZG_CPU_REGISTERS = 32, ZG_STEP_CODE = 16 };
 // State of the emulated processor. It is the first member of each emulator's own struct, so that `load` and `store` can
 // cast a pointer to the emulator's struct.
 struct zg_cpu {
-    // Indexed by register number as instructions encode it; each vector as its low and high 64 bits.
+    // Indexed by the register number that instructions encode. A vector register consists of its low and high 64 bits.
     struct zg_known_bits registers[ZG_CPU_REGISTERS], vectors[ZG_CPU_REGISTERS][2];
     uint8_t flags, known_flags; // each arch_<cpu>_step.c defines the bits
     uint64_t pc;
     struct zg_known_bits thread; // thread pointer
     // Bit n: the last instruction read (`used`) or wrote (`set`) general register n. x86-64 leaves `set` 0.
     uint32_t used, set;
-    // Access at most 8 bytes. Returning false ends the emulation.
+    // `load` and `store` access at most 8 bytes. If they return false, the emulation ends.
     bool (*load)(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits *value);
     bool (*store)(struct zg_cpu *cpu, struct zg_known_bits address, int bytes, struct zg_known_bits value);
 };

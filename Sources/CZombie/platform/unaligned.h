@@ -1,7 +1,8 @@
 // Executes vector instructions that fault because their memory operand is not aligned to 16 bytes (x86-64: SSE, and the
 // aligned moves of AVX). A copy of the instruction runs on the registers of the signal context: an aligned move becomes
 // the unaligned move, any other instruction reads an aligned copy of its operand. So the processor itself computes the
-// result. Instructions of AArch64 do not fault for this reason, except atomic ones, which nothing can replace.
+// result. Instructions of AArch64 do not fault on unaligned operands, except atomic ones, which no other instruction
+// can replace.
 
 #ifndef ZG_UNALIGNED_H
 #define ZG_UNALIGNED_H
@@ -12,7 +13,7 @@ enum { ZG_UNALIGNED_BYTES = 16, ZG_UNALIGNED_CODE = 24 };
 
 struct zg_unaligned {
     uint64_t address; // address of the operand of ZG_UNALIGNED_BYTES bytes
-    // The replacement, which finds the operand at the address in rax, and a return instruction. Unused bytes are 0.
+    // The replacement, whose operand's address is in rax, then a return instruction. Unused bytes are 0.
     uint8_t code[ZG_UNALIGNED_CODE];
     uint8_t length; // length of the program's instruction
     bool stores;    // the instruction writes the operand
@@ -35,11 +36,12 @@ bool zg_unaligned_execute(const struct zg_unaligned *it, void *ucontext);
 // Returns false if no instruction of this processor needs a replacement.
 bool zg_arch_has_unaligned(void);
 bool zg_arch_unaligned_read(struct zg_unaligned *it, const uint8_t *code, int count, const void *ucontext);
-// Writes the replacement with this number (from 0) of the most frequent instructions. Returns false if there is none.
+// Writes the replacement of the `number`-th (from 0) of the most frequent instructions. Returns false past the last
+// one.
 bool zg_arch_unaligned_common(uint32_t number, uint8_t code[ZG_UNALIGNED_CODE]);
 // Runs a replacement, which is executable at `code`, on the registers of the context.
 void zg_arch_unaligned_run(const struct zg_unaligned *it, const void *code, void *ucontext);
-// Changes the context to that of a page fault at the access.
+// Changes the context as if the access had caused a page fault.
 void zg_arch_unaligned_fail(const struct zg_unaligned *it, void *ucontext);
 
 #endif

@@ -184,14 +184,14 @@ enum {
     // waited.
     LOW_STALL_NOW = 100,
     SHORT_STALL_NOW = 20,
-    // Used part of a group's limit. If blocks lie in windows, the heap grows by up to half under churn
-    // (Tests/Robustness/groups.py), and 600 * 3 / 2 < SHORT_PERMILLE.
+    // Used part of a control group's limit (zg_pressure_is_narrow). If blocks lie in windows, churn makes the heap grow
+    // by up to half (Tests/Robustness/groups.py): to 600 * 3 / 2, which is below SHORT_PERMILLE.
     NARROW_PERMILLE = 600,
     STRIDE_SHIFT = 4, // a stride is 1/16 of the memory left: 16 processes that grow at once do not use it up
 };
-// New memory between two readings. A reading takes up to 0.15 ms. The kernel hands out STRIDE_LEAST in about 0.1 ms (64
-// faults): more frequent readings do not pay. It hands out STRIDE_MOST in about 20 ms: less frequent readings save
-// nothing that is noticeable, and a limit may be set at any time.
+// Bounds of a stride, the new memory between two readings. A reading takes up to 0.15 ms. The kernel hands out
+// STRIDE_LEAST in about 0.1 ms (64 faults): more frequent readings do not pay. It hands out STRIDE_MOST in about 20 ms:
+// less frequent readings save nothing that is noticeable, and a limit may be set at any time.
 #define STRIDE_LEAST ((uint64_t)256 << 10)
 #define STRIDE_MOST ((uint64_t)64 << 20)
 
@@ -225,8 +225,8 @@ uint64_t zg_pressure_stride(const struct zg_readings *readings) {
 
 enum { CALM_LOOKS = 4 };
 #define RAISE_NS UINT64_C(1000000000)
-// Relieve or release is repeated once it can give back four strides (a quarter of the memory left) or AGAIN_MOST,
-// whichever is less.
+// The step zg_pressure_relieve or zg_pressure_release is repeated once it can give back four strides (a quarter of the
+// memory left) or AGAIN_MOST, whichever is less.
 #define AGAIN_MOST ((uint64_t)4 << 20)
 enum { AGAIN_STRIDES = 4 };
 
@@ -249,7 +249,8 @@ enum zg_pressure_step zg_pressure_next(struct zg_pressure_course *course, const 
     }
     uint64_t least = is_short ? 0 : cap / 8;
     if (course->cap > least) {
-        // Halve the bytes held, not the cap: halving a cap far above the bytes held would have no effect many times.
+        // Halve the bytes that the quarantine holds, not the cap: a cap far above these bytes could be halved without
+        // effect.
         uint64_t half = zg_min(course->cap, zg_max(state->quarantined, cap / 8)) / 2;
         course->cap = zg_max(half < cap / 32 ? 0 : half, least);
         course->changed_ns = now_ns;

@@ -53,8 +53,8 @@ enum { zg_pressure_none, zg_pressure_low, zg_pressure_high };
 int zg_pressure_level(const struct zg_readings *readings);
 // Returns the bound that is nearer to its limit.
 struct zg_bound zg_pressure_tighter(struct zg_bound a, struct zg_bound b);
-// Returns true if the control group has too little memory left to isolate each block: pages of freed blocks between
-// live ones would stay in memory, and the memory left must suffice for them.
+// Returns true if the control group has too little memory left to isolate each block. Isolation takes more memory,
+// because pages of freed blocks between live ones keep their memory.
 bool zg_pressure_is_narrow(const struct zg_readings *readings);
 // Returns how much new memory the process may take before the next reading.
 uint64_t zg_pressure_stride(const struct zg_readings *readings);
@@ -99,8 +99,8 @@ ZG_INLINE void zg_pressure_note_taken(uint64_t bytes) {
 
 // Which files a reading may open.
 enum zg_pressure_reach {
-    // None; only files that are already open are read. Other threads use the descriptor table, and may rely on the
-    // lowest free descriptor number.
+    // None, because other threads use the descriptor table and may rely on the lowest free descriptor number. Only
+    // files that are already open are read.
     zg_pressure_kept_files,
     // All files, because the calling thread is the only one. Also opens the files that zg_pressure_kept_files reads.
     zg_pressure_all_files,
@@ -118,7 +118,7 @@ void zg_pressure_start(void);
 void zg_pressure_after_fork_in_child(bool from_main_thread);
 // Reads all sources that `reach` permits.
 void zg_pressure_read(struct zg_readings *readings, enum zg_pressure_reach reach);
-// Whether those files of zg_pressure_kept_files that exist have been opened.
+// Returns true if those files of zg_pressure_kept_files that exist have been opened.
 bool zg_pressure_is_prepared(void);
 
 // Sizes of the process's address space, of its part that RLIMIT_DATA counts, and of stacks, from the file

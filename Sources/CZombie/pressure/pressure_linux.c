@@ -40,7 +40,7 @@ struct group {
     bool stall_known, events_known;
 };
 
-static struct group groups[2]; // index: version - 1; an empty path: none
+static struct group groups[2]; // index: version - 1; an empty path: no group found
 static bool prepared, groups_known;
 // Limit of memory plus swap (version 1). The usage in kept_usage is compared with this limit, too.
 static uint64_t kept_swap_limit;
@@ -88,8 +88,8 @@ static uint64_t read_path(const char *path) {
     return bytes;
 }
 
-// Makes the path of the file `name` in the directory that the first `bytes` bytes of the group's path name: the group's
-// directory or an ancestor's.
+// Writes the path of the file `name` in a directory: in the first `bytes` bytes of the group's path, which are the
+// directory of the group or of an ancestor.
 static void file_path(struct zg_text *path, const struct group *group, uint64_t bytes, const char *name) {
     for (uint64_t i = 0; i < bytes; i++) zg_text_char(path, group->path[i]);
     zg_text_char(path, '/');
@@ -199,8 +199,8 @@ static struct zg_bound bound(uint64_t used, uint64_t limit) {
     return limit < UNLIMITED ? (struct zg_bound){used, limit ? limit : 1} : (struct zg_bound){0, 0};
 }
 
-// Returns the bound of the group or of the ancestor, whichever is nearest to its limit. `*nearest` receives the length
-// of that group's path.
+// Returns the bound of the group or of one of its ancestors, whichever is nearest to its limit. `*nearest` receives the
+// length of that group's path.
 static struct zg_bound read_bounds(const struct group *group, int version, uint64_t *nearest) {
     struct zg_bound worst = {0, 0};
     uint64_t bytes = zg_string_length(group->path);
@@ -403,9 +403,10 @@ static void note_process_identity(uint64_t bytes) {
     zg_os_note_identity((int)pid, name);
 }
 
-// Returns the bits of the calls that every filter allows or makes fail with an error (SECCOMP_RET_ERRNO), as described
-// by the process that executed this program and has read or tried the filters (entry/children.c, zguard run). Returns 0
-// without a description, or if the number of filters has changed since.
+// Returns the bits (ZG_FILTERED_ALL) of the calls that every filter allows or makes fail with an error
+// (SECCOMP_RET_ERRNO). The process that executed this program has read or tried the filters, and passes the bits in an
+// environment variable (entry/children.c, zguard run). Returns 0 without the variable, or if the number of filters has
+// changed since.
 static uint64_t told_passing(uint64_t count) {
     char scratch[64];
     const char *told = zg_config_variable(ZG_FILTERS_VARIABLE, scratch, sizeof scratch);

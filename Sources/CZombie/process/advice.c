@@ -1,11 +1,12 @@
 // Records which blocks the program's advice for fork (MADV_DONTFORK, MADV_WIPEONFORK) concerns, and repairs the child's
 // heap after a fork. Cold; locks: see the header.
 //
-// The kernel keeps advice with a mapping. libc unmaps a large block when it is freed and so drops the advice; the
-// guarded heap reuses the pages. So each piece of advice is recorded with the first live blocks in its range. It ends
-// when all recorded blocks have been freed, which is noticed at the next fork. The child lacks only the pages that the
-// program withholds. Freed blocks in these pages are not verified in the child, red zones of isolated blocks are filled
-// again, and free slots stay usable. Pages that hold only live blocks stay inaccessible.
+// The kernel keeps advice with a mapping. When a large block is freed, libc unmaps it, which drops the advice. The
+// guarded heap keeps the mapping and reuses its pages. So each piece of advice is recorded with the first live blocks
+// in its range. The advice ends when all recorded blocks have been freed, which the runtime notices at the next fork.
+// The child lacks only the pages that the program withholds. Freed blocks in these pages are not verified in the child,
+// red zones of isolated blocks are filled again, and free slots stay usable. Pages that hold only live blocks stay
+// inaccessible.
 
 #define _GNU_SOURCE
 #include "process/advice.h"
@@ -23,7 +24,7 @@
 enum { ADVICES = 2048, BLOCKS = 4 };
 
 struct fork_advice {
-    uint64_t start, end; // `end` is 0 if the entry is free
+    uint64_t start, end; // `end` is 0 if the array element is unused
     bool is_wiped;       // MADV_WIPEONFORK; false: MADV_DONTFORK
     // The first live blocks in the range
     struct {
@@ -33,7 +34,7 @@ struct fork_advice {
 };
 
 static struct fork_advice fork_advice[ADVICES];
-static uint32_t used; // number of entries ever used; later ones are all free
+static uint32_t used; // elements [0, used) were in use at some time; the others are unused
 static struct zg_lock lock;
 
 static uint64_t page_of(uint64_t address) { return address & ~(ZG_PAGE_BYTES - 1); }
@@ -44,7 +45,7 @@ bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice) {
     return bytes && (zg_lookup_is_in_heap(start) || zg_lookup_is_in_heap(start + bytes - 1));
 }
 
-// --- what was given --------------------------------------------------------------------------------------------------
+// --- recorded advice -------------------------------------------------------------------------------------------------
 
 // Returns the end of the slot or span that contains `address`. If neither does, returns the end of the address's page.
 static uint64_t end_of(uint64_t address) {
@@ -86,8 +87,8 @@ static void drop_expired(void) {
     }
 }
 
-// Records advice. If all entries are used, the advice is not recorded: the kernel keeps it with the mapping, as without
-// the runtime.
+// Records advice. If all elements are in use, the advice is not recorded, but the kernel still applies it to the
+// mapping.
 static void record_advice(uint64_t start, uint64_t end, bool is_wiped) {
     for (int try = 0; try < 2; try++) {
         for (uint32_t i = 0; i < ADVICES; i++) {
@@ -151,7 +152,8 @@ static bool exclude_from_verify(struct zg_block *block) {
     }
 }
 
-// Makes the pages of [from, to) accessible. Pages below `*opened` already are. The rest of the hole stays inaccessible.
+// Makes the pages of [from, to) accessible. Pages below `*opened` are accessible already. The rest of the hole stays
+// inaccessible.
 static void open_pages(uint64_t from, uint64_t to, uint64_t *opened) {
     from = zg_max(page_of(from), *opened);
     to = zg_round_up(to, ZG_PAGE_BYTES);

@@ -7,7 +7,7 @@
 
 #include "platform/base.h"
 
-// Returns whether `advice` sets or clears one of these two kinds of advice and the range begins or ends in the guarded
+// Returns true if `advice` sets or clears MADV_DONTFORK or MADV_WIPEONFORK, and the range begins or ends in the guarded
 // heap. The caller then calls zg_advice_apply instead of madvise.
 bool zg_advice_concerns(uint64_t start, uint64_t bytes, int advice);
 // Calls `next`, libc's madvise, records the advice and returns the result of `next`.

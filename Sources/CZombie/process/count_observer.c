@@ -23,8 +23,8 @@
 
 enum { CHOSEN_CHANGES = 32, VERDICTS = 1024, SUPERCLASSES_MOST = 32, NAME_BYTES = 512 };
 
-// All functions that the Swift runtime and compiled code call, except those that only call a listed function: their
-// changes are observed in that function.
+// All functions by which compiled code and the Swift runtime change counts, except those that only call a listed
+// function: their changes are observed in the listed function.
 static const struct {
     const char *name;
     enum zg_count_event event;
@@ -46,7 +46,7 @@ static const struct {
     {"swift_deallocBox", zg_count_event_dealloc},
     {"swift_deallocUninitializedObject", zg_count_event_dealloc},
 };
-enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // the first two are required
+enum { FUNCTIONS = ZG_ARRAY_COUNT(functions), NEEDED = 2 }; // the first two functions are required
 
 static bool wants_all; // observe objects of every class
 // Cache of classes: the metadata address, with bit 0 set if the class is selected

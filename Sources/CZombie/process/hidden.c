@@ -1,4 +1,4 @@
-// Takes the runtime's entries out of `environ` before the program reads it. Other preloaded libraries stay.
+// Removes the runtime's variables from `environ` before the program reads it. Other libraries stay in LD_PRELOAD.
 
 #define _GNU_SOURCE
 #include "process/hidden.h"
@@ -27,7 +27,8 @@ static int number_of(const char *entry) {
 
 bool zg_hidden_is_ours(const char *entry) { return number_of(entry) < ZG_HIDDEN_MOST; }
 
-// Returns a newly mapped copy of the entry without the runtime's library; NULL if the entry names no other library.
+// Returns a newly mapped copy of the LD_PRELOAD entry without the runtime's library; NULL if the entry names no other
+// library, or if the kernel refuses memory.
 static char *without_library(const char *entry) {
     const char *value = entry + sizeof preload - 1;
     char *copy = zg_os_map(zg_round_up(zg_string_length(entry) + 1, ZG_PAGE_BYTES));

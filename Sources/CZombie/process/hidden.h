@@ -8,12 +8,13 @@
 
 #include "platform/base.h"
 
-// The entries that were hidden, for programs that the package manager starts. All are NULL in other processes.
+// The hidden "NAME=value" strings, which the programs that the package manager starts get. All are NULL in processes
+// other than the package manager.
 enum { ZG_HIDDEN_MOST = 3 };
 extern char *zg_hidden[ZG_HIDDEN_MOST];
 
 void zg_hidden_start(void);
-// Returns whether the entry is for a variable that can be hidden.
+// Returns true if `entry` ("NAME=value") sets a variable that can be hidden.
 bool zg_hidden_is_ours(const char *entry);
 
 #endif

@@ -113,7 +113,7 @@ static void split(struct pieces *pieces, const struct mapping *mapping) {
     }
 }
 
-// Returns whether files may be opened. A seccomp filter installed after start-up may not allow it.
+// Returns true if files may be opened. A seccomp filter installed after start-up could forbid opening files.
 static bool may_open(void) {
     struct zg_process_state process;
     if (!zg_maintenance_begin()) return false;
@@ -122,7 +122,7 @@ static bool may_open(void) {
     return may;
 }
 
-// Returns false if /proc/self/maps cannot be read.
+// Visits all mappings. Returns false if /proc/self/maps cannot be read.
 static bool for_each_piece(struct pieces *pieces) {
     if (!may_open()) return false;
     struct maps maps = {.file = zg_os_open_system("/proc/self/maps")};

@@ -1,8 +1,8 @@
 // The runtime's own thread: watches memory pressure and returns memory. Cold.
 //
 // The thread runs only while there is enough memory to return. It is started just before the program creates a thread,
-// or when a call leaves the runtime and the calling stack contains only the program. Elsewhere a start could deadlock:
-// libc's pthread_create takes loader locks, and the loader calls malloc while it holds them.
+// or when a call leaves the runtime and the calling stack contains only the program. In other calls, a start could
+// deadlock: libc's pthread_create takes loader locks, and the loader calls malloc while it holds them.
 
 #define _GNU_SOURCE
 #include "process/maintenance_thread.h"
@@ -171,8 +171,8 @@ static void start_thread(void) {
     if (set_mask) set_mask(&attributes, &blocked);
     __atomic_store_n(&zg_maintenance.thread, zg_maintenance_thread_runs, __ATOMIC_RELEASE);
     if (libcs_set_stack_size) libcs_set_stack_size(&attributes, STACK_BYTES);
-    // Block signals around pthread_create: a signal handler of the program could leave the call by a jump, which the
-    // program cannot expect here.
+    // Block signals around pthread_create: a signal handler of the program could jump out of this call, which the
+    // program has not made and does not know of.
     uint64_t before;
     bool is_masked = zg_os_mask_signals(SIG_BLOCK, ~(NOT_BLOCKED | OF_LIBC), &before);
     int failure = next_pthread_create(&thread, &attributes, watch_memory, NULL);
@@ -257,8 +257,9 @@ ZG_NOINLINE bool zg_maintenance_thread_stack_is_program_only(const uint64_t *fra
     return walk.count > 1 && !outermost;
 }
 
-// Returns whether the stack is the thread's own and at least MOST_USED bytes below `frame` were in use before. The
-// stack walk and pthread_create may need more than the rest of a small stack.
+// Returns true if the thread runs on its own stack and at least MOST_USED bytes below `frame` are usable: the thread
+// has used them before, or they lie within the main thread's RLIMIT_STACK. The stack walk and pthread_create may need
+// more than the rest of a small stack.
 static bool has_room(const uint64_t *frame) {
     enum { MOST_USED = 16 << 10 };
     struct zg_stack_bounds bounds = zg_thread_stack_bounds();

@@ -1,5 +1,4 @@
-// Runs the runtime's own thread, which checks for memory pressure and returns memory once there is enough to return.
-// Cold.
+// Runs the runtime's own thread, which checks for memory pressure and returns memory to the kernel. Cold.
 
 #ifndef ZG_MAINTENANCE_THREAD_H
 #define ZG_MAINTENANCE_THREAD_H

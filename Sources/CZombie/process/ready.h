@@ -5,8 +5,8 @@
 
 #include "platform/base.h"
 
-// Returns whether the heap can be entered. The first call initializes it. Returns false for good if the address space
-// has no room for a heap.
+// Returns whether the heap can be entered. The first call initializes it. Returns false for good if initialization
+// fails (no address space or memory for a heap, pages other than 4 KiB) or if the process is exempt.
 bool zg_ready(void);
 // Returns whether initialization has failed for good.
 bool zg_ready_is_hopeless(void);

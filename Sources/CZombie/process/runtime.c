@@ -68,8 +68,8 @@
 
 static bool started;
 static uint64_t started_ns;
-// The process is a child of a process with several threads. It has these threads' blocks but not the threads, so a
-// search for leaks would report the blocks.
+// The process is a child of a process with several threads, and lacks all but one of these threads. A search for leaks
+// would report the blocks to which only a missing thread refers.
 static bool lacks_threads;
 
 // Signature of glibc's __register_atfork. With `library` NULL, the handlers stay registered until the process ends.
@@ -87,8 +87,9 @@ static __thread struct {
 } forking __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(struct zg_thread *self, bool is_bare) {
-    // In a process with one thread no other thread holds a lock (libc's fork assumes this, too), and pages of untouched
-    // locks need not be copied. A bare fork may come from a thread that libc does not know.
+    // In a process with one thread, take no locks: no other thread holds one (libc's fork assumes this, too), and the
+    // child need not copy the pages of untouched locks. Not for a bare fork (entry/forks.h), which may come from a
+    // thread that libc does not know.
     forking.is_alone = zg_is_single_threaded() && !is_bare;
     // A process with one thread needs no stream lock either. A bare fork leaves the streams alone.
     forking.has_streams = !zg_is_single_threaded() && !is_bare;
@@ -312,7 +313,8 @@ static void start(void) {
         zg_run_count_unmapped();
         return;
     }
-    // Under a seccomp filter, skip the system calls of malloc's initialization: a program may never allocate.
+    // Under a seccomp filter, which may forbid the system calls of malloc's initialization, leave it to the program's
+    // first allocation.
     if (!zg_filter_in_effect) zg_foreign_init_libc_heap();
     zg_thread_init_keys();
     zg_report_open();

@@ -1,6 +1,6 @@
-// Replaces the write function in libc's vtable of file streams (_IO_file_jumps). The entry is found by its value,
-// _IO_file_write, which libc exports. If either symbol is missing, nothing is patched, and only text that the program
-// passes to write itself is recorded.
+// Replaces the write function in libc's vtable of file streams (_IO_file_jumps). The function pointer to replace is
+// found by its value, _IO_file_write, which libc exports. If either symbol is missing, nothing is patched, and only
+// text that the program passes to write itself is recorded.
 // Start-up is cold; the replacement runs in any context.
 
 #define _GNU_SOURCE

@@ -61,7 +61,8 @@ static int (*set_specific)(pthread_key_t, const void *);
 static pthread_key_t exit_key;
 static bool has_exit_key;
 
-// Adds room for the kernel's signal frame if it is large: arm64's SVE and SME registers may take 100 KiB.
+// Returns the size of a thread's alternate signal stack. Adds room for the kernel's signal frame if it is large:
+// arm64's SVE and SME registers may take 100 KiB.
 static uint64_t alternate_stack_bytes(void) {
     static uint64_t bytes;
     if (!bytes) {
@@ -157,8 +158,9 @@ static struct zg_thread *take_state(void) {
 
 // Returns the bounds of the calling thread's stack. The upper end is the thread control block, which glibc puts at the
 // top of the stack, also if the program supplies the stack; the main thread's stack ends at the arguments.
-// pthread_getattr_np is not used: it takes a lock that the allocating caller may already hold. The lower end is
-// unknown: `low` follows the lowest stack pointer seen, and the pages above it are probed once.
+// pthread_getattr_np is not used: it takes a lock that the allocating caller may already hold. The lower end of the
+// main thread's stack follows from RLIMIT_STACK. Another thread's is unknown: `low` follows the lowest stack pointer
+// seen, and the pages above it are probed once.
 static struct zg_stack_bounds own_stack_bounds(void) {
     uint64_t here = (uint64_t)__builtin_frame_address(0), high = (uint64_t)__builtin_thread_pointer();
     if (zg_os_tid() == zg_os_pid()) {
@@ -407,7 +409,7 @@ void zg_thread_fork_done(bool child, bool alone) {
     zg_lock_reset(&shared_state_lock);
     zg_lock_reset(&list_lock);
     if (shared_state) shared_state->in_runtime = 0;
-    // The child has no other threads. Their magazines may be half changed, so the slots in them stay lost.
+    // The child lacks the parent's other threads. Their magazines may be half changed, so the slots in them stay lost.
     struct zg_thread *self = zg_thread_current_or_null();
     if (self) self->tid = zg_os_tid();
 }

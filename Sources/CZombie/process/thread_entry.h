@@ -11,7 +11,8 @@
 #include "threads/thread.h"
 
 // Enters the runtime: returns the thread's state with `in_runtime` set. NULL if the thread is in the runtime already (a
-// signal handler, or the runtime's own calls into libc). The first call of the process initializes the heap.
+// signal handler, or the runtime's own calls into libc) or in the bypass, or if the heap or the thread's state could
+// not be created. The first call of the process initializes the heap.
 // `frame` is the frame address of the published function.
 ZG_INLINE struct zg_thread *zg_thread_enter(const uint64_t *frame);
 ZG_INLINE void zg_thread_leave(struct zg_thread *thread);

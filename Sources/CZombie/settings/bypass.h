@@ -10,8 +10,8 @@ enum zg_bypass_mode {
     zg_bypass_none,
     zg_bypass_sample, // sample_rate chooses the blocks that are guarded
     zg_bypass_budget, // the option overhead limits how many are guarded
-    // All blocks. The process is exempt, or allocator functions that were loaded in front of the runtime get its
-    // blocks, and may know only libc's.
+    // All blocks: the process is exempt, or another allocator's functions, loaded in front of the runtime, would
+    // receive the runtime's blocks and may handle only libc's.
     zg_bypass_all,
     zg_bypass_undecided, // before the first block
 };

@@ -7,8 +7,8 @@
 #include "include/zg_options.h"
 #include "platform/base.h"
 
-// struct zg_config has one field for each option, with its name and the type of its kind. Texts come last because they
-// are long and rarely read.
+// struct zg_config has one field for each option, with the option's name and the type of the option's kind. Texts come
+// last because they are long and rarely read.
 #define ZG_FIELD_bool(name) bool name;
 #define ZG_FIELD_number(name) uint32_t name;
 #define ZG_FIELD_bytes(name) uint64_t name;
@@ -27,7 +27,7 @@ struct zg_config {
 };
 
 extern struct zg_config zg_config;
-// Whether an option of kind `bytes` has its default value.
+// True if an option of kind `bytes` has its default value.
 #define ZG_IS_DEFAULT(name) (zg_config.name == (uint64_t)zg_option_table[zg_option_name_##name].initial)
 
 // Environment variable by which a guarded process describes its seccomp filters to a program that it executes

@@ -13,11 +13,12 @@ extern struct zg_coverage_page *zg_coverage_run_page;
 
 // Notes that a block was not isolated for this reason. The first note of a reason also records the time.
 void zg_coverage_declined(enum zg_coverage_reason why);
-// Maps the run's page and adds what was counted so far. Closes the descriptor, which may be a negative errno value.
-// Returns false if the descriptor does not refer to the run's page. Start-up only.
+// Maps the run's page, counts this program in it, and adds the times of the coverage reasons noted so far. Closes the
+// descriptor, which may be a negative errno value. Returns false if the descriptor does not refer to the run's page.
+// Start-up only.
 bool zg_coverage_open(int descriptor);
-// Starts the counts of the child at zero: the parent reports its own counts. Call after the child has its own
-// statistics page.
+// Makes the child add only its own later counts to the run's page: the parent adds the inherited ones. Call after the
+// child has its own statistics page.
 void zg_coverage_after_fork_in_child(void);
 // Counts an executed program that cannot find the page, because it runs without the library or is statically linked.
 // Signal-safe.

@@ -51,8 +51,8 @@ static bool matches(const char *text, const char *pattern, uint64_t length) {
     return at == length;
 }
 
-// Whether the option names a program. A pattern with a slash is compared with the path of the file, any other pattern
-// with the names of the file and of the link by which the file is executed.
+// Returns true if the option `only` names the program. A pattern with a slash is compared with the path of the file,
+// any other pattern with the names of the file and of the link by which the file is executed.
 static bool is_named(const char *file, const char *executed) {
     for (const char *pattern = zg_config.only; *pattern;) {
         uint64_t length = 0;

@@ -1,4 +1,4 @@
-// Exempt programs: those of a run that are left unguarded on purpose.
+// Exempt programs: programs of a run that are left unguarded on purpose.
 // Decided once, at start; constant afterwards. Takes no lock.
 
 #ifndef ZG_EXEMPTION_H
@@ -15,8 +15,9 @@ extern bool zg_is_exempt;
 void zg_exemption_init(void);
 // Returns whether this process is Swift's package manager, and exempt.
 bool zg_exemption_is_package_manager(void);
-// Returns true if the program that the package manager is about to execute, relative to an open directory, is a tool of
-// the toolchain or the system, or a package's manifest. Signal-safe; uses 2 KiB of stack.
+// Returns true if the program at `path` (relative to the open `directory`), which the package manager is about to
+// execute, is a tool of the toolchain or the system, or a package's manifest, and is not named by the option `only`.
+// Signal-safe; uses 2 KiB of stack.
 bool zg_exemption_covers(int directory, const char *path);
 
 #endif

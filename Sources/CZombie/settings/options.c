@@ -103,7 +103,7 @@ static bool parse_number(const char *text, bool suffix, int64_t *value) {
     return !*text;
 }
 
-// Parses "5%", "2.5%", or the same without the sign, in tenths of a percent.
+// Parses "5%", "2.5%", or such a number without the sign. The value is in tenths of a percent.
 static bool parse_percent(const char *text, int64_t *value) {
     uint64_t number = 0;
     if (*text < '0' || *text > '9') return false;
@@ -265,7 +265,7 @@ static int edit_distance(const char *a, const char *b) {
     return distance;
 }
 
-// Returns the option whose name or alias is most similar to `name`, or -1.
+// Returns the option whose name or alias is most similar to `name`; -1 if all differ by more than three edits.
 static int nearest_option(const char *name) {
     int nearest = -1, best = 4;
     for (int i = 0; i < zg_option_count; i++) {

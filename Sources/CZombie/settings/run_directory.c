@@ -45,7 +45,7 @@ static int open_directory(void) {
     return zg_os_open_own_directory(bytes);
 }
 
-// Creates a file whose name begins with `prefix` and is this process's own.
+// Creates a file for this process. Its name is `prefix`, the process id and a random number.
 static int create_own(int directory, const char *prefix) {
     char bytes[64];
     struct zg_text name;

@@ -25,7 +25,7 @@ void zg_run_count_unmapped(void);
 // Sends a message to zguard.
 enum zg_run_sent {
     zg_run_delivered,
-    // The kernel refused the message, or zguard's queue is full: the caller may try again.
+    // The kernel refused the message, or zguard's queue is full: the caller may try again. Also if there is no run.
     zg_run_refused,
     zg_run_is_over, // zguard has ended or was killed
 };

@@ -27,7 +27,8 @@ enum { NODE_BITS = 26, FIRST_TABLE_BITS = 12, LINE = 8 };
 _Static_assert(ZG_DEPOT_CONTEXT_DONE == NODE_MOST, "the flag lies above the node's number");
 #define TAG_MASK (~UINT64_C(0) << (NODE_BITS + 1))
 #define PC_MASK ((UINT64_C(1) << 48) - 1)
-// Hash that stands for the missing outer frames of a shortened stack, and flag that all nodes of such a stack have.
+// LACKING: hash that stands for the missing outer frames of a shortened stack. SHORTENED: flag in all nodes of a
+// shortened stack.
 #define LACKING UINT64_C(0x2545f4914f6cdd1d)
 #define SHORTENED (UINT64_C(1) << 63)
 

@@ -1,4 +1,4 @@
-// The stack depot: stores every distinct stack once, as a tree of frames. A stack is a 32-bit id, which is its
+// The stack depot: stores every distinct stack once, as a tree of frames. A stack's 32-bit id is the number of its
 // innermost node. A 64-bit hash over its frames, from the outermost inwards, identifies a stack: the hash of a longer
 // stack is computed from that of the shorter stack. Hot path; lock-free if the stack is known, otherwise under the
 // depot's lock.
@@ -18,19 +18,19 @@
 // Reserves room for at most `bytes` of nodes. False if the address space does not allow it.
 bool zg_depot_init(uint64_t bytes);
 
-// False while the depot accepts whole stacks without a limit.
+// True once new stacks may have to be shortened (zg_depot_depth).
 extern bool zg_depot_is_scarce;
 // Returns how many frames of a new stack to look up and add if the depot is scarce: `depth`, or fewer if too many
 // recent stacks were new. `captures`: captures so far.
 int zg_depot_depth(uint64_t captures, int depth);
 
-// Returns the hash of the stack with hash `outer` (0: no frames) after a call to a further frame.
+// Returns the hash of a stack whose innermost frame is `frame`. `outer`: hash of its other frames (0: no frames).
 ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
     uint64_t h = (outer ^ frame) * UINT64_C(0x9fb21c651e98df25);
     return (h ^ h >> 29) * UINT64_C(0xd6e8feb86659fd93);
 }
-// Number of entries in tables that have a byte or a word for each stack. Stacks with ids from this number on share the
-// entries of lower ids. Untouched pages cost nothing.
+// Length of arrays with a bit, a byte or a word for each stack. Stacks with ids from this number on share the elements
+// of stacks with lower ids. Untouched pages cost nothing.
 #define ZG_DEPOT_PLACES (UINT32_C(1) << 21)
 // Flag in ids from zg_depot_find: zg_depot_mark_context_done was called for the stack.
 #define ZG_DEPOT_CONTEXT_DONE (UINT32_C(1) << 26)
@@ -39,8 +39,8 @@ ZG_INLINE uint64_t zg_depot_hash(uint64_t outer, uint64_t frame) {
 uint32_t zg_depot_find(uint64_t hash, uint64_t outer);
 // Prefetches the memory that zg_depot_find reads for a stack with this outer hash.
 void zg_depot_expect(uint64_t outer);
-// Returns the id of a stack, innermost frame first. Adds a new stack. 0 if the depot is full or count is 0. Beyond its
-// limit the depot still accepts stacks of one frame, of which there are few.
+// Returns the id of a stack, and adds the stack if it is new. `frames`: innermost frame first. 0 if the depot is full
+// or count is 0. Beyond its limit the depot still accepts stacks of one frame, of which there are few.
 uint32_t zg_depot_put(const uint64_t *frames, int count);
 // Like zg_depot_put, for the innermost frames of a longer stack. A whole stack of the same frames has another id.
 uint32_t zg_depot_put_shortened(const uint64_t *frames, int count);
@@ -54,8 +54,8 @@ struct zg_depot_frames {
     int64_t pc_step, hash_step; // distance from one frame's value to the next, in words
     uint32_t count;             // 1 or more
 };
-// Extends the stack with id `outer` and hash `outer_hash` (0: no frames) inwards by these frames. Returns the id, and
-// adds a new stack. 0 if the depot is full: then not all ids were written.
+// Extends the stack with id `outer` and hash `outer_hash` (0: no frames) inwards by these frames. Returns the id of the
+// extended stack, and adds the stack if it is new. 0 if the depot is full: then not all ids were written.
 uint32_t zg_depot_add(uint32_t outer, uint64_t outer_hash, const struct zg_depot_frames *frames);
 // From now on zg_depot_find returns this stack with ZG_DEPOT_CONTEXT_DONE.
 void zg_depot_mark_context_done(uint32_t stack);

@@ -1,4 +1,4 @@
-// Reads the file of focused stacks, and searches it.
+// Reads the file of focused stacks into a sorted table, and searches the table.
 
 #define _GNU_SOURCE
 #include "stacks/focus.h"

@@ -14,7 +14,7 @@ struct entry {
     int32_t start, frame; // distances of the function and of its frame description from the table
 };
 
-// Version 1; no pointer to .eh_frame; the count in 4 bytes; entries of 4 bytes relative to the table.
+// The section .eh_frame_hdr: version 1, no pointer to .eh_frame, a count of 4 bytes, and the sorted table.
 struct index {
     uint8_t version, frames_encoding, count_encoding, table_encoding;
     uint32_t count;

@@ -32,17 +32,19 @@ ZG_INLINE bool zg_pair_is_cached(struct zg_pair_cache *cache, uint32_t alloc_sta
     return *zg_pair_place(cache, alloc_stack, free_stack) == zg_pair(alloc_stack, free_stack) + 1;
 }
 
-// Adds a pair to the table and to the thread's cache. Returns true if no thread has added it before.
+// Adds a pair to the table and to the thread's cache. Returns true if no thread has added the pair before and the table
+// has room.
 bool zg_pair_add(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack);
-// Adds the pair unless it is in the cache. Returns true if no thread has added it before.
+// Like zg_pair_add, but first looks in the cache.
 ZG_INLINE bool zg_pair_note(struct zg_pair_cache *cache, uint32_t alloc_stack, uint32_t free_stack) {
     return !zg_pair_is_cached(cache, alloc_stack, free_stack) && zg_pair_add(cache, alloc_stack, free_stack);
 }
-// Returns true if fewer than ZG_PAIR_RARE_FREES frees of the pair were noted as guarded at once.
+// Returns true if the table contains the pair and fewer than ZG_PAIR_RARE_FREES of its frees were noted as guarded at
+// once.
 bool zg_pair_is_rare(uint64_t pair);
 // Notes that a free of the pair was guarded before the program went on. The pair must have been added.
 void zg_pair_note_guarded(uint64_t pair);
-// Call in the child of a fork: the pairs that its parent has seen do not become watched pairs in the child's counts.
+// Call in the child of a fork: the child must not count a pair as watched that only its parent has counted as seen.
 void zg_pair_after_fork_in_child(void);
 
 #endif

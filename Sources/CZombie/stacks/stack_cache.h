@@ -3,9 +3,10 @@
 // A walk depends only on the caller's pc, stack pointer and (if a frame's CFA is computed from it) frame pointer, and
 // on the words that it reads: return addresses, and saved frame pointers from which a later CFA is computed. An entry
 // holds exactly these words. If all are unchanged, the walk would take the same path, so the entry's stack id is the
-// answer. Only the low 32 bits of each word are kept, because a hit costs the processor's cache lines that the entry
-// occupies. Two return addresses with equal low halves are a multiple of 4 GiB apart, and two frame pointers in one
-// stack cannot have equal low halves, because a stack is smaller than 4 GiB. Hot path; one cache per thread, no lock.
+// answer. Only the low 32 bits of each word are kept, because a hit loads all of the processor's cache lines that the
+// entry occupies. Two return addresses with equal low halves are a multiple of 4 GiB apart, and two frame pointers in
+// one stack cannot have equal low halves, because a stack is smaller than 4 GiB. Hot path; one cache per thread, no
+// lock.
 
 #ifndef ZG_STACK_CACHE_H
 #define ZG_STACK_CACHE_H
@@ -17,7 +18,7 @@ enum { ZG_CACHE_WAYS = 4, ZG_CACHE_SETS = 256 };
 
 // Words are compared in groups: first groups of four pairs of neighbouring words (a return address is above a saved
 // frame pointer), then groups of four single words. Words of inner frames come first, and the last element is repeated
-// to fill a group. Each group holds its places, so that most entries are read from one or two cache lines.
+// to fill a group. Each group holds the places of its words, so that most entries are read from one or two cache lines.
 enum { ZG_CACHE_GROUP = 4 };
 struct zg_cached_pairs {
     uint16_t places[ZG_CACHE_GROUP];    // distance from the caller's sp, divided by 8
@@ -66,14 +67,14 @@ struct zg_stack_cache {
 uint32_t zg_stack_cache_find(struct zg_stack_cache *cache, struct zg_caller caller, uint64_t key);
 // Whether the last zg_stack_cache_find missed this key. True only at the first call after the miss.
 ZG_INLINE bool zg_stack_cache_was_looked_for(struct zg_stack_cache *cache, uint64_t key);
-// Whether to add a stack that was just captured without the cache: yes if it was captured recently, and the set's
-// entries had no recent hits. Otherwise notes the capture.
+// Whether to add a stack that was just captured without the cache: yes if it was captured recently, and the set has
+// room or had no recent hits. Otherwise notes the capture.
 bool zg_stack_cache_wants(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack);
-// Adds a walk, unless it cannot be compared later. Reorders the walk's words.
+// Adds a walk if it is repeatable and its words fit in an entry. Reorders the walk's words.
 void zg_stack_cache_add(struct zg_stack_cache *cache, struct zg_caller caller, struct zg_walk *walk, uint32_t stack);
 // Clears these bits in the entries of one of the caller's stacks. `stack`: its id without the bits.
 void zg_stack_cache_clear(struct zg_stack_cache *cache, struct zg_caller caller, uint32_t stack, uint32_t bits);
-// Invalidates all entries, for a thread with another stack. New entries replace them gradually.
+// Invalidates all entries, for example if another thread takes over the cache. New entries replace them gradually.
 void zg_stack_cache_forget(struct zg_stack_cache *cache);
 
 // -- inline part --

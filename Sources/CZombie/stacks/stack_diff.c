@@ -151,7 +151,8 @@ static void depend(struct zg_walk *walk, uint64_t sp, uint64_t place, uint64_t w
     walk->words[walk->word_count++] = (word & ((UINT64_C(1) << 48) - 1)) | distance << 48;
 }
 
-// Lists the words that the cached frames depend on, innermost first: another stack differs in inner words first.
+// Lists the words that the cached frames depend on, innermost first, because another stack most likely differs in an
+// inner word.
 void zg_stack_diff_describe(const struct zg_stack_diff_cache *stack_diff, uint64_t sp, struct zg_walk *walk) {
     uint32_t last = stack_diff->count - 1, first = last_anchor(stack_diff);
     uint64_t noted = 1;

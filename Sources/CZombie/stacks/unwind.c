@@ -33,9 +33,9 @@ static void copy_rules(const struct zg_unwind_rules *table, uint64_t *larger) {
     }
 }
 
-// Replaces the table by a larger one when the number of misses has reached half the number of entries. After a miss,
-// the function's CFI program must be run (2,000 instructions, measured in a compiler). A thread that loses the race
-// unmaps its table.
+// Replaces the table by a larger one when the number of misses has reached half the number of entries, because each
+// miss runs a function's CFI program (2,000 instructions, measured in a compiler). A thread that loses the race unmaps
+// its table.
 static ZG_COLD void grow(void) {
     struct zg_unwind_rules *table = __atomic_load_n(&zg_unwind_rules, __ATOMIC_ACQUIRE);
     __atomic_store_n(&misses_in_table, 0, __ATOMIC_RELAXED);
@@ -113,8 +113,8 @@ static bool find_way_back(uint64_t pc, const struct zg_module *module, struct zg
     return zg_arch_find_return(pc, low, high, way);
 }
 
-// The rule of a function without unwind information. musl, which is linked statically, has none for its functions, so
-// their rules are derived from the instructions. For all other functions, the frame pointer is tried.
+// Returns the rule of a function without unwind information. musl, which is linked statically, has none for its
+// functions, so their rules are derived from the instructions. For all other functions, the frame pointer is tried.
 static zg_rule rule_without_row(uint64_t pc, const struct zg_module *module) {
     struct zg_arch_return way;
     if (is_signal_return(pc + 1)) return zg_rule_complex;
@@ -165,8 +165,8 @@ enum { OTHER_BITS = 14, OTHER_PAGES = 16 };
 static uint64_t other_stacks[1 << OTHER_BITS];
 bool zg_unwind_recovers;
 
-// Finds the entry of an address. `*entry`: the entry's value, with all bits 0 if the entry is for other pages. `*bit`:
-// the page's bit.
+// Finds the cache entry for an address. `*entry`: the entry's value; if the entry describes other pages, the address of
+// the first page without page bits. `*bit`: the bit of the address's page.
 ZG_INLINE uint64_t *other_stack(uint64_t address, uint64_t *entry, uint64_t *bit) {
     uint64_t first = address & ~(OTHER_BYTES - 1);
     uint64_t *place = &other_stacks[(first * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - OTHER_BITS)];
@@ -276,7 +276,7 @@ static bool step_full(struct zg_registers *registers, uint64_t pc, struct reader
 }
 
 // Steps by the full rules. Only the stack and frame pointers are known, and in a function that a signal interrupted
-// (`*exact`), also the link register unless it is 0. A rule that needs more ends the walk.
+// (`*exact`), also the link register unless it is 0. A rule that needs another register ends the walk.
 static ZG_NOINLINE bool step_complex(uint64_t *pc, uint64_t *sp, uint64_t *fp, uint64_t *link, struct reader *reader,
                                      bool *exact) {
     struct zg_registers registers;
@@ -360,7 +360,8 @@ ZG_INLINE void depend_on_fp(struct zg_walk *walk, uint64_t sp, struct walked *fr
     frame->fp_place = frame->fp_place == 1;
 }
 
-// Steps by a simple rule. False at the end of the stack. `*at`: address from which the return address was read.
+// Steps by a simple rule. False at the end of the stack, or if a word cannot be read. `*at`: address from which the
+// return address was read.
 ZG_INLINE bool step_simple(zg_rule rule, struct walked *frame, struct reader *reader, struct zg_walk *walk,
                            uint64_t *at) {
     uint64_t base = zg_rule_uses_fp(rule, frame->sp) ? frame->fp : frame->sp;
@@ -406,7 +407,7 @@ void zg_unwind_fast(struct zg_caller caller, const struct zg_stack_bounds *bound
         } else if ((rule & 3) == zg_rule_complex) {
             walk->repeatable = false;
             if (!step_complex(&frame.pc, &frame.sp, &frame.fp, &link, &reader, &frame.exact)) break;
-            // The part of the stack below the caller may be protected, or not mapped yet.
+            // Probe the part of the stack below the caller: it may be protected, or not mapped yet.
             bool below = frame.sp < caller.sp && caller.sp >= bounds->low && caller.sp < bounds->high;
             if (frame.sp >= bounds->low && frame.sp < bounds->high && !below)
                 reader = (struct reader){frame.sp, bounds->high, false};

@@ -47,7 +47,7 @@ enum zg_step_result {
 enum zg_step_result zg_unwind_step(struct zg_rule_frame *frame, uint64_t high, bool *used_fp, uint64_t *end_place);
 
 // Stores the frames of a caller on the thread's own stack, as zg_unwind_fast does, but without the words. Returns their
-// number; 0 if a step needs more than the compact rules.
+// number; 0 if a step needs more than the compact rules, or reads outside of the stack.
 int zg_unwind_innermost(struct zg_caller caller, const struct zg_stack_bounds *bounds, int depth, uint64_t *frames);
 
 // Unwinds from a complete register set: evaluates all rules, reads every word safely, and continues through signal

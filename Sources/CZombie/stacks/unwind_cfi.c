@@ -257,7 +257,7 @@ static bool define_register(struct program *program, uint8_t op) {
 // report no frame than a wrong one.
 static bool run_other(struct program *program, uint8_t op) {
     switch (op) {
-    // AArch64 toggles return address signing, in two variants. Signatures are stripped anyway.
+    // The two operations that toggle AArch64's return address signing. Signatures are stripped anyway.
     case 0x2c:
     case 0x2d: return true;
     case 0x2e: read_uleb(&program->at); return true; // GNU_args_size

@@ -31,8 +31,8 @@ static uint32_t mark(uint32_t found) {
     return zg_config.isolated_per_context || zg_focus_is_on ? found | ZG_STACK_ISOLATE : found;
 }
 
-// While new stacks are shortened, a stack that was recorded whole before should still be found whole. Every capture
-// looks for the whole stack while nearly all are found, otherwise one capture in SELDOM.
+// While new stacks are shortened, a stack that was recorded whole before should still be found whole. While nearly all
+// whole stacks are found, every capture looks for one; otherwise one capture in SELDOM does.
 enum { KNOWN_GAIN = 1, KNOWN_LOSS = 4, KNOWN_MOST = 64, SELDOM = 256 };
 
 static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_caller caller, int depth) {
@@ -43,8 +43,8 @@ static ZG_NOINLINE uint32_t find_whole(struct zg_thread *thread, struct zg_calle
     return found;
 }
 
-// If a library made the call, LIBRARY_FRAMES more frames are recorded: libswiftCore and libstdc++ lie between malloc
-// and the program.
+// Returns true if a library made the call at `pc`, and caches the answer. LIBRARY_FRAMES more frames are then recorded:
+// libswiftCore and libstdc++ lie between malloc and the program.
 static ZG_NOINLINE bool look_for_library(uint64_t *known, uint64_t pc) {
     bool is_library = zg_module_is_library(pc - 1);
     *known = pc << 1 | is_library;
@@ -58,7 +58,7 @@ static bool is_library(struct zg_thread *thread, uint64_t pc) {
 
 enum answer { by_stack_diff, by_innermost, by_walk };
 
-// Number of frames to record of a new stack
+// How many frames of a new stack are recorded
 struct extent {
     int most, frames; // `most`: limit for a whole stack; `frames`: limit for this stack
     bool for_time;    // shortened because of stack_overhead
@@ -76,10 +76,10 @@ static struct extent extent_of(struct zg_thread *thread, uint64_t pc) {
     return extent;
 }
 
-// Records only the innermost frames. Their hash is not the depot's: it can be computed in any order, and the table that
-// it indexes is small and contiguous. Hashes of two stacks collide as rarely as the depot's tags. If stack_overhead is
-// the reason (`for_time`), the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are still recorded
-// whole.
+// Records only the innermost frames. Their hash is not the depot's: it is computed from the innermost frame outwards,
+// and the table that it indexes is small and contiguous. Hashes of two stacks collide as rarely as the depot's tags. If
+// stack_overhead is the reason (`for_time`), the first VARIANTS stacks with the same innermost FAMILY_FRAMES frames are
+// still recorded whole.
 static ZG_NOINLINE uint32_t find_shortened(struct zg_thread *thread, struct zg_caller caller, struct extent extent,
                                            enum answer *how) {
     uint64_t frames[SHORTENED_MOST], hash = 0, family = 0;
@@ -159,8 +159,8 @@ static ZG_NOINLINE uint32_t record_timed(struct zg_thread *thread, struct zg_cal
     uint64_t step = zg_load(&zg_stack_time_step);
     if (ZG_LIKELY(step == thread->stack_step)) return stack;
     if (!thread->stack_step) zg_stats_degrade(zg_degradation_stacks_shortened);
-    // Forget cached stacks, so that all captures of a stack return one id. Stacks that repeat then displace entries of
-    // stacks that do not.
+    // Forget cached stacks, so that all captures of a stack return one id. Then only stacks that repeat get entries
+    // again.
     zg_stack_cache_forget(&thread->stack_cache);
     thread->stack_step = step;
     return stack;

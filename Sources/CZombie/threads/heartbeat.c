@@ -161,7 +161,7 @@ void zg_heartbeat_start(struct zg_heartbeats *table) {
     pid = zg_os_pid();
     find_main_queue();
     nonce = zg_mix(zg_arch_ticks() ^ (uint64_t)(uint32_t)pid << 32);
-    // Free heartbeats left over from before an exec, which keeps the pid.
+    // Release the heartbeats that the program before an exec has left: exec keeps the pid.
     for (int i = 0; i < ZG_HEARTBEATS; i++)
         if (table->heartbeats[i].state >= zg_heartbeat_beats && table->heartbeats[i].pid == (uint32_t)pid)
             __atomic_store_n(&table->heartbeats[i].state, zg_heartbeat_free, __ATOMIC_RELEASE);

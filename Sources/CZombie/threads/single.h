@@ -9,7 +9,7 @@
 extern const char *zg_single;
 ZG_INLINE bool zg_is_single_threaded(void) { return *zg_single; }
 
-// Start-up.
+// Call at start-up.
 void zg_single_init(void);
 // Records that a thread is about to be created, or that a thread was seen whose creation was not announced. Only has an
 // effect if libc has no such variable.

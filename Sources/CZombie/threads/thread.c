@@ -52,7 +52,7 @@ void zg_thread_flush_many_counters(struct zg_thread *thread) {
     enum { CALLS = 1024, BYTES = 64 << 10 };
     zg_thread_count_pending(thread);
     uint64_t calls = thread->allocations + thread->frees, bytes = thread->allocated_bytes - thread->freed_bytes;
-    // Flush the first calls at once: a process that is killed early would lose its counts.
+    // Flush the counts of the first calls at once: a process that is killed early would lose its counts.
     bool is_early = zg_stats_get(zg_counter_allocations) < 16 * CALLS;
     if (calls >= CALLS || bytes + BYTES > 2 * BYTES || is_early) zg_thread_flush_counters(thread);
 }

@@ -80,7 +80,7 @@ struct zg_thread {
     // The program's signal handler that the thread is in (faults/handled.h); NULL if none
     struct zg_handled *handled;
 
-    bool skips_isolation; // its blocks replace another allocator's and are never isolated
+    bool skips_isolation; // the thread's blocks replace another allocator's and are never isolated
 
     uint32_t bypass_depth; // nesting depth of the bypass
 
@@ -125,7 +125,7 @@ struct zg_thread {
     struct zg_walk walk; // the capture in progress; kept here because the program's stack may be small
     // While new stacks are shortened: score of how often the depot knew the whole stack
     int whole_stack_score;
-    // Whole stacks recorded so far, per hash of the innermost frames
+    // Number of whole stacks recorded so far, by the hash of their innermost frames
     uint8_t variants[ZG_SIBLING_STACKS];
     struct {
         // Recent shortened stacks
@@ -172,7 +172,7 @@ ZG_INLINE void zg_thread_note_guarded(struct zg_thread *thread, uint64_t pair) {
     zg_pair_note_guarded(pair);
 }
 
-// The calling thread's state; NULL before its first call, or one of the three below
+// The calling thread's state; NULL before its first call, or one of the three placeholders below
 extern __thread struct zg_thread *zg_thread_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 // Placeholders in zg_thread_self for a thread without a usable state: after the thread's end; between two states (calls
 // of signal handlers then count as nested); during the bypass. `in_runtime` is always set in them, which leads to the
@@ -193,7 +193,7 @@ struct zg_stack_bounds zg_thread_stack_bounds(void);
 // Lowers the known low end of a stack to `sp` if all pages between are readable.
 void zg_thread_extend_stack(struct zg_stack_bounds *bounds, uint64_t sp);
 
-// Adds the blocks freed since the last call to `frees` and `freed_bytes`.
+// Adds to `frees` and `freed_bytes` the blocks that were freed since the last call.
 ZG_INLINE void zg_thread_count_pending(struct zg_thread *thread) {
     uint32_t counted = thread->pending_counted, count = thread->pending_count;
     thread->frees += count - counted;
@@ -202,7 +202,8 @@ ZG_INLINE void zg_thread_count_pending(struct zg_thread *thread) {
 }
 // Adds the thread's counts to the statistics page.
 void zg_thread_flush_counters(struct zg_thread *thread);
-// Flushes the counts only if they are large: each addition takes the page's cache lines from the other threads.
+// Flushes the counts only if they are large, or early in the process's life: each addition takes the page's cache lines
+// from the other threads.
 void zg_thread_flush_many_counters(struct zg_thread *thread);
 
 #endif

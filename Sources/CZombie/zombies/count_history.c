@@ -88,7 +88,7 @@ static uint32_t enter_set(uint64_t set, bool is_end) {
     return word;
 }
 
-// Threads that do not exist in the child may have held locks.
+// Releases the locks: threads of the parent that the child lacks may have held them.
 void zg_count_history_after_fork_in_child(void) {
     for (uint64_t i = 0; table && i < ZG_ARRAY_COUNT(sets); i++)
         if (sets[i] & LOCKED) sets[i] &= ~LOCKED;

@@ -16,9 +16,9 @@ bool zg_count_history_init(uint32_t changes);
 // seen.
 void zg_count_history_miss(bool at_once);
 void zg_count_history_swift_is_seen(void);
-// Records a change. `begins_anew`: if the object at this address was deallocated, this is a new object. `maker`: number
-// of the thread that allocated it. `class`: its first word. The change is lost if another thread holds the set's lock.
-// Returns true if several threads, including the maker, have used the object.
+// Records a change. `begins_anew`: if the object recorded at this address was deallocated, `object` is a new one.
+// `maker`: number of the thread that allocated the object. `class`: the object's first word. The change is lost if
+// another thread holds the set's lock. Returns true if several threads, including the maker, have used the object.
 bool zg_count_history_add(uint64_t object, uint64_t class, struct zg_count_change change, bool begins_anew,
                           uint16_t maker);
 void zg_count_history_after_fork_in_child(void);

@@ -10,8 +10,8 @@
 
 // Layout of a side table: object, reserved, strong and unowned count, weak count.
 enum { OBJECT = 0, COUNTS = 16, WEAK = 24, SIDE_BYTES = 32 };
-// Limits of the number of instructions to emulate. STEPS_MOST: the longest function that changes a count. STEPS_TO_USE:
-// from the load of a class pointer to its use, which may be in a function called with the pointer.
+// Limits of the number of instructions to emulate. STEPS_MOST: enough for the longest function that changes a count.
+// STEPS_TO_USE: from the load of a class pointer to its use, which may be in a function called with the pointer.
 enum { STEPS_MOST = 400, STEPS_TO_USE = 4000, WRITTEN_MOST = 64, LINE_WORDS = 8 };
 
 // Address that replaces the side table for objects without one (C++): non-canonical, so no access matches.

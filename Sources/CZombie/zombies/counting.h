@@ -20,7 +20,7 @@ struct zg_counting {
 // instruction at registers->pc faulted on that page.
 struct zg_counting zg_refcount_operation_find(const struct zg_registers *registers, uint64_t side, uint64_t object);
 
-// The first use of an object's class pointer or reference count behind the instruction that loads one of them.
+// The first use of an object's class pointer or reference count after the instruction that loads one of them.
 struct zg_header_use {
     enum zg_trap_part part;      // zg_trap_isa, zg_trap_side, or zg_trap_none: no use was found
     int64_t offset;              // distance from the trap pointer, a multiple of 8

@@ -184,7 +184,8 @@ static bool put_list(const struct zg_space *space, uint64_t first, uint64_t step
     return true;
 }
 
-// Flags: bit 31 not class-bound, bits 24-29 special protocol (1: Error), bit 30 has a superclass.
+// Appends the name of an existential type. Flags: bit 31: not class-bound; bits 24-29: special protocol (1: Error); bit
+// 30: has a superclass.
 static bool put_existential(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint32_t flags = half(space, metadata + 8), count = half(space, metadata + 12);
     if ((flags >> 24 & 0x3f) == 1) {
@@ -260,7 +261,7 @@ static uint64_t payload_owner(const struct zg_space *space, uint64_t metadata) {
     return last == 't' && !c ? owner : 0;
 }
 
-// Appends "closure context", or "indirect enum Shop.Expression" for the payload of such an enum.
+// Appends "closure context", or "indirect enum Shop.Expression" for the payload of an indirect case of this enum.
 static void put_closure(const struct zg_space *space, uint64_t metadata, struct zg_text *text) {
     uint64_t owner = payload_owner(space, metadata), before = text->count;
     if (owner) {
@@ -288,7 +289,7 @@ bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct
     if (known) return true;
     text->count = before;
     text->bytes[before] = 0;
-    // A generic argument has no name: write the class alone.
+    // If a generic argument has no name, append the name of the class alone.
     uint64_t descriptor = word(space, metadata) == kind_class ? class_descriptor(space, metadata) : 0;
     return descriptor && put_name(space, text, relative(space, descriptor + 8));
 }

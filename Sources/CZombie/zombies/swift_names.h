@@ -14,7 +14,7 @@
 // false.
 bool zg_swift_class_name(const struct zg_space *space, uint64_t metadata, struct zg_text *text);
 
-// Appends the name of the stored property at this byte of an instance, including those of superclasses. False if no
+// Appends the name of the stored property at this byte of an instance, which a superclass may declare. False if no
 // property is there, or its name is not in the program (no reflection metadata).
 bool zg_swift_property_at(const struct zg_space *space, uint64_t metadata, uint64_t byte, struct zg_text *text);
 

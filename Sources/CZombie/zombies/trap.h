@@ -3,7 +3,7 @@
 //
 //   class pointer    one trap window for each slot; reads in it are reads of class metadata: the offset names a method
 //   reference count  one page for each slot; the count of a zombie (Swift) points to a side table in it
-//   contents         one trap window for each word of a slot; following a stored reference names the property
+//   contents         one trap window for each word of a slot; use of a stored reference names the property
 //
 // The address of a slot's trap window follows from its size class and number. A region has a limited number of trap
 // windows; higher slot numbers wrap around and share them. Facts: Swift's SwiftShims/RefCount.h (side table pointers),
@@ -40,7 +40,7 @@ struct zg_trap_place zg_trap_decode(uint64_t address);
 
 // Trap windows are sorted by slot number, so a slot's trap pointers are those of slot 0 of its class plus a distance.
 // Numbers and bytes beyond the size of a region wrap around.
-// This is the distance between the trap pointers of adjacent words.
+// ZG_TRAP_WORD_STEP is the distance between the trap pointers of adjacent words.
 #define ZG_TRAP_WORD_STEP (UINT64_C(1) << ZG_TRAP_WORD_SHIFT)
 ZG_INLINE uint64_t zg_trap_number(uint64_t number) { return number & ((UINT64_C(1) << zg_traps.slots_shift) - 1); }
 ZG_INLINE uint64_t zg_trap_isa_distance(uint64_t number) { return zg_trap_number(number) << ZG_TRAP_ISA_SHIFT; }

@@ -57,7 +57,7 @@ void zg_zombie_init(bool on, bool keep_contents) {
     zg_stats->layout.first_time = zg_layout_time_now();
     if (on && keep_contents) zg_zombie_saved_contents = (uint64_t)zg_os_map_for_good(zg_slabs.bytes);
     if (on && keep_contents && !zg_zombie_saved_contents) zg_stats_degrade(zg_degradation_no_contents);
-    // The area can be as large as all slabs, and is useless in a core file.
+    // The saved contents can be as large as all slabs, and are useless in a core file.
     if (zg_zombie_saved_contents) zg_os_leave_out_of_core((void *)zg_zombie_saved_contents, zg_slabs.bytes);
 }
 
@@ -107,7 +107,7 @@ static bool is_likely(const struct zg_block_view *view, const uint64_t *likely, 
     return false;
 }
 
-// Checks one object that shares this trap window. Returns true if it is the object to report.
+// Checks one object that shares this trap window. Returns true if it is the best candidate for the report so far.
 static bool consider(uint64_t start, struct zg_zombie_hit *hit, const uint64_t *likely, int count) {
     struct zg_block_view view;
     if (!zg_lookup_block(start, &view) || !is_zombie(&view)) return false;

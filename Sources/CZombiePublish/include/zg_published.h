@@ -24,11 +24,11 @@
     X(sigaltstack) X(pthread_sigmask) X(sigprocmask)                                                                   \
     /* jumps: a jump waits until an interrupted call of the runtime is done (jumps.c) */                               \
     X(longjmp) X(_longjmp) X(siglongjmp) X(__longjmp_chk)                                                              \
-    /* exits without atexit handlers: called in a fault handler, they report the fault (ends.c) */                     \
+    /* exits without atexit handlers: called in a fault handler, they first report the fault (ends.c) */               \
     X(_exit) X(_Exit) X(quick_exit)                                                                                    \
     /* threads: each gets an alternate signal stack before its start function runs */                                  \
     X(pthread_create)                                                                                                  \
-    /* fork handlers: the runtime's run last before a fork, and first after it */                                      \
+    /* fork handlers: those of the runtime run last before a fork, and first after it */                               \
     X(__register_atfork)                                                                                               \
     /* memory locks, limits, advice: reserved address space and freed blocks are left out (memory.c) */                \
     X(setrlimit) X(setrlimit64) X(prlimit) X(prlimit64) X(mlockall) X(munlockall) X(mlock) X(mlock2) X(munlock) X(madvise)                  \
