@@ -243,7 +243,8 @@ struct GuardedRun {
         return end == 0 ? status >> 8 & 0xff : 128 + end
     }
 
-    // Sets close-on-exec on all other descriptors. The package manager waits until they are closed.
+    // Sets close-on-exec on all descriptors but the standard streams, so that the program inherits none of them. The
+    // package manager waits until every copy is closed.
     private static func keepDescriptors() {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             guard let number = Int32(name), number > STDERR_FILENO else { continue }

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 // isolated_overhead: with 20 % of the CPU time, the first blocks of each allocation stack are isolated again in each
-// test, and most later ones too. stack_overhead: only complete stacks contain the test function. mappings: keep the
-// contents of freed isolated blocks, which a test needs to go on after a finding.
+// test, and most later ones too. stack_overhead: only complete stacks contain the test function. mappings: enough to
+// keep the contents of freed isolated blocks, which a test needs to go on after a finding.
 const char zg_default_options[] = "on_finding=continue:error_text=headline:quarantine_bytes=32m:"
                                   "quarantine_per_context=16:isolated_overhead=20%:stack_overhead=20%:mappings=48000";
 

@@ -1,4 +1,4 @@
-// Determines which blocks are younger than a given snapshot, because the records of blocks have no time.
+// Determines from snapshots which blocks are younger than one of the snapshots: the records of blocks have no time.
 
 import ZombieGuard
 

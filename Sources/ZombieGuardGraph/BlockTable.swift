@@ -25,7 +25,7 @@ package final class BlockTable {
     private let sizes = FlatArray<UInt32>()
     /// Identifier of the allocation stack in the runtime's depot.
     package let stacks = FlatArray<UInt32>()
-    /// Bits 0 to 27: number of the first word in ``FirstWords``; 28 to 30: allocation family; see ``shape(of:)``.
+    /// Bits 0 to 27: number of the first word in ``FirstWords``, see ``firstWord(of:)``; 28 to 30: ``family(of:)``.
     private let shapes = FlatArray<UInt32>()
     private var largeSizes: [UInt32: UInt64] = [:]
 
@@ -62,7 +62,7 @@ package final class BlockTable {
 
     // MARK: Filling the table, areas first
 
-    /// Begins an area. Its blocks follow with ascending slots.
+    /// Begins an area. Its blocks must be added next, in the order of their slots.
     package func beginArea(base: UInt64, slotSize: UInt64, slotCount: Int) {
         precondition(slotSize > 1 && places.count == 0)
         let area = Area(
@@ -85,7 +85,7 @@ package final class BlockTable {
         append(start: start, size: size, stack: stack, family: family)
     }
 
-    /// Begins the blocks that are sorted by address. No area follows.
+    /// Begins the part of the table whose blocks are sorted by address. No area may follow.
     package func beginSorted() {
         firstSorted = count
         for area in areas.sorted(by: { $0.base < $1.base }) {
@@ -96,7 +96,7 @@ package final class BlockTable {
         }
     }
 
-    /// Adds a block behind all that were added since ``beginSorted()``.
+    /// Adds a block, which must be behind all blocks that were added since ``beginSorted()``.
     package func addSorted(start: UInt64, size: UInt64, stack: UInt32, family: UInt32) {
         let end = start &+ max(size, 1)
         sortedRange = sortedRange.isEmpty ? start..<end : sortedRange.lowerBound..<max(end, sortedRange.upperBound)

@@ -18,10 +18,11 @@ package struct DanglingSearch {
         package var stacks: Finding.Stacks
     }
 
-    /// Properties, elements and captured values, then global and thread-local variables; the most frequent first.
+    /// References from properties, elements and captured values, then from global and thread-local variables; the most
+    /// frequent first.
     package private(set) var references: [Reference] = []
     /// Number of other words that equal the address of a freed block: in blocks without a known class, on stacks, in
-    /// memory that the program has mapped. Many are stale, and the program never uses them as pointers.
+    /// memory that the program has mapped. Many are stale words, which the program never uses as pointers.
     package private(set) var words = 0
     /// Number of freed blocks whose addresses cannot be reused yet.
     package private(set) var freedBlocks = 0
@@ -45,8 +46,8 @@ package struct DanglingSearch {
     /// Searches a process for references to some of its freed blocks.
     ///
     /// - Parameters:
-    ///   - isStrict: leave out elements that may have been removed from a dictionary, set or array, whose words the
-    ///     storage keeps.
+    ///   - isStrict: leave out words of elements that may have been removed from a dictionary, set or array: storage
+    ///     does not clear such words.
     ///   - waiting: the thread that waits for the end of the search.
     ///   - choose: selects the freed blocks to which references are searched.
     static func of(

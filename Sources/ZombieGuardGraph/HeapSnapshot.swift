@@ -157,8 +157,8 @@ package final class HeapSnapshot {
         return thread.id != waiting && code.contains { $0.start <= place && place < $0.end }
     }
 
-    // Stops the threads. If `isGood`, copies the process, or reads its graph if a copy is impossible. Otherwise returns
-    // nil.
+    // Stops the threads. Returns nil if `isGood` is false for them. Otherwise copies the process, or reads its graph if
+    // a copy is needless or impossible.
     private static func stopped(
         _ process: GuardedProcess, _ memory: ProcessMemory, _ waiting: Waiting?, _ advice: CopyAdvice,
         isGood: ([StoppedThreads.Thread]) -> Bool
@@ -321,7 +321,7 @@ package final class HeapSnapshot {
         return snapshot.blocks
     }
 
-    /// The freed blocks whose addresses the program cannot get for other blocks yet.
+    /// The freed blocks whose addresses cannot be reused yet.
     static func freedBlocks(of source: HeapReader) -> BlockTable {
         let snapshot = HeapSnapshot(source, states: [zg_state_quarantined, zg_state_held, zg_state_retired])
         snapshot.readBlocks()
@@ -369,8 +369,8 @@ package final class HeapSnapshot {
         }
     }
 
-    // Number of live isolated blocks whose pages are all zeros. gdb reads memory in large pieces, and writes zeros for
-    // a piece that has a guard page in it.
+    // Number of live isolated blocks, in windows or on pages of their own, whose first page is all zeros. gdb reads
+    // memory in large pieces, and writes zeros for a piece that has a guard page in it.
     private func blankPages() -> Int {
         (0..<blocks.count).filter { block in
             let start = blocks.starts.base[block]
@@ -389,7 +389,7 @@ package final class HeapSnapshot {
         readSpans()
     }
 
-    // Calls `body` with each part of an array of records that was ever touched, and with the index of its first record.
+    // Calls `body` with each populated part of an array of records, and with the index of the part's first record.
     private func forEachPart<Record: BitwiseCopyable>(
         of type: Record.Type, at base: UInt64, count: UInt64, _ body: (UInt64, UnsafeBufferPointer<Record>) -> Void
     ) {
@@ -448,7 +448,7 @@ package final class HeapSnapshot {
         }
     }
 
-    // Calls `body` with the number and the record of each page of a window that has a live block.
+    // Calls `body` with the number and the record of each page in the windows whose block is in one of ``states``.
     private func forEachWindow(_ body: (UInt64, zg_alias) -> Void) {
         let windows = layout.windows
         forEachPart(of: zg_alias.self, at: windows.records, count: windows.pageCount) { first, records in
@@ -615,7 +615,7 @@ package final class HeapSnapshot {
         }
     }
 
-    // Swift makes generic metadata in blocks of 16 KiB (MetadataAllocator).
+    // Whether an address may be that of generic metadata, which Swift makes in blocks of 16 KiB (MetadataAllocator).
     private func isMetadataSlab(_ address: UInt64) -> Bool {
         let block = blocks.block(at: address)
         return block == BlockTable.none ? address < 1 << 47 && isInOtherMemory(address) : blocks.size(of: block) >= 4096

@@ -31,7 +31,7 @@ package struct HeapSummary {
         /// Name of the class; nil if the blocks hold no objects of a known class.
         package var name: String?
         package var language: Finding.Block.Language
-        /// Allocation function, such as `malloc`.
+        /// Allocation function, such as `malloc`, if the class is unknown; otherwise "Swift object" or "C++ object".
         package var family: String
         package var amount: Amount
         /// Blocks that were in an earlier snapshot.
@@ -43,7 +43,8 @@ package struct HeapSummary {
 
     /// Blocks of one allocation stack.
     package struct StackRow {
-        /// Equal for equal stacks of other processes with the same binaries: see ``Finding/Stacks/identity(of:)``.
+        /// Identity of the stack, equal in other processes with the same binaries: see
+        /// ``Finding/Stacks/identity(of:)``.
         package var identity: UInt64
         /// Frames without symbols, innermost first; empty if the stack is unknown.
         package var frames: [Finding.Frame]

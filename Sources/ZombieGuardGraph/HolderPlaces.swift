@@ -165,9 +165,9 @@ final class HolderPlaces {
         return total
     }()
 
-    /// A thread-local variable, or a value of `pthread_setspecific`. On x86-64 the variables end at the thread control
-    /// block, which has its own address at offsets 0 and 16 (tcbhead_t, part of the ABI). In glibc the control block
-    /// also contains the values of the first 32 keys, which have no names.
+    /// A thread-local variable, or a value of `pthread_setspecific`; nil if there is neither, and always on arm64. On
+    /// x86-64 the variables end at the thread control block, which has its own address at offsets 0 and 16 (tcbhead_t,
+    /// part of the ABI). In glibc the control block also contains the values of the first 32 keys, which have no names.
     func threadLocal(at place: UInt64, in mapping: Mapping) -> Finding.Holder? {
         #if arch(x86_64)
         let end = min(mapping.end, place &+ mostThreadLocalBytes)

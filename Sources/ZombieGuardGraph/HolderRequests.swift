@@ -90,8 +90,8 @@ package final class HolderRequests {
             var search = HolderSearch(
                 source, target: asking.block_start..<asking.block_start &+ asking.block_size, threads: threads,
                 stacks: CopiedMemory(copies: stacks, memory: source.memory), excluded: excluded, deadline: deadline)
-            // Search the path with a new reader, which has its own read budget. Without a path, report the holders
-            // only.
+            // Search for the path with a new reader, which has its own read budget. If there is none, report the
+            // holders without a path.
             if let again = try? HeapReader(process: guarded) {
                 search.addPath(
                     again, threads: threads, stacks: CopiedMemory(copies: stacks, memory: again.memory),
@@ -106,9 +106,9 @@ package final class HolderRequests {
     /// Maximum number of running threads for which it is determined whether they compute: more would take too long.
     private static let mostRunning = 16
 
-    /// The threads with their registers, and copies of their stacks. The other threads are stopped only while they are
-    /// copied. None is stopped in a system call that would return early (EINTR), because the program may continue after
-    /// the finding.
+    /// The threads with their registers, and copies of their stacks. The other threads are stopped only while their
+    /// registers and stacks are copied. None is stopped in a system call that would return early (EINTR), because the
+    /// program may continue after the finding.
     private func threads(
         of process: Int, _ asking: zg_dying_process, _ memory: ProcessMemory, microseconds: Int
     ) -> (threads: [HolderPlaces.Thread], stacks: [(start: UInt64, bytes: [UInt8])]) {

@@ -6,8 +6,8 @@ import ZombieGuard
 
 /// Blocks that cannot be reached from any root.
 package struct LeakSearch {
-    /// Lost blocks of one allocation stack and one class that no other lost block refers to, and the blocks that can be
-    /// reached from them.
+    /// Lost blocks to which no other lost block refers, all of one allocation stack and one class; and the blocks that
+    /// can be reached from them.
     package struct Leak {
         package var block: UInt32
         package var classNumber: Int?
@@ -15,7 +15,7 @@ package struct LeakSearch {
         package var bytes: UInt64 = 0
         package var indirectBlocks = 0
         package var indirectBytes: UInt64 = 0
-        /// All blocks that are counted.
+        /// All blocks that this leak counts.
         var members: [UInt32] = []
     }
 
@@ -30,11 +30,11 @@ package struct LeakSearch {
         }
 
         package var steps: [Step]
-        /// Blocks of the strongly connected component, and the blocks that can be reached from it and were not counted
-        /// before.
+        /// Number of blocks in the strongly connected component, and of blocks that can be reached from it and were not
+        /// counted before.
         package var blocks: Int
         package var bytes: UInt64
-        /// All blocks that are counted.
+        /// All blocks that this cycle counts.
         var members: [UInt32]
     }
 
@@ -47,7 +47,7 @@ package struct LeakSearch {
     let classes: ClassTable
     private let memory: any MemoryReader
     private let isSideTable: Set<UInt32>
-    /// Lost blocks by local number, sorted.
+    /// The lost blocks, sorted. The index of a block is its local number.
     private var lost: [UInt32] = []
 
     /// `ofCycle`: counted with a cycle of the program's objects.
@@ -88,7 +88,8 @@ package struct LeakSearch {
         }
     }
 
-    // The contents of lost blocks are read again from the source, because the program cannot reach and change them.
+    // Reads the contents of lost blocks again from the source. They are unchanged: the program cannot reach lost
+    // blocks.
     private init(_ snapshot: HeapSnapshot, confirming earlier: Set<UInt64>?, _ choose: Choice?) {
         let classes = ClassTable(snapshot)
         self.snapshot = snapshot
@@ -135,7 +136,7 @@ package struct LeakSearch {
             let isOnCycle =
                 sizes.base[Int(component.base[Int(number)])] > 1 || all.targets(of: number).contains(number)
             guard isOnCycle, let steps = typedReferences(of: block) else {
-                // The frames of an async function are memory of its task and refer to it, but do not own it.
+                // The frames of an async function are in memory of a task and refer to that task, but do not own it.
                 let isPlain = isOnCycle && classes.number(of: block) == nil
                 for target in all.targets(of: number) where !(isPlain && classes.isTask(lost[Int(target)])) {
                     add(target)
@@ -235,7 +236,7 @@ package struct LeakSearch {
             if add(cycleThrough: numbers, strong, component, marks) || isLedTo.base[Int(own)] != 0 { continue }
             rings.append(numbers[0])
         }
-        // Report a cycle of C blocks as a leak of its first block.
+        // Report a cycle without a Swift object as a leak of its first block.
         for number in rings.sorted() where marks.base[Int(number)] == 0 { add(leakOf: number, strong, marks, &groups) }
         for number in 0..<UInt32(lost.count) where marks.base[Int(number)] == 0 {
             let own = Int(component.base[Int(number)])
@@ -276,7 +277,7 @@ package struct LeakSearch {
         }
     }
 
-    // Returns false if no Swift object is on the cycle.
+    // Adds a cycle through some blocks of one component. Returns false if no Swift object is on the cycle.
     private mutating func add(
         cycleThrough numbers: [UInt32], _ strong: References, _ component: FlatArray<UInt32>,
         _ marks: FlatArray<UInt8>
@@ -311,13 +312,13 @@ package struct LeakSearch {
         return true
     }
 
-    /// Classes whose objects Foundation never frees (swift-corelibs-foundation of Swift 6.3): Timer retains itself for
-    /// its run loop and never releases that reference, and NSAttributedString never releases its CFRunArray, of which
-    /// __NSCFType is the only class that is known. A program cannot make objects of Core Foundation by itself.
+    /// Classes whose objects Foundation never frees (swift-corelibs-foundation of Swift 6.3). Timer retains itself for
+    /// its run loop and never releases that reference. NSAttributedString never releases its CFRunArray, whose only
+    /// known class is __NSCFType. A program cannot make objects of Core Foundation by itself.
     private static let neverFreed: Set<String> = ["Foundation.Timer", "Foundation.__NSCFType"]
 
     /// XCTest keeps all test cases and suites until the process ends: XCTest.testRun and XCTestRun.test refer to each
-    /// other (swift-corelibs-xctest of Swift 6.3).
+    /// other (swift-corelibs-xctest of Swift 6.3). These objects therefore count as reachable.
     private static let testRuns: Set<String> = ["XCTest.XCTestCaseRun", "XCTest.XCTestSuiteRun"]
 
     private func isTestRun(_ block: UInt32) -> Bool {

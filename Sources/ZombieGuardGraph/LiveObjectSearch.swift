@@ -178,7 +178,8 @@ struct LiveObjectSearch {
         }
     }
 
-    /// The holder of a strong reference in a block; nil if the reference is not strong.
+    /// The holder of a reference in a block; nil if the reference is weak, unowned or unmanaged, or if the word is
+    /// none.
     private func holder(in block: UInt32, at offset: UInt64) -> Finding.Holder? {
         let start = snapshot.blocks.starts[Int(block)]
         if let number = classes.number(of: block), classes.isSwift(block) {
@@ -231,7 +232,7 @@ struct LiveObjectSearch {
         return true
     }
 
-    // Globals, local variables and other memory that hold an object itself.
+    // Adds the globals, local variables and other memory that refer to an object.
     private mutating func addVariables(holding described: [UInt32]) {
         let table = BlockTable()
         table.beginSorted()
@@ -276,8 +277,8 @@ struct LiveObjectSearch {
     }
 
     /// For each block the block before it on the shortest path from a root; `BlockTable.none`: not reached, or a root
-    /// refers to the block. Paths from variables of images come first, then those from other memory, then from stacks,
-    /// whose words may be stale.
+    /// refers to the block. Paths from variables of images are preferred, then those from other memory, and last those
+    /// from stacks and registers, whose words may be stale.
     private func pathsFromRoots() -> FlatArray<UInt32> {
         let parents = FlatArray<UInt32>(repeating: BlockTable.none, count: snapshot.blocks.count)
         let isReached = FlatArray<UInt8>(repeating: 0, count: snapshot.blocks.count)

@@ -278,15 +278,15 @@ extension LayoutReader {
         }
     }
 
-    // Flags of a class descriptor, counted from bit 16: 13 resilient superclass, 12 immediate members in front of the
-    // address point.
+    // Address of the immediate members of a class in its metadata. Flags of a class descriptor, counted from bit 16: 13
+    // resilient superclass, 12 immediate members in front of the address point.
     private func immediateMembers(of metadata: UInt64, _ descriptor: UInt64, _ parts: [UInt32]) -> UInt64 {
         if parts[0] >> 29 & 1 != 0 { return metadata &+ word(relative(descriptor &+ 24)) }
         if parts[0] >> 28 & 1 != 0 { return metadata &- 8 &* UInt64(parts[6]) }
         return metadata &+ 8 &* (UInt64(parts[7]) &- UInt64(parts[8]))
     }
 
-    // Arrays, dictionaries and sets of the standard library.
+    // What follows the properties in arrays, dictionaries and sets of the standard library; unknown for other classes.
     private func tail(of metadata: UInt64, _ size: UInt64) -> ObjectLayout.Tail {
         let descriptor = word(metadata &+ 40)
         let parts = memory.records(UInt32.self, at: descriptor, count: 11)

@@ -199,7 +199,7 @@ package final class TestRequests {
 }
 
 extension DanglingSearch.Reference {
-    /// Equal for references of one place in two searches.
+    /// Identifies the place of a reference; equal in two searches.
     fileprivate var place: [String] {
         [
             holder.place, holder.className ?? "", holder.member ?? "", holder.frame?.module ?? "",

@@ -208,7 +208,7 @@ struct TypeParser {
         case .nominal(let descriptor, _)
         where memory.record(UInt32.self, at: descriptor).map { $0 & 0x1f } == ContextKind.classType:
             items.append(.type(.number(bytes: 8)))
-        default: items.append(.type(.unknown)) // has no size if the metatype has only one value
+        default: items.append(.type(.unknown)) // takes no bytes if the metatype has only one value
         }
         return true
     }

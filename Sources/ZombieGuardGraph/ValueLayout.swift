@@ -333,8 +333,8 @@ final class LayoutReader {
         case ContextKind.classType: return .reference(.strong)
         case ContextKind.structType:
             let fields = fields(of: descriptor)
-            // A struct without fields may be a C struct, whose descriptor may lack fields, or have a layout like
-            // another type's.
+            // A struct without fields may be a C struct, whose descriptor may lack fields, or have the layout of
+            // another type (@_rawLayout).
             guard !fields.isEmpty, isSwift(descriptor), !fields.contains(where: { $0.type == 0 }) else {
                 return .unknown
             }
@@ -367,7 +367,7 @@ final class LayoutReader {
         let cases = fields(of: descriptor)
         guard !cases.isEmpty, isSwift(descriptor) else { return .unknown }
         var payloads: [ValueLayout] = []
-        // Where the type of a payload depends on a generic parameter, the enum's layout does not depend on spare bits.
+        // If the type of a payload depends on a generic parameter, the enum's layout does not use spare bits.
         var isDependent = false
         for one in cases where one.type != 0 {
             let type = type(at: one.type)

@@ -5,7 +5,8 @@ import CZombie
 import Glibc
 import ZombieGuard
 
-/// Evidence about one thread, gathered from /proc, only while the thread waits or has been busy for long.
+/// Evidence that one thread runs an event loop. Its methods read /proc, so call them only while the thread waits or
+/// after it has been busy for long.
 struct EventLoop {
     /// How long the thread was seen waiting while it had no child process to wait for.
     private var idleMilliseconds: UInt64 = 0
@@ -27,7 +28,8 @@ struct EventLoop {
     var listens: Bool { evidence == .listens }
 
     /// Adds the time since the previous call to the idle time, unless the thread has children. Call at each poll that
-    /// finds the thread waiting as the previous poll did. Reads /proc only until ``idleEnough`` is reached.
+    /// finds the thread waiting, if the poll before it did so, too. Reads /proc only until the idle time reaches
+    /// ``idleEnough``.
     mutating func waits(_ thread: UInt32, of process: Int, now: UInt64) {
         guard idleMilliseconds < Self.idleEnough, Self.children(of: thread, in: process).isEmpty else { return }
         // Between polls that are far apart, the thread may have been busy: count at most `longestIdle`.
@@ -102,7 +104,8 @@ struct EventLoop {
     /// Whether the process has ever reaped a child, or the thread has a child that is older than its busy time, which
     /// began `milliseconds` ago.
     private static func hadChildren(_ process: Int, _ thread: UInt32, before milliseconds: UInt64) -> Bool {
-        // Page faults and CPU times of reaped children: fields 11, 13, 16 and 17 of proc(5), counted from 1.
+        // Fields 11, 13, 16 and 17 of /proc/PID/stat (proc(5), counted from 1): page faults and CPU times of reaped
+        // children.
         let own = stat(of: process)
         if [11, 13, 16, 17].contains(where: { own.count >= $0 - 2 && own[$0 - 3] != 0 }) { return true }
         let perSecond = max(sysconf(Int32(_SC_CLK_TCK)), 1)

@@ -1,10 +1,10 @@
-// Distinguishes waits in glibc from waits in other code on memory that only looks like a lock of glibc.
+// Distinguishes waits for glibc's locks from waits of other code for memory that only looks like a lock of glibc.
 
 import ZombieGuard
 
 extension WaitChain {
-    /// Whether every wait on memory that looks like a lock of glibc is executed by glibc's code. In other code, the
-    /// same contents may mean something else.
+    /// Whether glibc's own code executes every wait for memory that looks like a lock of glibc. Other code may use
+    /// memory with the same contents for another purpose.
     ///
     /// - Parameters:
     ///   - mappings: mappings of the process.
@@ -18,7 +18,7 @@ extension WaitChain {
             let frame = modules.frame(at: place)
             let file = (frame.module ?? "").split(separator: "/").last ?? ""
             // "libc.so.6", "libc-2.31.so"; before glibc 2.34 "libpthread.so.0". Excludes glibc's function `syscall`,
-            // through which other code makes its waits.
+            // because other code calls it to wait for its own futexes.
             return ["libc.", "libc-", "libpthread"].contains { file.hasPrefix($0) } && function(frame) != "syscall"
         }
     }

@@ -1,4 +1,4 @@
-// Names the calls of interpreted and just-in-time compiled functions in native stacks.
+// Finds the names of interpreted and just-in-time compiled functions in native stacks.
 
 import Glibc
 import ZombieGuard
@@ -16,7 +16,7 @@ struct InterpretedCalls {
         python = PythonRuntime(mappings: mappings, memory: memory)
     }
 
-    /// Reads the calls of threads. Call while they are stopped.
+    /// Reads the interpreted calls of stopped threads. Call before the threads run again.
     mutating func look(at stopped: StoppedThreads) {
         guard let python else { return }
         for thread in stopped.threads { calls[thread.id] = python.calls(of: thread.id, in: memory) }
@@ -41,7 +41,8 @@ struct InterpretedCalls {
 }
 
 /// Names of just-in-time compiled code, from the files /tmp/perf-PID.map that V8, .NET and others write for perf(1) on
-/// demand. A line has start and size in hexadecimal digits and a name: "3ef414c0 398 JS:*total file:///shop.js:12:7".
+/// demand. Each line has the start and the size of a function's code in hexadecimal digits, and the function's name:
+/// "3ef414c0 398 JS:*total file:///shop.js:12:7".
 struct PerfMaps {
     private var known: [Int: PerfMap] = [:] // by process
     private static let mostKnown = 16
@@ -72,7 +73,8 @@ private struct PerfMap {
     /// is relative to the process's root directory. The file must belong to the process's user: other users can write
     /// to /tmp.
     ///
-    /// - Returns: false if there is no file, or if the file is empty, larger than `mostBytes`, or another user's.
+    /// - Returns: false if there is no regular file, or if the file is empty, larger than `mostBytes`, or another
+    ///   user's.
     mutating func update(of process: Int) -> Bool {
         guard let folder = try? ProcessFolder(of: process), let identity = folder.namespaced,
             let directory = try? Descriptor(
@@ -135,7 +137,7 @@ private struct PerfMap {
     }
 }
 
-/// A name in a map: V8 writes "JS:*total file:///srv/shop.js:12:7", others the function alone.
+/// A name in a map: V8 writes "JS:*total file:///srv/shop.js:12:7", other compilers write only the function's name.
 struct CompiledName: Equatable {
     var function: String
     var file: String?

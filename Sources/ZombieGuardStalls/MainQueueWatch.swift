@@ -1,5 +1,5 @@
-// Detects stalls of Dispatch's main queue after `dispatchMain()`, as in every program with an asynchronous main. Pool
-// workers then serve the queue, so there is no thread whose waits could be watched.
+// Detects stalls of Dispatch's main queue after a call of `dispatchMain()`, which every program with an asynchronous
+// main makes. Pool workers then serve the queue, so zguard cannot watch the waits of one thread.
 
 import Glibc
 import ZombieGuard
@@ -23,14 +23,14 @@ struct MainQueueWatch {
         var next: UInt64
     }
 
-    /// An item that holds up the queue, identified by server thread and next item.
+    /// An item that holds up the queue. Identified by the thread that serves the queue and by the next pending item.
     private struct Stall {
         let server: Int32
         var next: UInt64
         let since: UInt64 // milliseconds
         var time: BusyTime
-        /// Time since the item began, minus ``BusyTime/unfelt``; and the part of this time that counts
-        /// (``BusyTime/weight(of:limit:)``).
+        /// `felt`: time since the item began, minus ``BusyTime/unfelt``. `busy`: the part of `felt` that counts towards
+        /// a stall (``BusyTime/weight(of:limit:)``).
         var felt: UInt64 = 0, busy: UInt64 = 0
         var samples = StallSamples()
         var lastCount: UInt64
@@ -65,9 +65,9 @@ struct MainQueueWatch {
 
     init(process: Int, address: UInt64) { (self.process, self.address) = (process, address) }
 
-    /// Milliseconds until the next poll; nil while the main thread serves the queue, since the regular interval is
-    /// enough then. The interval is 1 ms while an item may hold up the queue: with a longer interval, a series of short
-    /// items would look like one long item.
+    /// Milliseconds until the next poll; nil while the main thread serves the queue, because the regular interval is
+    /// then enough. The interval is 1 ms while an item has held up the queue for ``suspectMilliseconds`` and is not yet
+    /// reported: with a longer interval, a series of short items would look like one long item. Otherwise it is 10 ms.
     func pause(now: UInt64) -> UInt64? {
         if isServedByMainThread { return nil }
         guard let holdUp, !holdUp.isSaid, now - holdUp.since >= Self.suspectMilliseconds else { return 10 }
@@ -94,8 +94,8 @@ struct MainQueueWatch {
         return State(server: Int32(word(Place.state) & serverBits), next: word(Place.next))
     }
 
-    /// Whether a thread of the pool serves the queue. The main thread, which serves the queue until `dispatchMain()`,
-    /// has its own heartbeat.
+    /// Whether a thread of the pool serves the queue. False for the main thread, which serves the queue until
+    /// `dispatchMain()`: its own heartbeat shows its stalls.
     private func isServed(in state: State) -> Bool {
         state.server != 0 && Int(state.server) != process
     }
@@ -103,7 +103,8 @@ struct MainQueueWatch {
     /// Parameters of one poll of the queue: times in milliseconds, and the options for stalls.
     struct Look {
         var now: UInt64
-        /// By how much the time since the last poll exceeds the usual interval: time in which zguard did not run.
+        /// The part of the time since the last poll that exceeds three regular intervals: zguard did not run in this
+        /// time.
         var unseen: UInt64
         /// Shortest hold-up that counts as a stall.
         var limit: UInt64
@@ -146,10 +147,12 @@ struct MainQueueWatch {
         return nil
     }
 
-    /// Pauses sampling for more hold-ups than the last time. Call if the finding was already known.
+    /// Pauses sampling for twice as many hold-ups as the last time (``SamplingBackoff``). Call if the finding was
+    /// already known.
     mutating func restMore() { rest.more() }
 
-    /// Reports the hold-up in progress when the program ends.
+    /// Call when the process has ended. Returns a report if an item then held up the queue for at least `limit`; nil if
+    /// that hold-up was already reported.
     mutating func finish(now: UInt64, limit: UInt64) -> Report? {
         defer { holdUp = nil }
         guard let holdUp, !holdUp.isSaid, holdUp.busy >= limit else { return nil }

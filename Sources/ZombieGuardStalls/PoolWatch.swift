@@ -5,8 +5,8 @@ import CUnwind
 import Glibc
 import ZombieGuard
 
-/// Samples the blocked threads of one process: each thread once in a blocking call, after half of the limit. Only these
-/// samples slow the program.
+/// Samples each blocked thread of one process: once for each blocking call, after half of the limit. Only these samples
+/// slow the program.
 struct PoolWatch {
     let process: Int
     private var threads: [Int32: Parked] = [:]
@@ -93,7 +93,8 @@ struct PoolWatch {
         threads.compactMap { thread, parked in parked.event(until: now, limit).map { (thread, parked.name, $0) } }
     }
 
-    /// Whether the stack runs a job of a Swift task, but not on a serial queue. Items of serial queues may block.
+    /// Whether the stack runs a job of a Swift task and no item of a serial queue. An item of a serial queue is allowed
+    /// to block its thread.
     private mutating func isOfPool(_ stack: [Finding.Frame], _ name: (Finding.Frame) -> String?) -> Bool {
         if isJob.count > Self.mostAddresses { isJob = [:] }
         var hasJob = false

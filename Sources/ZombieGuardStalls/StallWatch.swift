@@ -239,8 +239,8 @@ package final class StallWatch {
 
     private func isAlive(_ index: Int) -> Bool { owners[index]?.isCurrent ?? false }
 
-    /// Whether the thread has waited often enough for an event loop. A single wait proves none, except in a process
-    /// that listens on a socket: some servers handle many requests before they wait again.
+    /// Whether the thread has waited often enough for an event loop. A single wait does not prove an event loop, except
+    /// in a process that listens on a socket: some servers handle many requests before they wait again.
     private func hasWaited(_ track: ThreadWatch, _ index: Int) -> Bool {
         heartbeat(index).pointee.calls >= UInt8(ZG_HEARTBEAT_WAITS) || EventLoop.listens(process: track.process)
     }
@@ -290,7 +290,7 @@ package final class StallWatch {
             processID: process, program: Self.program(of: process))
         guard var finding else { return [] }
         finding.detail["pool"] = "the thread belongs to Swift's cooperative pool, which has one thread per processor"
-        // Number -1 stands for all threads of the pool: repeats are counted together.
+        // Number -1 stands for all threads of the pool, so that repeats on different threads are counted together.
         return tell(finding, of: ReportedFinding.Thread(process: process, number: -1)).findings
     }
 
@@ -350,7 +350,8 @@ package final class StallWatch {
             processID: process, program: Self.program(of: process))
         guard var finding else { return [] }
         finding.detail["queue"] = "com.apple.main-thread"
-        // Number 0 stands for all threads that serve the queue: repeats are counted together.
+        // Number 0 stands for all threads that serve the queue, so that repeats on different threads are counted
+        // together.
         let told = tell(finding, of: ReportedFinding.Thread(process: process, number: 0))
         if !told.isNew { queues[index]!.restMore() }
         return told.findings
@@ -485,7 +486,7 @@ package final class StallWatch {
         }
         let others = waited.threads.compactMap { id -> Finding.ThreadStack? in
             let one = stopped.threads.first { $0.id == id }
-            // Keep a thread of a deadlock even if it could not be stopped.
+            // Include a thread of a deadlock even if it could not be stopped.
             if one == nil, waited.chain == nil { return nil }
             return Finding.ThreadStack(
                 id: number(of: id, in: process), threadID: Int(id),
@@ -548,7 +549,7 @@ package final class StallWatch {
         return say(track, track.recent, isFreeze: isFreeze)
     }
 
-    /// Makes a finding of these events. A known finding is reported again only when its repeats have doubled.
+    /// Makes a finding of these events. Reports a known finding again only when the number of its repeats has doubled.
     private func say(_ track: ThreadWatch, _ events: [StallEvent], isFreeze: Bool) -> [Finding] {
         guard
             var finding = Finding(
@@ -608,8 +609,8 @@ extension StallWatch {
         let program: String?
         var name: String?
         var since: UInt64 = 0 // ticks; 0 while the thread is not known to be busy
-        /// Time since the thread became busy, minus ``BusyTime/unfelt``; and the part of this time that counts
-        /// (``BusyTime/weight(of:limit:)``).
+        /// `felt`: time since the thread became busy, minus ``BusyTime/unfelt``. `busy`: the part of `felt` that counts
+        /// towards a stall (``BusyTime/weight(of:limit:)``).
         var felt: UInt64 = 0, busy: UInt64 = 0
         var time = BusyTime(now: 0)
         var loop = EventLoop()
@@ -640,8 +641,8 @@ extension StallWatch {
 
         mutating func restMore() { rest.more() }
 
-        /// Whether no sample was taken although samples were due: then zguard was not running, and probably neither was
-        /// the thread. False if an obstacle or a used-up CPU quota explains the lack of samples.
+        /// Whether no sample was taken although samples were due: probably neither zguard nor the thread ran then.
+        /// False if an obstacle or a used-up CPU quota explains the lack of samples.
         var wasNeverSeen: Bool {
             samples.kept.isEmpty && samples.next != .max && obstacle == nil && !time.isThrottled
         }
@@ -649,7 +650,7 @@ extension StallWatch {
         var event: StallEvent { StallEvent(felt: felt, time, samples: samples.kept) }
     }
 
-    /// A reported finding, and the number of its repeats since then.
+    /// A reported finding, and how often it was repeated since its last report.
     private struct ReportedFinding {
         struct Thread: Hashable {
             var process, number: Int

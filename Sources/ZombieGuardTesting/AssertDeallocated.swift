@@ -9,9 +9,9 @@ import ZombieGuardCore
 /// assertDeallocated { Cart() }
 /// ```
 ///
-/// The failure names the class and the number of references. In a guarded process it also lists who holds them: class,
-/// property and allocation site of each object, globals and local variables, and the shortest path from a variable.
-/// Without zguard, only objects of the guarded heap are found.
+/// The failure names the class and the number of references. In a guarded process it also lists the holders of the
+/// object (class, property and allocation site of each holding object, globals and local variables), and the shortest
+/// path from a variable to the object. If zguard does not run, it lists only the holders in the guarded heap.
 ///
 /// - Parameters:
 ///   - fileID: module and file of the call.
@@ -63,7 +63,8 @@ public func assertDeallocated<Object: AnyObject>(
 private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) {
     let address = UnsafeRawPointer(survivor.toOpaque())
     let sideTable = sideTable(of: address)
-    // The reference held here is not counted. Exact only while no other thread retains or releases the object.
+    // The count excludes the reference held here. It is exact only while no other thread retains or releases the
+    // object.
     let references = sideTable.flatMap { strongReferences(in: $0) }.map { $0 - 1 }
     var message = "a \(visible(survivor._withUnsafeGuaranteedRef { className(of: type(of: $0)) }))"
     message += " outlived the closure that made it"
@@ -72,8 +73,8 @@ private func fail(_ survivor: Unmanaged<AnyObject>, _ location: SourceLocation) 
     survivor.release()
 }
 
-// The holders of an object, and the path from a variable. Without zguard, only the holders that the runtime in this
-// process finds in the heap.
+// Text about the holders of an object and the path to it from a variable. Without zguard, the text has only the holders
+// that the runtime in this process finds in the heap.
 private func holdersText(of object: UnsafeRawPointer, _ sideTable: Address?) -> String {
     if Guarding.missing != nil { return "; its holders are unknown, because this process is not guarded" }
     var question = HeapQuestion(.objects)
@@ -100,8 +101,8 @@ private func holdersText(of object: UnsafeRawPointer, _ sideTable: Address?) -> 
     return text + (path.map { "\nfrom \($0)" } ?? "")
 }
 
-// Offset of the object's reference to itself. A stored closure that captures only its owner is such a reference: the
-// captured object itself is the closure's context.
+// Offset of the object's reference to itself; nil if it has none. A stored closure that captures only its owner is such
+// a reference: the captured object itself is the closure's context.
 private func offsetOfItself(in object: UnsafeRawPointer) -> Int? {
     // The instance size is at offset 24 of a class's metadata.
     let size = object.load(as: UnsafeRawPointer.self).load(fromByteOffset: 24, as: UInt32.self)

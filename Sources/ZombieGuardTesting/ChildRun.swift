@@ -128,8 +128,8 @@ final class ChildRun {
 
     static func pause(milliseconds: CUnsignedInt) { usleep(milliseconds * 1000) }
 
-    // Makes the directory in TMPDIR, or in /tmp if TMPDIR is too long or contains a colon: the path becomes the value
-    // of the option report_path, and colons separate options.
+    // Makes the directory in TMPDIR, or in /tmp if TMPDIR is unset, too long or contains a colon: the path becomes the
+    // value of the option report_path, and colons separate options.
     private static func makeDirectory() throws(Failure) -> String {
         let wanted = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         let parent = wanted.contains(":") || wanted.utf8.count > 400 || wanted.isEmpty ? "/tmp" : wanted

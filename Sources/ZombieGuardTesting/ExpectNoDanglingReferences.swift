@@ -13,12 +13,12 @@ import ZombieGuardCore
 ///
 /// A block counts as freed by `body` if the test's function is in the stack of the free. In the synchronous variant,
 /// every block that the calling thread frees counts as well; with `swift test --no-parallel` and in XCTest, every block
-/// that is freed meanwhile. Words on stacks, in objects of unknown classes, and elements of dictionaries and sets are
-/// not searched: many are stale and never used.
+/// that is freed while `body` runs. Words on stacks, in objects of unknown classes, and elements of dictionaries and
+/// sets are not searched: many are stale and never used.
 ///
-/// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
-/// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
-/// a part of the heap.
+/// zguard stops the process while it searches the heap: for 6 to 15 ms in a small test bundle, for up to 77 ms with
+/// 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read a
+/// part of the heap.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.

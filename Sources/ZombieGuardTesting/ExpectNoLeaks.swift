@@ -1,4 +1,4 @@
-// Expectations that code loses no memory.
+// Expectations that code leaks no memory.
 
 import Testing
 import ZombieGuardCore
@@ -15,14 +15,14 @@ import ZombieGuardCore
 /// each of its objects was allocated. The value that `body` returns does not count as leaked. A leak is reported only
 /// if two searches find it.
 ///
-/// zguard looks at the heap, and stops the process meanwhile: for 6 to 15 ms in a small test bundle, for up to 77 ms
-/// with 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read
-/// a part of the heap.
+/// zguard stops the process while it searches the heap: for 6 to 15 ms in a small test bundle, for up to 77 ms with
+/// 100,000 blocks. The test also fails if there is no zguard, the process is not guarded, or zguard could not read a
+/// part of the heap.
 ///
 /// Tests may run at the same time. An object belongs to this test if the test's function is in the allocation stack of
 /// the object or of a neighbor (an object at the other end of a reference), or if a task that `body` has started holds
 /// the object. If it is unknown which test an object belongs to, the test gets a warning. In XCTest, and with
-/// `swift test --no-parallel`, all objects that were allocated meanwhile belong to this test.
+/// `swift test --no-parallel`, all objects that were allocated while `body` ran belong to this test.
 ///
 /// - Parameters:
 ///   - isolation: the actor that `body` runs on.
@@ -90,8 +90,8 @@ public struct NoLeaksTrait: TestTrait, SuiteTrait {
     public func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
-        // Under a sanitizer this is only a warning: the sanitizer's malloc cannot be replaced. AddressSanitizer finds
-        // leaks itself.
+        // Under a sanitizer, only warn: the runtime cannot replace the sanitizer's malloc. AddressSanitizer finds leaks
+        // itself.
         if Guarding.sanitizer != nil, let missing = Guarding.missing {
             OlderTesting.warn(missing, at: test.sourceLocation)
             return try await function()

@@ -9,12 +9,12 @@ import ZombieGuardCore
 /// in one of the finding's stacks gets the finding. If the stacks contain no test function, all these scopes get the
 /// finding, so that it is not lost. A finding of a test without a scope is assigned to no scope.
 enum FindingLedger {
-    /// A finding and the names of the other scopes that may have caused it.
+    /// A finding, and the labels of the other scopes that may have caused it.
     struct Entry: Sendable {
         var finding: Finding
         var others: [String] = []
-        /// Whether the finding was reported before the scope and has probably occurred again in it. The runtime reports
-        /// equal findings once.
+        /// Whether the finding was reported before the scope was opened and has probably occurred again since. The
+        /// runtime reports equal findings only once.
         var isRepeated = false
     }
 
@@ -63,8 +63,8 @@ enum FindingLedger {
         }
     }
 
-    /// Verifies all freed blocks. Returns the findings that belong to no scope, or to scopes that are still open. For
-    /// the end of the process.
+    /// Verifies all freed blocks. Returns the findings that belong to no scope, or to scopes that are still open. Call
+    /// at the end of the process.
     static func closeAll() -> [Finding] {
         _ = GuardRuntime.current?.verify()
         return GuardRuntime.aside {
@@ -83,8 +83,8 @@ enum FindingLedger {
         }
     }
 
-    // Earlier findings that contain the scope's test function, if the runtime counted repetitions while the scope was
-    // open.
+    // Findings outside the scope whose stacks contain the scope's test function, which has therefore probably repeated
+    // them. Empty unless the runtime counted repeated findings while the scope was open.
     private static func repeated(_ closed: OpenScope, _ all: [Finding]) -> [Entry] {
         if repetitions == closed.repetitionsBefore { return [] }
         return all.filter { finding in
@@ -115,7 +115,7 @@ enum FindingLedger {
         if !named.isEmpty {
             owners = named
         } else if finding.isInTest {
-            owners = [] // caused by a test without the trait
+            owners = [] // caused by a test without an open scope
         }
         if owners.isEmpty { state.unclaimed.append(finding) }
         for owner in owners {

@@ -92,7 +92,7 @@ extension Finding.Frame {
         guard isInSource, let file, let line else { return nil }
         let parts = file.split(separator: "/")
         guard parts.count > 1 else { return nil }
-        // Assumes that a directory has the name of its module.
+        // Assumes that the file's directory has the name of the module.
         return SourceLocation(
             fileID: "\(parts[parts.count - 2])/\(parts[parts.count - 1])", filePath: file, line: line,
             column: max(1, column ?? 1))

@@ -7,7 +7,7 @@ import Glibc
 import Synchronization
 import ZombieGuardCore
 
-/// The zguard that answers this process's questions, one at a time. The first question starts it.
+/// The zguard process that answers this process's questions, one at a time. The first question starts zguard.
 enum HeapHelper {
     struct Failure: Error, CustomStringConvertible {
         var description: String
@@ -41,8 +41,8 @@ enum HeapHelper {
                     var connection = try connection(&state)
                     defer { if case .connected = state { state = .connected(connection) } }
                     do throws(Failure) { return .success(try exchange(question, &connection)) } catch {
-                        // Do not start another zguard: it would not know which blocks are older than the part of the
-                        // test.
+                        // Do not start another zguard: it would not know which blocks were allocated before the current
+                        // part of the test.
                         state = .failed(error.description)
                         throw error
                     }

@@ -67,8 +67,8 @@ final class HeapScope: Sendable {
 
     // MARK: End
 
-    /// Overwrites what the part has left on the stack and in the frames of its task: a stale pointer there would hide a
-    /// leak.
+    /// Overwrites the values that the part has left on the stack and in the frames of its task: a stale pointer there
+    /// would hide a leak.
     @inline(never)
     static func clear() {
         if withUnsafeCurrentTask(body: { $0 != nil }) { zg_testing_clear_task() }

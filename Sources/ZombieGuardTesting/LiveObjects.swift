@@ -14,9 +14,9 @@ extension ZombieGuard {
     /// Includes objects of all tests of the process. Excludes objects that the compiler has put on a stack or into
     /// static memory. Only the first 1,000 objects have holders and stacks.
     ///
-    /// zguard looks at the heap, and stops the process meanwhile (less than 50 ms in a small test bundle, 110 ms with
-    /// 100,000 blocks). If there is no zguard, the process is not guarded, or zguard could not read a part of the heap,
-    /// the current test fails, and the result is empty.
+    /// zguard stops the process while it searches the heap (less than 50 ms in a small test bundle, 110 ms with 100,000
+    /// blocks). If there is no zguard, the process is not guarded, or zguard could not read a part of the heap, the
+    /// current test fails, and the result is empty.
     ///
     /// - Parameters:
     ///   - type: the class.
@@ -46,8 +46,8 @@ extension ZombieGuard {
 }
 
 extension LiveObject {
-    /// This object without this library's local variables, which only hold copies of the pointer: removes them from the
-    /// holders, and a path that starts at one of them.
+    /// This object without the holders that are local variables of this library, and without a path that starts at such
+    /// a variable. These variables only hold copies of the pointer.
     var withoutLibrary: LiveObject {
         var object = self
         object.holders.removeAll { $0.isInLibrary }

@@ -51,8 +51,9 @@ func testBundleStarted() {
     try? output.write(TextRenderer(style: style, excerpts: SourceExcerpts()).render(finding))
 }
 
-/// Prints the findings outside of all scopes. If there are any, changes exit status 0 to 99, as `zguard run` does. Also
-/// prints the coverage, because passing tests mean little if few allocations were watched.
+/// Prints the findings that no test has reported: those outside of all scopes and those of scopes that are still open.
+/// If there are any, changes exit status 0 to 99, as `zguard run` does. Also prints the coverage, because passing tests
+/// mean little if few allocations were watched.
 @_cdecl("zg_testing_ending")
 func testBundleEnding(_ status: CInt) -> CInt {
     guard getpid() == ownProcess, !ExpectedZombie.isChild else { return status }

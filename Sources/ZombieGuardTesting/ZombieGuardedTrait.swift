@@ -19,7 +19,7 @@ public struct ZombieGuardedTrait: TestTrait, SuiteTrait {
         for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
     ) async throws {
         if let missing = Guarding.missing {
-            // Under a sanitizer this is only a warning, because the sanitizer detects the same bugs.
+            // Under a sanitizer, only warn: the sanitizer detects the same bugs.
             if Guarding.sanitizer == nil {
                 Issue.record(Comment(rawValue: missing), sourceLocation: test.sourceLocation)
             } else {

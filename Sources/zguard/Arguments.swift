@@ -115,8 +115,8 @@ extension Command {
             rest.removeFirst()
             return next
         case .required, .choice:
-            // A next word that begins with a dash is not taken as the value. Such a value can be given as
-            // --flag=-value.
+            // A next word that begins with a dash is not taken as the value, unless it is a lone dash. A value that
+            // begins with a dash can be given as --flag=-value.
             let next = attached ?? rest.first.flatMap { $0.hasPrefix("-") && $0 != "-" ? nil : $0 }
             guard let value = next, !value.isEmpty else {
                 throw .usage("option '\(flag.name)' needs a value", hint: flag.synopsis)

@@ -27,7 +27,8 @@ struct ChildProcess {
     // Signals by which a user or a supervisor asks a program to end.
     private static let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT]
 
-    // Blocked, so that writing a report to a closed pipe or beyond RLIMIT_FSIZE fails with an error that is reported.
+    // Blocked signals. While they are blocked, writing a report to a closed pipe or beyond RLIMIT_FSIZE fails with an
+    // error, which zguard reports.
     private static let survived = [SIGPIPE, SIGXFSZ]
 
     // Signal mask, and action of SIGCHLD, with which zguard was started. Read before the first program is started.

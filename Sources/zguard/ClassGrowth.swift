@@ -29,11 +29,12 @@ struct ClassGrowth {
     private var next: UInt64 = 0
     private var nanoseconds: UInt64 = 0
 
-    /// Scans the processes, unless the time since the last scan is less than ``timesBetween`` times its duration.
+    /// Scans the processes, unless the time since the last scan is less than ``timesBetween`` times the duration of
+    /// that scan.
     ///
     /// - Parameters:
     ///   - all: statistics of the processes.
-    ///   - areNamed: whether the user has named them; otherwise processes of other users are left out.
+    ///   - areNamed: whether the user has named the processes; otherwise processes of other users are left out.
     mutating func look(at all: [Statistics], areNamed: Bool) {
         let start = MonotonicTime.nanoseconds
         if start < next { return }

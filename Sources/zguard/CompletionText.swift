@@ -6,7 +6,7 @@ enum CompletionText {
     /// Names and descriptions of the commands.
     static var commands: [(name: String, text: String)] { Command.all.map { ($0.name, $0.text) } }
 
-    /// Names and descriptions of the runtime options that are listed, and the kind of their values.
+    /// Names, descriptions and value kinds of the runtime options that completions offer.
     static var settings: [(name: String, text: String, kind: ValueKind)] {
         OptionTable.options.filter(\.isShown).map { option in
             switch option.kind {

@@ -4,7 +4,7 @@ import ZombieGuard
 
 /// The report of `zguard coverage`.
 struct CoverageReport {
-    /// The pairs that are allocated in a source file, or in a module whose source files are unknown.
+    /// Counts of the pairs whose allocation is in one source file, or in one module if its source files are unknown.
     struct Row {
         var name: String
         var seen = 0
@@ -25,7 +25,7 @@ struct CoverageReport {
     private let rows: [Row]
     private let unwatched: [Unwatched]
 
-    /// Names the functions of all pairs.
+    /// Finds the function names of all pairs.
     ///
     /// - Parameters:
     ///   - coverage: the pairs to show.
@@ -174,7 +174,7 @@ struct CoverageReport {
     }
 }
 
-/// Names the place of a stack: the innermost call in the program's own code.
+/// Finds the place of a stack: the innermost call in the program's own code.
 private struct Naming {
     struct Place {
         /// Source file, or the module's name.

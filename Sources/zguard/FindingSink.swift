@@ -319,7 +319,8 @@ struct FindingSink {
         }
     }
 
-    // Closes the report even after errors: closing deletes an empty report and lets other runs prune it once it is old.
+    // Closes the report even after errors. Closing deletes the report if it is empty; otherwise other runs may prune it
+    // once it is old.
     private mutating func finish(_ writer: ReportWriter, of store: ReportStore, _ document: ReportDocument) throws
         -> Bool
     {
@@ -332,8 +333,8 @@ struct FindingSink {
         return true
     }
 
-    // Removes the stacks of those findings that `sampling` does not keep whole. The counts include this run's report,
-    // so 1 is subtracted.
+    // Removes the stacks of those findings that `sampling` does not select. `counts` includes this run's report, so 1
+    // is subtracted.
     private func sampled(_ findings: [Finding], _ store: ReportStore) -> [Finding] {
         guard let sampling, !findings.isEmpty else { return findings }
         let counts = try? store.counts(of: Set(findings.compactMap(\.signature)), upTo: sampling.first + 1)

@@ -6,7 +6,8 @@ import ZombieGuardFleet
 
 /// Focused allocation stacks, and how their blocks are placed in their pages.
 struct Focus {
-    /// Place of a block (enum zg_focus); the raw value is its letter in the file of the run (zg_run_directory.h).
+    /// Place of a block (enum zg_focus). The raw value stands for the place in the run's focus file
+    /// (zg_run_directory.h).
     enum Place: String {
         /// In front of the guard page, aligned as malloc promises.
         case end = "E"
@@ -44,7 +45,8 @@ struct Focus {
         }
     }
 
-    /// Adds the finding's allocation stack. Returns false if it has none.
+    /// Adds the finding's allocation stack, or counts it in `surplus` if the table is full. Returns false if the
+    /// finding has no allocation stack.
     @discardableResult
     mutating func add(_ finding: Finding) -> Bool {
         guard let identity = Finding.Stacks.identity(of: finding.stacks.alloc) else { return false }
@@ -98,7 +100,7 @@ struct Focus {
 
     // MARK: Reading
 
-    // PATH, PATH#SIGNATURE, or SIGNATURE, which is looked up in the report of earlier runs.
+    // Parses a value of --focus: PATH, PATH#SIGNATURE, or a SIGNATURE to look up in the report of earlier runs.
     private static func place(_ name: String, report: String?) throws(Failure) -> (path: String, signature: String?) {
         if access(name, F_OK) == 0 { return (name, nil) }
         if isSignature(name[...]) {

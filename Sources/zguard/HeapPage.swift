@@ -191,8 +191,8 @@ struct HeapPage {
         number(groupedText(UInt64(amount.blocks))) + number(byteText(amount.bytes))
     }
 
-    // ARIA roles, because in a narrow window the style shows the rows as grids, and a browser then drops the implicit
-    // roles.
+    // The table needs ARIA roles: in a narrow window the style shows the rows as grids, and a browser then drops the
+    // implicit roles.
     private func tableHTML(_ heads: [String], _ last: String, _ rows: [String]) -> String {
         let cells = heads.map { "<th role=\"columnheader\" scope=\"col\" class=\"n\">\($0)" }.joined()
         return
@@ -202,7 +202,7 @@ struct HeapPage {
     }
 }
 
-/// Names frames, each once: the stacks of a heap share most of their frames.
+/// Finds the names of frames, once for each frame: the stacks of a heap share most of their frames.
 private final class FrameNames {
     private let symbolicator: Symbolicator
     private var known: [Finding.Frame: [Finding.Frame]] = [:]

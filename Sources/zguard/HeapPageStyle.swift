@@ -1,5 +1,6 @@
 // Holds the style sheet and the script of the page of `zguard heap`, beyond the style of HTML reports. No meaning
-// depends on color alone. The script zooms, searches, and switches the widths; the page is readable without it.
+// depends on color alone. The script zooms, searches, and switches whether the widths of boxes show bytes, blocks or
+// growth; the page is readable without the script.
 
 import ZombieGuard
 

@@ -70,8 +70,8 @@ struct HeapReport {
         return summary.stacks.map { Row($0, since: before?[$0.identity]) }
     }
 
-    /// Without an earlier saved heap, all rows, the largest first. With one, the rows that have grown, the fastest
-    /// first.
+    /// Without an earlier saved heap, all rows, the largest first. With one, the rows that have grown, the largest
+    /// growth first.
     func chosen(_ rows: [Row]) -> [Row] {
         if earlier == nil { return rows }
         return rows.filter { $0.grownBytes > 0 || $0.grownBlocks > 0 }.sorted { $0.grownBytes > $1.grownBytes }
@@ -129,7 +129,7 @@ struct HeapReport {
         guard let origin = frames.origin, let first = frames.firstIndex(of: origin) else { return unknownStack }
         let own = frames[first...].filter { !$0.isLibraryCode }.prefix(3)
         return (own.isEmpty ? [origin] : Array(own)).map { frame in
-            // The module's name is enough here.
+            // Shows only the module's name, not its path.
             var short = frame
             short.module = frame.moduleName
             return short.shortPlace

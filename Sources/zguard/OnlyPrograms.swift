@@ -20,7 +20,7 @@ enum OnlyPrograms {
     }
 
     // Resolves a path as the kernel does: to an absolute path without symbolic links. Resolves only the folder if the
-    // program does not exist yet.
+    // program does not exist yet. Returns the path unchanged if the folder contains an asterisk or cannot be resolved.
     private static func path(_ value: String) -> String {
         if let whole = resolved(value) { return whole }
         let end = value.lastIndex(of: "/")!

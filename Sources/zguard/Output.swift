@@ -5,7 +5,8 @@ import Glibc
 import Synchronization
 import ZombieGuard
 
-/// The two standard streams. Writing to a closed or broken stream does nothing.
+/// The two standard streams. A write to a closed or broken stream has no effect; ``failure`` has the first error of
+/// standard output.
 enum Output {
     private static let outFailure = Mutex<SystemError?>(nil)
 

@@ -4,7 +4,7 @@ import Glibc
 import ZombieGuard
 
 /// Runs a program several times. After a run with findings that lack the instruction of the access, the next run
-/// watches every block of their allocation stacks.
+/// watches every block of these findings' allocation stacks.
 struct Pinpoint {
     private let arguments: Arguments
     private let most: Int
@@ -73,11 +73,12 @@ struct Pinpoint {
     }
 }
 
-/// The findings of the runs so far, and what to watch in the next one.
+/// The findings of the runs so far, and the allocation stacks to watch in the next run.
 private struct Search {
     private(set) var focus: Focus
     private(set) var runs = 0
-    /// The run to report: the one with the instruction, or else the first one with late findings.
+    /// The run to report: the one with the instruction, or else the first one with late findings, or else the first
+    /// run.
     private(set) var best: RunOutcome?
     /// Stacks that were focused in the best run.
     private(set) var reportedFocus: Focus
@@ -153,7 +154,7 @@ extension Finding {
         isFoundLate || confidence == .inferred && block != nil && crash == nil && stall == nil
     }
 
-    // A heap overflow that is found when the block is freed has the stack of the free.
+    // A heap overflow that is found when the block is freed has the stack of the free as its access stack.
     private var isFoundLate: Bool {
         kind == .writeAfterFree || kind == .heapOverflow && detail["found_by"] != nil
     }

@@ -17,7 +17,7 @@ struct RawFindings {
     /// Whether a process of the run truncated the file.
     private(set) var wasCut = false
 
-    /// Maximum number of open files of other users' processes.
+    /// Maximum number of open raw findings files of processes that have changed their user.
     private static let mostOthers = 128
 
     /// Creates the file, which every guarded process opens.

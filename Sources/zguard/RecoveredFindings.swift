@@ -9,7 +9,8 @@ struct RecoveredFindings {
     private var intake: FindingIntake
     private var remains: [UnfinishedFindings] = []
 
-    /// Reads the remaining files and prints how many findings were recovered. Call before the report is overwritten.
+    /// Reads the raw files left beside the report and prints how many findings were recovered. Call before the report
+    /// is overwritten.
     init(beside sink: FindingSink, _ options: ReportOptions) {
         intake = FindingIntake(options)
         guard let path = sink.recoverablePath else { return }

@@ -298,8 +298,8 @@ struct ReportCommand {
         _ reader: FindingReader, _ path: String, into contents: inout Contents, _ remains: [UnfinishedFindings]
     ) throws(SystemError) -> Bool {
         if remains.isEmpty { return try read(reader, path, into: &contents) }
-        // The report may have any format and may end anywhere. The raw file also contains its findings, but without
-        // symbol names.
+        // The report may have any format and may end anywhere. The raw file also contains the report's findings, but
+        // without symbol names.
         var reader = reader
         while let entry = try reader.next() ?? reader.finish() {
             if case .finding(let finding, _) = entry, filter.accepts(finding) { contents.intake.add(finding) }

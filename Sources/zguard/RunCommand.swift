@@ -16,7 +16,8 @@ struct RunCommand {
     private let series: RunSeries?
 
     private static let pollMilliseconds: Int32 = 200
-    /// Open files of zguard during a run: twelve, plus the modules that findings mention.
+    /// Required and desired limit on open files. During a run, zguard opens twelve files and the modules that findings
+    /// mention.
     private static let leastDescriptors: UInt64 = 16, wantedDescriptors: UInt64 = 256
 
     /// A run of the program, by itself or as one of several with the same arguments.
@@ -86,7 +87,7 @@ struct RunCommand {
         let recovered = RecoveredFindings(beside: sink, reporting)
         var socket = try? RunSocket(at: directory.socket, mode: RunDirectory.fileMode)
         let child = try start(executed, environment)
-        // Call after the program's start: starting a thread makes libc handle SIGRTMIN+1, so it would not stay ignored.
+        // Call after the program's start: the call makes libc handle SIGRTMIN+1, so no child would inherit it ignored.
         if filters == nil { zg_system_hold_event() }
         sink.begin()
         raw.kept?.begin()

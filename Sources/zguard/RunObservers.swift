@@ -62,8 +62,8 @@ final class RunObservers {
         return stalls?.look() ?? []
     }
 
-    /// Stops answering when the program has ended. Returns findings for stalls in progress, and notes on what the
-    /// search for leaks could not read.
+    /// Stops answering when the program has ended. Returns findings for stalls in progress and for repeats of earlier
+    /// stalls, and notes on what the search for leaks could not read.
     func finish(_ end: ProgramEnd) -> (findings: [Finding], notes: [String]) {
         crashes?.close()
         leaks?.finish()

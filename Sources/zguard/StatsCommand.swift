@@ -35,7 +35,7 @@ struct StatsCommand {
             return ExitStatus.success
         }
         let drawsScreen = form == .text && isatty(STDOUT_FILENO) == 1
-        // An empty handler, so that a resize of the terminal interrupts the pause.
+        // An empty handler suffices: a resize of the terminal then interrupts the pause.
         if drawsScreen { signal(SIGWINCH) { _ in } }
         var growth = form == .text ? ClassGrowth() : nil
         while true {
@@ -67,8 +67,8 @@ struct StatsCommand {
             if lines.count > room { lines = lines.prefix(room - 1) + ["… \(lines.count - room + 1) more lines"] }
             lines = lines.map { FittingText($0, width: size.columns).text }
         }
-        // Cursor home; erase each line before it is written, because after a full line the cursor is already beyond
-        // that line; erase below.
+        // Move the cursor home. Erase each line before writing it: after a full line, the cursor is already on the next
+        // line. Erase everything below the last line.
         return "\u{1b}[H" + lines.map { "\u{1b}[K" + $0 + "\n" }.joined() + "\u{1b}[J"
     }
 

@@ -153,7 +153,7 @@ struct SymbolsCommand {
         say(try store.apply(sources: sources))
     }
 
-    /// Copies the files that the store's findings need from the directories given with `--symbols` to the store.
+    /// Copies files from the directories given with `--symbols` to the store: those that the store's findings need.
     private func fetch() throws(FleetError) {
         let missing = try store.missingBuilds()
         if missing.isEmpty { return }

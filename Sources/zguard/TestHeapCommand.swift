@@ -9,8 +9,8 @@ struct TestHeapCommand {
     private let processID: Int
     private let output = Descriptor(adopting: dup(STDOUT_FILENO))
 
-    /// Some threads stop late, because they were busy in the kernel. They are resumed at these intervals, in
-    /// milliseconds. After a question, the first ``shortPauses`` intervals are short.
+    /// Intervals in milliseconds at which zguard resumes threads that stopped late, because they were busy in the
+    /// kernel. After a question, the first ``shortPauses`` intervals are short.
     private static let shortPause: Int32 = 10, longPause: Int32 = 500
     private static let shortPauses = 50
 

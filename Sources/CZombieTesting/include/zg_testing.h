@@ -19,8 +19,8 @@ int zg_testing_ending(int status);
 // descriptor above 2), and no other open descriptor. Returns the process id or a negated errno.
 pid_t zg_testing_spawn(const char *path, char *const argv[], char *const envp[], int output);
 
-// State of the child: 0 running, 1 exited (`*code` is the exit status), 2 killed by a signal (`*code` is its number), 3
-// unknown, because other code has already waited for the child. Does not block.
+// Returns the state of the child: 0 running, 1 exited (`*code` is the exit status), 2 killed by a signal (`*code` is
+// its number), 3 unknown, because other code has already waited for the child. Does not block.
 int zg_testing_poll(pid_t child, int *code);
 
 // Starts zguard in a new process group, with its standard input and output at `socket` (a descriptor above 2), its

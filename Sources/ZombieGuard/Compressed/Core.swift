@@ -1,4 +1,4 @@
-// Re-exports ZombieGuardCore, so that users of the library need one import. The folders below this one in the layering
-// are a separate module, so that a test bundle can compile them alone.
+// Re-exports ZombieGuardCore, so that users of the library need one import. ZombieGuardCore consists of the layers
+// below this folder; it is a module of its own, so that a test bundle can compile it alone.
 
 @_exported import ZombieGuardCore

@@ -89,7 +89,8 @@ package enum CompressionFormat: CaseIterable {
         return output
     }
 
-    // Returns false at the end, at damaged data, or after `take` has returned false.
+    // Passes the decompressed bytes to `take`. Returns false if the compressed data has ended or is damaged, or after
+    // `take` has returned false.
     private func unpack(
         _ input: ArraySlice<UInt8>, _ stream: inout any UnpackingStream, into capacity: Int,
         _ take: (UnsafeRawBufferPointer) -> Bool
@@ -127,7 +128,7 @@ package enum CompressionFormat: CaseIterable {
         throw failure
     }
 
-    // Skip pages of zeros, which become holes: core files have many.
+    // Skips pages of zeros, which become holes: core files have many of them.
     private static func write(_ bytes: UnsafeRawBufferPointer, to file: Descriptor, at offset: UInt64)
         throws(SystemError)
     {

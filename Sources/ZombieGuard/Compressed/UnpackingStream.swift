@@ -5,7 +5,8 @@ import Glibc
 
 /// Decompression state for one file.
 protocol UnpackingStream {
-    /// Decompresses as much as fits. Returns the bytes read and written; nil if the data is damaged or ended.
+    /// Decompresses as much as fits. Returns the numbers of bytes read and written; nil if the data is damaged or
+    /// ended.
     mutating func step(_ input: UnsafeRawBufferPointer, _ output: UnsafeMutableRawBufferPointer) -> (
         read: Int, written: Int
     )?
@@ -148,7 +149,7 @@ final class XZStream: UnpackingStream {
 
 /// Decompresses gzip files of a single member with zlib.
 final class GzipStream: UnpackingStream {
-    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib keeps its address
+    private let stream = Zlib.Stream.allocate(capacity: 1) // zlib stores the stream's address
     private let zlib: Zlib
 
     init?() {

@@ -23,7 +23,7 @@ public struct PairCoverage: Sendable {
         package var free: UInt64
     }
 
-    /// Numbers of runs.
+    /// Numbers of runs in which a pair was seen, and was watched.
     package struct Count: Hashable, Sendable {
         package var seen = 0
         package var watched = 0
@@ -55,8 +55,8 @@ public struct PairCoverage: Sendable {
 
     /// How many more pairs ten further runs are expected to watch; nil after fewer than two runs.
     ///
-    /// The pairs that each run newly watched are continued as a geometric series, with the quotient of the last two
-    /// runs, up to the pairs that are not watched yet.
+    /// The numbers of pairs that each run newly watched are continued as a geometric series, with the quotient of the
+    /// last two numbers. The result is at most the number of pairs that no run has watched.
     public var expectedInTenRuns: Int? {
         guard runs.count >= 2 else { return nil }
         let before = runs.count > 2 ? runs[runs.count - 3].watched : 0

@@ -28,7 +28,7 @@ public struct Finding: Hashable, Sendable {
     public var stall: Stall?
     /// The blocks of a `leak` or `retain-cycle`; nil for any other kind.
     public var leak: Leak?
-    /// Live memory that still points to the freed block, the most certain first; nil if it was not searched.
+    /// Live memory that still points to the freed block, the most certain first; nil if memory was not searched.
     public var holders: [Holder]?
     /// Number of occurrences.
     public var count: Int

@@ -2,7 +2,7 @@
 // writes findings uses these tables.
 
 extension Finding {
-    /// A finding while it is read or written: the keys of a crash or stall are keys of the finding's own object.
+    /// A finding while it is read or written: the keys of a crash, stall or leak are keys of the finding's own object.
     struct Draft {
         var finding: Finding
         var crash = Crash(signal: "")

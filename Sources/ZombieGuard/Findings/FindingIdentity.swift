@@ -1,7 +1,7 @@
 // Identifies a finding in both its raw form, as the process wrote it, and its finished form, as zguard rewrote it.
 
-/// Identity of a finding: equal for a raw finding and its finished form, even if frames were symbolicated or inlined in
-/// between. Two findings of one process have different identities.
+/// Identity of a finding: equal for a raw finding and its finished form, even if symbolication has named frames and
+/// added inlined ones in between. Two findings of one process have different identities.
 package struct FindingIdentity: Hashable {
     private let kind: Finding.Kind
     private let process: Int?

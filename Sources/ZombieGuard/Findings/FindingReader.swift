@@ -101,7 +101,7 @@ public struct FindingReader {
             let sample = TimelineSample(jsonLine: text)
             return sample.map { .timeline($0, line: line.number) } ?? skipped("not a sample of the heap")
         }
-        // One process was killed while writing its line, and another process appended its finding to it.
+        // One process was killed while writing its line, and another process appended its finding to that line.
         if let start = Self.lastFinding(in: bytes) {
             var last = String(decoding: bytes[start...], as: UTF8.self)
             if let finding = try? JSONScanner.read(&last, Finding.read) {
@@ -123,8 +123,8 @@ public struct FindingReader {
 
     private static let start = Array("{\"schema\":\"\(Finding.schema)\"".utf8)
 
-    /// Index of the last finding in a line that does not start the line. The start pattern cannot match inside a JSON
-    /// string, where its quotes are escaped.
+    /// Index at which the last finding in the line begins, if that is behind the line's start; otherwise nil. The
+    /// pattern that is searched for cannot match inside a JSON string, where quotes are escaped.
     private static func lastFinding(in bytes: ArraySlice<UInt8>) -> Int? {
         guard bytes.count > start.count else { return nil }
         return bytes.indices.dropFirst().dropLast(start.count - 1).last { index in

@@ -1,5 +1,6 @@
-// Names the kinds, accesses, confidences, block states and languages of findings. The lists are the runtime's tables
-// (zg_finding_kinds.h, zg_block.h); names from later versions, which are not in the tables, are kept unchanged.
+// Defines the kinds, accesses, confidences, block states and languages of findings by their names. The lists are the
+// runtime's tables (zg_finding_kinds.h, zg_block.h); names from later versions, which are not in the tables, are kept
+// unchanged.
 
 import CZombie
 

@@ -1,5 +1,5 @@
-// Computes the signature of version 1, under which earlier versions stored findings; and the frames that suppression
-// rules compare, which are those of version 1.
+// Computes the signature of version 1, under which earlier versions stored findings, and the frame names of that
+// version, which suppression rules still compare.
 
 extension Finding {
     /// Number of significant frames of each stack that enter a signature of version 1.

@@ -22,7 +22,8 @@ extension Finding {
             for part in crash.reason { hash.add(part) }
         }
         if kind == .crash, crash?.status != nil, let function = detail["raised_in"] {
-            // Hash the script's function instead of the stack: its frames are the interpreter's, whose builds differ.
+            // Hash the script's function instead of the stack: the stack's frames are the interpreter's, whose builds
+            // differ.
             hash.add("raised in")
             hash.add(function)
             hash.add(raisedFile ?? "")

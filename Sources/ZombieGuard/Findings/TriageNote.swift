@@ -6,9 +6,9 @@ extension Finding {
     public struct TriageNote: Hashable, Sendable {
         /// "open", "regression", "muted" or "resolved".
         public var state: String
-        /// The state in words, with who decided and when.
+        /// The state as text, with who set it and when.
         public var text: String
-        /// Who looks after the bug.
+        /// The person to whom the bug is assigned.
         public var assigned: String?
 
         /// Creates a note. Each parameter sets the property of the same name.

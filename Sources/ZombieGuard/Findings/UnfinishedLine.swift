@@ -1,4 +1,4 @@
-// Defines the header line of the file of raw findings that a run keeps beside its report.
+// Defines the first line of a run's file of raw findings, which lies beside the run's report.
 
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -6,8 +6,9 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// The header: `{"schema":"zguard.unfinished/1","has_begun":false,"directory":"…"}`, padded with spaces to a fixed
-/// length so that it can be overwritten in place.
+/// The first line of a run's file of raw findings:
+/// `{"schema":"zguard.unfinished/1","has_begun":false,"directory":"…"}`, padded with spaces to a fixed length so that
+/// it can be overwritten in place.
 package struct UnfinishedLine: Hashable, Codable {
     package static let schema = "zguard.unfinished/1"
     private static let bytes = 512
@@ -15,7 +16,7 @@ package struct UnfinishedLine: Hashable, Codable {
     private var schema = Self.schema
     /// Whether the run has truncated the report, so that the report holds findings of this run only.
     package var hasBegun: Bool
-    /// The run's directory. Processes that may not append to the file write files of their own there.
+    /// The run's directory. Processes that may not append to the file of raw findings create their own files there.
     package var directory: String
 
     private enum CodingKeys: String, CodingKey {

@@ -1,4 +1,5 @@
-// Computes which words of a block the HTML picture shows and what each word contains. BlockPicture draws the result.
+// Computes which words in and around a block the HTML picture shows, and which bytes belong to the object's header.
+// BlockPicture draws the result.
 
 /// The words in and around a block that a picture shows. All positions are byte offsets from the block's start.
 struct BlockMap: Hashable {
@@ -8,7 +9,8 @@ struct BlockMap: Hashable {
     static let windowWords: Int64 = 12, narrowWords: Int64 = 6
 
     let size: Int64
-    /// The accessed bytes; one byte if the length is unknown. Nil if the access may be far from the block.
+    /// The accessed bytes; one byte if the length is unknown. Nil if the access has no known offset in or near the
+    /// block.
     let touched: Range<Int64>?
     let isLengthKnown: Bool
     /// The bytes shown, in whole words.
@@ -19,7 +21,7 @@ struct BlockMap: Hashable {
     // Sizes in a report are untrusted; the clamp keeps sums from overflowing.
     private static func length(of block: Finding.Block) -> Int64 { Int64(min(block.size, 1 << 60)) }
 
-    // Offsets farther from the block than this are not drawn.
+    // An access farther from the block than this, in bytes, is not drawn.
     private static let farthest: Int64 = 1 << 20
 
     /// Nil if the finding has no block.
@@ -67,7 +69,8 @@ struct BlockMap: Hashable {
         case nil: break
         }
         guard let offset else { return nil }
-        // If a value that was read from freed memory caused the fault, the finding reveals no offset in the block.
+        // An inferred access outside of the block is not drawn: a value that was read from freed memory may have caused
+        // the fault, and then the finding reveals no offset in the block.
         let size = length(of: block)
         if finding.confidence == .inferred, finding.detail["part"] == nil {
             let distance = finding.address?.distance(from: block.start)
@@ -80,7 +83,7 @@ struct BlockMap: Hashable {
         } else if [.writeAfterFree, .heapOverflow].contains(finding.kind) {
             length = number("length")
         }
-        // In a freed object, the program has read a trap word, which has the size of a pointer.
+        // With a `part`, the program has read a trap word of a freed object. A trap word has the size of a pointer.
         if finding.detail["part"] != nil, offset % wordBytes == 0 { length = wordBytes }
         let bytes = min(max(1, length ?? 1), size + farthest)
         return (offset..<offset + bytes, length != nil)

@@ -198,7 +198,7 @@ struct BlockPicture {
         return text
     }
 
-    // An overview of the whole block, drawn below the words, with the window's position marked.
+    // A bar below the words that stands for the whole block, with the window's position marked.
     private var overview: String {
         let y = Self.rowTop + Self.rowHeight + 26
         let low = Double(min(0, map.window.lowerBound))

@@ -36,7 +36,7 @@ struct FileURI {
     }
 
     /// The path for readers that do not accept URIs: relative to the root if the file is below it, otherwise unchanged.
-    /// Nil as for `reference`.
+    /// Nil for a path for which `reference` returns nil.
     func path(to path: String) -> (path: String, isBelowRoot: Bool)? {
         let parts = Self.parts(of: path)
         if parts.isEmpty || parts[0] == ".." { return nil }

@@ -26,7 +26,7 @@ public struct FindingKind: Sendable {
     public var help: String
     /// Number in the Common Weakness Enumeration (CWE).
     public var weakness: Int?
-    /// The severity of a finding whose block is certain.
+    /// The severity of a finding with exact confidence. Inferred findings are warnings, whatever their kind.
     public var level: Level = .error
 
     /// All kinds of this version, most severe first, from the runtime's table.

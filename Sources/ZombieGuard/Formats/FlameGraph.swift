@@ -22,7 +22,7 @@ package struct FlameGraph {
         package var width: Double
     }
 
-    /// A call, or if `node` is nil the calls of one caller that are too small to be drawn.
+    /// A call. If `node` is nil, the box stands for all calls of one caller that are not drawn.
     package struct Box: Sendable {
         package var node: Int?
         /// Number of calls, if `node` is nil.
@@ -39,7 +39,7 @@ package struct FlameGraph {
 
     /// A page with more boxes than this takes long to load.
     package static let mostBoxes = 3000
-    /// Smaller shares of the whole are less than a point wide on most screens.
+    /// Least share of the whole that gets a box. A box with a smaller share is less than a point wide on most screens.
     private static let leastShare = 0.0004
     private static let rowHeight = 18
 
@@ -47,7 +47,8 @@ package struct FlameGraph {
     private let measures: [Measure]
     package let root: Box
 
-    /// - Parameter measures: one for each amount in the tree; the first is drawn.
+    /// - Parameter measures: one for each amount of a node. The first determines the widths of the boxes; the script
+    ///   can switch to another.
     package init(_ tree: FlameTree, _ measures: [Measure]) {
         precondition(tree.nodes[0].values.count == measures.count)
         self.tree = tree
@@ -148,7 +149,8 @@ package struct FlameGraph {
         return "\(groupedText(UInt64(box.omitted))) smaller call\(box.omitted == 1 ? "" : "s")"
     }
 
-    // Neighboring boxes have a gap between them and one of three tints. The tint has no meaning.
+    // A box of the program's own code has one of three tints, by its name. The tint has no meaning: like the gap
+    // between boxes, it separates neighbors.
     private func style(of box: Box, _ name: String) -> String {
         guard let node = box.node else { return "fb rest" }
         if node == 0 { return "fb lib" }

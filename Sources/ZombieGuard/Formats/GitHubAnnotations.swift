@@ -1,9 +1,9 @@
 // Writes findings as GitHub workflow commands, which GitHub shows as annotations of source lines.
 
 /// Writes findings as GitHub workflow commands, one line each, such as `::error
-/// file=Sources/Cart.swift,line=14,col=9,title=use-after-free (ZombieGuard)::message`. A finding becomes `::warning` if
-/// it is `inferred`, or if the level of its kind is below error. Syntax and escapes:
-/// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
+/// file=Sources/Cart.swift,line=14,col=9,title=use-after-free (ZombieGuard)::message`. The command is the level of the
+/// finding's kind: `error`, `warning`, or `notice` for a note. An `inferred` finding is always a `warning`. Syntax and
+/// escapes: <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>.
 public struct GitHubAnnotations: Sendable {
     private let files: FileURI
 
@@ -43,8 +43,8 @@ public struct GitHubAnnotations: Sendable {
         return "\(name) (\(visible(file))\(frame.line.map { ":\($0)" } ?? ""))"
     }
 
-    // Properties that locate the frame that a viewer should show first. If that frame is outside the workspace, they
-    // locate the innermost frame of its stack in the workspace, if there is one.
+    // Properties that locate `primaryFrame`. If its file is outside of the workspace, they locate instead the innermost
+    // frame of the same stack whose file is in the workspace, if there is one.
     private func place(of finding: Finding) -> [String] {
         guard let primary = finding.primaryFrame else { return [] }
         let isOwn = { (frame: Finding.Frame) in

@@ -49,7 +49,8 @@ package struct HTMLStack {
         return text
     }
 
-    // "libswiftCore.so, libc.so.6", or "runtime libraries" for more than two names.
+    // The modules of folded frames, such as "libswiftCore.so, libc.so.6". "runtime libraries" if there are more than
+    // two, or none is known.
     private func foldedName(_ frames: ArraySlice<Finding.Frame>) -> String {
         var names: [String] = []
         for name in frames.compactMap(\.moduleName) where !names.contains(name) { names.append(name) }

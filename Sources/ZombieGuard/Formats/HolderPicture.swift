@@ -31,7 +31,7 @@ struct HolderPicture {
         let block = finding.block
         let name = block?.className ?? "block of \(sizeText(block?.size ?? 0))"
         let state = block?.knownState == .live ? "block" : "freed"
-        // Skip deinitializers: the line of their caller says more.
+        // Skip deinitializers: the source line of their caller is more useful.
         let callers = finding.stacks.free.filter { !($0.function?.hasSuffix("__deallocating_deinit") ?? false) }
         let freedIn = (callers.origin ?? finding.stacks.free.origin).map { "freed in \($0.shortPlace)" }
         return box("freed", state, name, freedIn)

@@ -67,7 +67,7 @@ public struct JUnitReport: Sendable {
         return test(suppressed.finding, "      <skipped\(attribute("message", reason))/>\n")
     }
 
-    // Conditions besides findings that make the suite fail.
+    // Tests with an error: for incomplete input, and for an unexpected end of the program.
     private var errors: [String] {
         var errors: [String] = []
         if !document.isComplete {

@@ -40,7 +40,7 @@ public struct ReportDocument: Sendable {
     public var notes: [String]
     /// Absolute path of the source root; files below it are named relative to it.
     public var sourceRoot: String?
-    /// Whether all input could be read.
+    /// Whether all input could be read, and the run's processes could write all their findings.
     public var isComplete: Bool
     /// Exit status of the guarded program as shells report it; nil if no program was run.
     public var exitStatus: Int32?

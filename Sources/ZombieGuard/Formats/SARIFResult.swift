@@ -60,7 +60,8 @@ struct SARIFResult {
         }
     }
 
-    // Code-scanning services require a file: if no frame has one, use the program.
+    // Code-scanning services require a file. For a frame without a source file, use its module; if there is no frame,
+    // use the program.
     private var primaryLocation: JSONText? {
         if let frame = finding.primaryFrame { return location(frame, needsFile: true) }
         guard let program = finding.program.flatMap({ files.reference(to: $0) }) else { return nil }

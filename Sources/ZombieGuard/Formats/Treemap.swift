@@ -1,4 +1,5 @@
-// Draws amounts as a treemap: rectangles whose areas are proportional, as inline SVG that fits any width.
+// Draws amounts as a treemap: one rectangle for each amount, with an area proportional to the amount. The inline SVG
+// fits any width.
 
 /// A squarified treemap (Bruls, Huizing, van Wijk 2000): rows of rectangles that are nearly squares.
 package struct Treemap {

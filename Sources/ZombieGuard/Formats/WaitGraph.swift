@@ -20,8 +20,8 @@ struct WaitGraph {
         var leads: String
     }
 
-    // Sizes in points: the picture is no wider than a phone. `most`: pairs of thread and lock after which a long chain
-    // is cut. A bold letter is 8 points wide.
+    // Sizes in points. The picture is no wider than the screen of a phone. `most`: maximum number of pairs of thread
+    // and lock; the rest of a longer chain is summed up in one box. A bold letter is 8 points wide.
     private static let width = 360, left = 46, boxHeight = 38, gap = 26, most = 16
     private static let mostLetters = (width - left - 16) / 8
 
@@ -114,7 +114,7 @@ struct WaitGraph {
 }
 
 extension Finding.Stall {
-    /// A flame graph of the samples as a `figure` element; nil if all show the same stack.
+    /// A flame graph of the samples as a `figure` element; nil if all samples show the same stack.
     var flame: String? {
         if sampled.count < 2 { return nil }
         var tree = FlameTree(measures: 1)

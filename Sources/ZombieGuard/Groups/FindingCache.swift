@@ -91,7 +91,7 @@ struct FindingSources: Sendable {
     }
 }
 
-/// A pool that stores each string once, as the same modules, files and functions occur in all stored findings.
+/// A pool that stores each string once, because most findings name the same modules, files and functions.
 struct TextPool: Sendable {
     private var texts: Set<String> = []
 

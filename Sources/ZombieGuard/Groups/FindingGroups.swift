@@ -168,7 +168,7 @@ public struct FindingGroups: Sendable {
     /// Number of distinct programs named by the findings; a lower bound if there are very many programs.
     public var programs: Int { sources.programs }
 
-    /// "2 findings (1 double-free, 1 write-after-free)", "no findings (3 suppressed)".
+    /// The numbers of findings as text: "2 findings (1 double-free, 1 write-after-free)", "no findings (3 suppressed)".
     public var summary: String {
         let suppressed = suppressions.occurrences
         let rest = suppressed == 0 ? [] : ["\(suppressed) suppressed"]
@@ -186,8 +186,8 @@ public struct FindingGroups: Sendable {
 }
 
 extension Finding {
-    /// Merges another finding of the same bug: adds counts, extends the times of the first and last finding, and
-    /// combines triage state, former signatures and program version.
+    /// Merges another finding of the same bug: adds counts, stall samples and leaked bytes, extends the times of the
+    /// first and last finding, and combines triage state, former signatures and program version.
     mutating func merge(_ other: Finding) {
         count = count.addingSaturated(other.count)
         if let more = other.stall { stall?.add(more) }

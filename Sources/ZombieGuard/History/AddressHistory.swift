@@ -26,7 +26,7 @@ public struct AddressHistory: Sendable {
         case nothing
     }
 
-    /// The part of a freed object that a trap word replaced.
+    /// The meaning of an address that is a trap word.
     public struct Trap: Sendable {
         /// The part of a freed object that holds a trap word.
         public enum Part: String, Sendable {
@@ -46,7 +46,7 @@ public struct AddressHistory: Sendable {
         public var byte: UInt64?
         /// What an access through the class pointer does: `call`, `read`, `cast`, `release` or `unknown`.
         public var access: String?
-        /// Number of freed objects that share the trap word. If more than one, the block is only one candidate.
+        /// Number of freed objects that share the trap word. If more than one, the block is only one of the candidates.
         public var objects: Int
     }
 
@@ -67,10 +67,11 @@ public struct AddressHistory: Sendable {
     /// The kind of the address.
     public var what: What
     /// For ``What/block``: the block. For ``What/trap``: the object if it is known. For ``What/unused``: the empty
-    /// slot. `state` may also be `freeing`. `offset` is negative in front of the block, and may exceed the block's
-    /// size.
+    /// slot. `state` may be `freeing` or `unused`, which findings never have. `offset` is negative in front of the
+    /// block, and may exceed the block's size.
     public var block: Finding.Block?
-    /// Whether the block is isolated: has pages of its own, followed by a guard page.
+    /// Whether the block is isolated (has pages of its own, followed by a guard page) or in a window. Without a block:
+    /// whether the address space is reserved for such blocks.
     public var isIsolated = false
     /// Whether the block is in a window: a second mapping of physical memory that it shares with other blocks.
     public var isInWindow = false
@@ -86,7 +87,8 @@ public struct AddressHistory: Sendable {
     public var trap: Trap?
     /// The mapping of the address; nil if it is unmapped.
     public var place: Place?
-    /// The stacks of the block. If the address is in a mapped file, `access` has one frame for the address itself.
+    /// The stacks of the block. If the address is in a mapped file, `access` has one frame, which names the address
+    /// itself.
     public var stacks = Finding.Stacks()
     /// The last retains and releases of a Swift object, newest first, if they are recorded.
     public var changes: [Finding.RefCountChange] = []

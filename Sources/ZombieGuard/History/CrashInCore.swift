@@ -15,7 +15,7 @@ public struct CrashInCore {
         SIGSYS: "SIGSYS", SIGXCPU: "SIGXCPU", SIGXFSZ: "SIGXFSZ", SIGQUIT: "SIGQUIT",
     ]
 
-    /// Takes a core file that was written because of a signal; nil if it records no signal.
+    /// Takes a core file that was written because of a signal. Nil if the file records no signal or no thread.
     ///
     /// - Parameter core: an open core file.
     public init?(_ core: CoreFile) {
@@ -24,10 +24,10 @@ public struct CrashInCore {
         self.signal = signal
     }
 
-    /// The finding for the crash, not symbolicated. If the runtime's last finding explains the crash, it is that
-    /// finding. Otherwise, if the process was guarded and its heap explains the fault address, the finding describes
-    /// the block there. Signals other than SIGSEGV and SIGBUS, and signals that a process sent, give the kind
-    /// ``Finding/Kind/crash``.
+    /// The finding for the crash, not symbolicated. This is the runtime's last finding, if that explains the crash.
+    /// Otherwise, signals other than SIGSEGV and SIGBUS, and signals that a process sent, give the kind
+    /// ``Finding/Kind/crash``; faults give a null access, a stack overflow or a wild access. If the process was guarded
+    /// and its heap explains the fault address, the finding instead describes the misuse of the block there.
     ///
     /// - Returns: a raw finding, and notes about what could not be read.
     public func finding() -> (finding: Finding, notes: [String]) {
@@ -71,9 +71,9 @@ public struct CrashInCore {
 
     private enum Context { case same, another }
 
-    // Relation of the runtime's last finding to this crash; nil if they are of different processes, or the finding does
-    // not explain the signal. `same`: the finding has the registers of the crashed thread, or its access stack begins
-    // at that thread's pc. `another`: the finding is an earlier fault, whose handler raised this signal, or an earlier
+    // Relation of the runtime's last finding to this crash; nil if the finding is of another process, or does not
+    // explain the signal. `same`: the finding has the registers of the crashed thread, or its access stack begins at
+    // that thread's pc. `another`: the finding is an earlier fault, whose handler raised this signal, or an earlier
     // misuse, after which the runtime or abort() raised SIGABRT.
     private func isEnd(_ finding: Finding, _ source: HeapReader?) -> Context? {
         guard let process = finding.processID, process == core.processID || process == source?.statistics.processID
@@ -90,7 +90,8 @@ public struct CrashInCore {
         return isHere && finding.detail["signal"] == name ? .same : nil
     }
 
-    // A call of an invalid address: unwind from the caller. The invalid pc becomes the first frame, unless it is 0.
+    // The stack of the crashed thread. If the thread called an invalid address, unwinds from the caller, and puts the
+    // invalid pc in front as the first frame, unless it is 0.
     private func stackOfFault(_ unwinder: StackUnwinder) -> [Finding.Frame] {
         var registers = core.threads[0].registers
         let pc = registers[Int(ZG_THREAD_PC)]

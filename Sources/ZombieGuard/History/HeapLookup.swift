@@ -10,9 +10,9 @@ package struct BlockRecord {
     package var start: UInt64
     /// Size that the program requested.
     package var size: UInt64
-    /// Bytes from `start` to the end of the slot, or to the guard page of an isolated block.
+    /// Bytes from `start` to the end of the slot or span, without the guard page of an isolated block.
     var room: UInt64
-    /// Whether the block is isolated: has pages of its own, followed by a guard page.
+    /// Whether the block is isolated (has pages of its own, followed by a guard page) or in a window.
     var isIsolated: Bool
     var guardIsOpen: Bool
     /// Whether the block is in a window, a second mapping of pages that it shares with other blocks.
@@ -56,7 +56,8 @@ package struct HeapLookup {
         var part: zg_trap_part
         /// Distance of the address from the trap word.
         var offset: Int64
-        /// Freed objects that share the trap word, and the offset of the word in each (for `zg_trap_word`).
+        /// Freed objects that share the trap word. `byte`: for `zg_trap_word`, the offset of the word in the object;
+        /// else 0.
         var objects: [(record: BlockRecord, byte: UInt64)]
     }
 
@@ -72,7 +73,7 @@ package struct HeapLookup {
     private final class Patience {
         private var pauses = 1000
 
-        /// Pauses briefly. Returns false if the allowed pauses are used up.
+        /// Pauses briefly. Returns false, without a pause, once all allowed pauses are used up.
         func pause() -> Bool {
             guard pauses > 0 else { return false }
             pauses -= 1
@@ -183,7 +184,8 @@ package struct HeapLookup {
 
     // MARK: All
 
-    /// Rereads a record until two reads agree, because the process may change it meanwhile. nil if there is no block.
+    /// Rereads a record until two successive reads agree, because the process may change the record meanwhile. After
+    /// too many attempts, returns the last read, with `isChanging` set. nil if there is no block.
     private func settled(_ read: () -> BlockRecord?) -> BlockRecord? {
         guard var record = read() else { return nil }
         guard isRunning else { return record }
@@ -205,15 +207,16 @@ package struct HeapLookup {
     /// Decodes a trap word; nil if the address is not one.
     func trap(at address: UInt64) -> Trap? {
         guard var regions = layout.trapRegions else { return nil }
-        // A freed Swift object's count: a side-table reference, the trap address >> 3 with the two top bits set.
+        // The reference count of a freed Swift object has the form of a side-table reference: the trap address >> 3,
+        // with the two top bits set.
         let isCount = address >> 62 == 3
         let place = zg_trap_place_of(&regions, isCount ? address << 3 & 0xffff_ffff_ffff : address)
         guard place.part != zg_trap_none, !isCount || place.part == zg_trap_side else { return nil }
         return Trap(part: place.part, offset: place.offset, objects: objects(at: place))
     }
 
-    // With the largest trap regions, at most 256 slots of 16 bytes share a trap word; with smaller regions, more slots
-    // share one.
+    // Limit on the listed objects. With the largest trap regions, at most 256 slots of 16 bytes share a trap word; with
+    // smaller regions, more slots share one, and the list is incomplete.
     private static let mostObjects = 256
     private static let mostLooks = 1 << 16
 

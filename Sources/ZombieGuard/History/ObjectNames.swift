@@ -32,7 +32,8 @@ package final class ObjectNames {
 
     // MARK: Which class
 
-    /// The class of a freed object, by its number in the class table; nil if its library was unloaded.
+    /// The class with this number in the class table, which a death record names. Nil if the number is not in use, or
+    /// if the class's library was unloaded.
     package func `class`(number: UInt32) -> Class? {
         guard number > 0, UInt64(number) <= layout.classTableCount,
             let entry = memory.record(UInt64.self, at: layout.classTable &+ UInt64(number - 1) * 8)
@@ -94,7 +95,8 @@ package final class ObjectNames {
         return text { zg_names_swift_property($0, `class`.pointer, byte, $1, $2) }
     }
 
-    /// What an access at this offset in the class metadata or virtual table does.
+    /// The kind of an access at this offset in the class metadata or virtual table, and the function or stored property
+    /// that the access concerns, if known.
     func slot(of class: Class, at offset: Int64) -> (access: String, code: Finding.Frame?, property: String?) {
         var slot = zg_names_slot()
         let property = text { space, name, capacity in

@@ -47,7 +47,8 @@ package final class GuardRuntime: @unchecked Sendable {
     /// blocks of the stack did. Grants at least 1 ms of CPU time for this.
     package func beginTest() { table.begin_test() }
 
-    /// Runs zguard's own code in bypass mode: its blocks come from libc, outside of the budget. Not for program code.
+    /// Runs zguard's own code in bypass mode: libc serves its blocks, and they use none of the guarding budgets. Not
+    /// for program code.
     package func aside<Value>(_ work: () throws -> Value) rethrows -> Value {
         table.step_aside?()
         defer { table.step_back?() }
@@ -109,7 +110,7 @@ package final class GuardRuntime: @unchecked Sendable {
     /// finding. A faulting thread waits until `say` has returned: up to two seconds, or ten if the process is about to
     /// die. Call once per process.
     ///
-    /// - Returns: the listener, to call ``FindingListener/sayNew(isEnd:)`` before the process exits.
+    /// - Returns: the listener. Call its ``FindingListener/sayNew(isEnd:)`` before the process exits.
     package func onFinding(_ say: @escaping @Sendable (Finding, Bool) -> Void) -> FindingListener {
         let listener = FindingListener(runtime: self, say: say)
         let kept = Unmanaged.passRetained(listener)
@@ -189,7 +190,8 @@ package final class GuardRuntime: @unchecked Sendable {
             deallocatingThread: block.freeingThread, allocatingThread: block.allocatingThread, deallocationTime: freed)
     }
 
-    /// The live block that contains a pointer at an address; nil if there is none.
+    /// The live block that contains the address `place`, described as the holder of the pointer there; nil if no live
+    /// block contains the address.
     package func referrer(at place: Address) -> Referrer? {
         aside {
             guard let (block, stacks, _) = describe(place), block.isLive else { return nil }

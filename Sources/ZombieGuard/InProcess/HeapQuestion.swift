@@ -1,9 +1,10 @@
-// Defines the questions of a guarded test bundle to zguard about the bundle's own heap, and the answers of zguard, as
-// JSON lines. The bundle and zguard must have the same version, which zguard's first line names.
+// Defines the JSON lines in which a guarded test bundle asks zguard about the bundle's own heap, and in which zguard
+// answers. The bundle and zguard must have the same version, which zguard's first line names.
 
 import CZombie
 
-/// A question about the heap of the process that asks.
+/// A question about the heap of the process that asks. "The part" below is the part of a test that the question is
+/// about.
 package struct HeapQuestion: JSONObject {
     package enum Kind: String, JSONValue {
         /// Remember which blocks exist.
@@ -29,16 +30,16 @@ package struct HeapQuestion: JSONObject {
     package var isAlone = false
     /// Part of the name of the test's function, such as "CartTests.add("; nil if unknown.
     package var function: String?
-    /// The same as `function` for the other tests that the process knows so far.
+    /// Like `function`, for each of the other tests that the process knows so far.
     package var others: [String] = []
     /// The kernel's ID of the thread that waits for the answer, and the stack pointer at which the program's frames on
     /// that thread's stack begin.
     package var thread = 0
     package var stackPointer = Address(0)
-    /// Class metadata: `objects` finds the objects of the class and its subclasses.
+    /// Class metadata: the question `objects` asks for the objects of the class and its subclasses.
     package var metadata: Address?
-    /// Objects that `objects` finds in addition, whatever their class. Contains the complements of their addresses: a
-    /// plain address in the question would be found as a reference that holds the object.
+    /// Further objects for the question `objects`, whatever their class. The array contains the complements of their
+    /// addresses: a plain address in the question would be found as a reference that holds the object.
     package var objects: [Address] = []
 
     package init(_ kind: Kind) { self.kind = kind }
@@ -52,8 +53,8 @@ package struct HeapQuestion: JSONObject {
     ])
 }
 
-/// An answer to a ``HeapQuestion``. Its line has the numbers of findings, references and objects. Each finding,
-/// reference and object follows in a line of its own, because a reader takes lines of limited length only.
+/// An answer to a ``HeapQuestion``. The first line has the counts of findings, references and objects. Each finding,
+/// reference and object follows in a line of its own, because the reader limits the length of a line.
 package struct HeapAnswer: JSONObject {
     /// A reference to a freed block.
     package struct Reference: JSONObject {

@@ -14,9 +14,9 @@ public struct LiveObject: Hashable, Sendable {
     /// Strong references to the object, typed ones first: stored properties, elements, captured values, globals, local
     /// variables, and words of other memory that equal the address.
     public var holders: [Finding.Holder]
-    /// The shortest path from a global or thread-local variable, or from a stack if no such variable leads to the
-    /// object: the variable, and the reference in each block on the way. The last element holds the object. Empty if
-    /// nothing leads to the object.
+    /// The shortest path to the object from a global or thread-local variable or, if no variable leads to the object,
+    /// from a stack: first the variable or stack, then the reference in each block on the way. The last element holds
+    /// the object. Empty if nothing leads to the object.
     public var path: [Finding.Holder]
 
     /// Creates a live object. Each parameter sets the property of the same name.
@@ -51,8 +51,8 @@ extension LiveObject: CustomStringConvertible {
         return text + (pathText.map { "; " + $0 } ?? "")
     }
 
-    /// "the global 'customers' (ShopTests) → element of [Customer] → Customer.cart"; nil if a variable holds the object
-    /// itself, or no path is known. Safe to print.
+    /// The path as text, such as "the global 'customers' (ShopTests) → element of [Customer] → Customer.cart". Nil if a
+    /// variable holds the object directly, or no path is known. Safe to print.
     package var pathText: String? {
         path.count > 1 ? path.map(\.shortText).joined(separator: " → ") : nil
     }

@@ -98,7 +98,8 @@ package final class MainActorWatch: Sendable {
     // MARK: The thread
 
     private var limit: UInt64 { rule.milliseconds }
-    /// `tick`: milliseconds between samples while an answer is missing. `pause`: between an answer and the next ping.
+    /// `tick`: milliseconds between two checks for a missing answer. `pause`: milliseconds between an answer and the
+    /// next ping.
     private var tick: UInt64 { max(2, min(50, limit / 5)) }
     private var pause: UInt64 { max(1, min(50, limit / 8)) }
     private var freezeMilliseconds: UInt64 { max(40 * limit, 2000) }
@@ -130,8 +131,9 @@ package final class MainActorWatch: Sendable {
         }
     }
 
-    /// Sleeps until an answer or `stop`, at most for the given time. Returns the milliseconds beyond three times that
-    /// time and 10 ms, during which the whole process did not run (SIGSTOP, overload).
+    /// Sleeps until an answer or `stop`, at most for the given time. If the sleep took longer than three times that
+    /// time plus 10 ms, returns the excess in milliseconds: during the excess, the whole process did not run (SIGSTOP,
+    /// overload).
     private func rest(_ milliseconds: UInt64) -> UInt64 {
         let before = MonotonicTime.milliseconds
         _ = news.wait(timeout: .now() + .milliseconds(Int(milliseconds)))

@@ -11,7 +11,7 @@ import Glibc
 struct MainQueue {
     /// nil until the queue has been served.
     private(set) var lastServer: Int32?
-    /// Bit mask of the words of `_dispatch_main_q` that held the thread's id at every call of `isServed`.
+    /// Bit mask of the words of `_dispatch_main_q` that contained the calling thread's id at every call of `isServed`.
     private var places: UInt32
 
     private static let words = 24

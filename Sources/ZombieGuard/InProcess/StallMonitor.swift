@@ -3,8 +3,8 @@
 /// Stalls of the main actor, reported as they end.
 ///
 /// Code that runs on the main actor, on Dispatch's main queue or in the main thread's `RunLoop` delays everything else
-/// that must run there. The monitor pings the main queue from a thread of its own. If there is no answer for `over`,
-/// that is a stall: the monitor samples the stack of the thread that serves the queue until the answer comes.
+/// that must run there. The monitor pings the main queue from a thread of its own. A ping that gets no answer for
+/// `over` is a stall. While the answer is missing, the monitor samples the stack of the thread that serves the queue.
 ///
 /// ```swift
 /// Task.detached {

@@ -1,6 +1,6 @@
-// The interface of the runtime for guarded programs.
+// The functions with which a guarded program queries its runtime.
 
-/// Queries of the runtime that guards this process.
+/// Queries to the runtime that guards this process.
 ///
 /// A process is guarded if it runs under `zguard run`, or its test bundle links the runtime. In other processes
 /// ``isActive`` is false, ``findings`` ends at once, ``annotate(_:_:)`` does nothing, and everything else throws

@@ -72,7 +72,8 @@ extension Referrer: CustomStringConvertible {
 }
 
 extension [Finding.Frame] {
-    // Skips frames of initializers and deinitializers: their caller is of interest.
+    // The innermost frame of the program's own code with a source line. Skips initializers and deinitializers, because
+    // their caller is of interest.
     var site: Finding.Frame? {
         let calls = filter { frame in
             guard let function = frame.function else { return true }

@@ -83,7 +83,8 @@ package enum CxxName {
         return result
     }
 
-    /// Start of the parameter list: the last bracket that is not part of a name.
+    /// Start of the parameter list: the first bracket that belongs neither to a name nor to the parameters of an
+    /// enclosing function, such as the function around a lambda.
     private static func parameters(in text: Substring) -> Substring.Index? {
         var found: Substring.Index?
         var skipTo = text.startIndex

@@ -1,8 +1,8 @@
 // Computes an upper bound of the length of a demangled name, before a demangler is called. C++ and Swift names contain
 // back references, which demanglers expand each time: a symbol of 200 bytes can expand to gigabytes.
 
-/// Computes the bound without a full parser: each back reference counts as the longest part completed so far, and a
-/// letter with several meanings counts as the longest one.
+/// Computes the bound without a full parser: each back reference is assumed to denote the longest part completed so
+/// far, and each letter with several meanings to expand to its longest text.
 struct DemangledSize {
     /// Maximum length of the text that a demangler writes for one letter that is not a back reference.
     private static let word = 64
@@ -119,7 +119,8 @@ struct DemangledSize {
         return total
     }
 
-    // "AbC": several back references, each with an optional repeat count. A capital letter is the last back reference.
+    // Consumes back references behind "A", such as "AbC": each may have a repeat count, and a capital letter is the
+    // last one.
     private mutating func references() {
         while at < name.count {
             let times = number()
@@ -131,7 +132,8 @@ struct DemangledSize {
         }
     }
 
-    // "5Hello". After "0", letters refer to words of earlier identifiers; "00" introduces Punycode.
+    // Consumes an identifier, such as "5Hello". After "0", letters refer to words of earlier identifiers; "00"
+    // introduces Punycode.
     private mutating func identifier(_ first: UInt8, _ longestWord: Int) {
         var hasWords = first == UInt8(ascii: "0")
         if !hasWords {

@@ -14,7 +14,7 @@ private let longestDemangledName = 4 << 20
 /// - Parameter name: a symbol.
 /// - Returns: the name as in source code.
 public func demangle(_ name: String) -> String {
-    // The entry of an asynchronous main has this name and a suffix for each of its parts, such as "TY1_".
+    // The entry point of an asynchronous main has this name, and a suffix such as "TY1_" for each of its parts.
     if name == "async_Main" || name.hasPrefix("async_MainT") { return "async main" }
     guard let first = name.utf8.first, first == UInt8(ascii: "$") || first == UInt8(ascii: "_"),
         name.utf8.count <= longestMangledName, DemangledSize.bound(name) <= longestDemangledName

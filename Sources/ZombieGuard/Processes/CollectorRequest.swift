@@ -13,7 +13,7 @@ package struct CollectorRequest {
     package let question: zg_dying_process?
     private let state: UnsafeMutablePointer<UInt32>
 
-    /// Marks the request that a message names as taken, so that later copies of the message are ignored.
+    /// Marks a request as taken, so that later copies of the message that announced it are ignored.
     ///
     /// - Parameters:
     ///   - index: number of the request.
@@ -30,7 +30,7 @@ package struct CollectorRequest {
     ) {
         guard index < Int(ZG_COLLECTOR_REQUESTS) else { return nil }
         let requests: UnsafeMutablePointer<zg_collector_request> = page.place(of: \.collector.requests)
-        // The first field.
+        // The state is the first field of a request.
         state = UnsafeMutableRawPointer(requests + index).assumingMemoryBound(to: UInt32.self)
         guard zg_system_load(state) == zg_request_asked.rawValue else { return nil }
         memory = try? ProcessMemory(processID: process)

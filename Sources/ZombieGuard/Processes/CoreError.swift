@@ -1,4 +1,4 @@
-// Errors of opening a core file: why zguard cannot read it.
+// Defines the errors of opening a core file.
 
 /// Why zguard cannot read a core file.
 public enum CoreError: Error, Hashable, Sendable, CustomStringConvertible {

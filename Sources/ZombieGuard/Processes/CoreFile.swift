@@ -17,12 +17,13 @@ public final class CoreFile: MemoryReader {
     package let threads: [CoreNotes.Thread]
     /// The fatal signal; nil if the file has no siginfo note.
     let signal: CoreNotes.Signal?
-    /// Path of the program's executable; nil if the notes do not tell.
+    /// Path of the program's executable; nil if the notes do not name it.
     let program: String?
     let processID: Int
     /// Whether a debugger wrote the file: see ``CoreNotes/isOfDebugger``.
     package let isOfDebugger: Bool
-    /// User who wrote the file. Files that the core file names are opened with no more rights than this user has.
+    /// Author of the file: its owner, or the process's user if this user or root owns the file. Files that the core
+    /// file names are opened with no more rights than the author has.
     package let author: Author
 
     private static let headerSize = 64

@@ -137,7 +137,8 @@ package struct CoreNotes {
     /// Path of the program's executable: the file mapped at the entry point.
     var program: String? { files.first { $0.start <= entry && entry < $0.end }?.path }
 
-    /// Permissions of mappings that a debugger omitted from the core file: the notes do not tell them.
+    /// Permissions of mappings that a debugger omitted from the core file. The notes do not contain the real
+    /// permissions.
     static let unknownPermissions = "r-?-"
 
     /// The mappings, sorted by address: the segments with the files that were mapped there, and mapped files without a

@@ -19,8 +19,8 @@ struct CountHistoryReader {
         counts = source.statistics.heapLayout.counts
     }
 
-    /// Recorded changes of an object, newest first. Empty if the table has no entry for this object, or if the entry is
-    /// of an object of another class (`metadata`).
+    /// Recorded changes of an object, newest first. Empty if the table has no entry for this address, or if the entry
+    /// belongs to an object whose class is not `metadata`.
     func changes(of object: UInt64, class metadata: UInt64) -> [Change] {
         guard let counts else { return [] }
         let set = (object &* 0x9e37_79b9_7f4a_7c15) >> UInt64(counts.set_shift)

@@ -21,7 +21,7 @@ package final class CrashRequests {
         var words: String?
     }
 
-    /// The reason why only the stack of the dying thread can be shown; nil if all stacks can be.
+    /// The reason why only the stack of the dying thread can be shown; nil if the stacks of all threads can be shown.
     package static var obstacle: String? {
         SystemCallFilters.forbidsTracing ? "a seccomp filter forbids ptrace" : StackUnwinder.obstacle
     }
@@ -142,8 +142,8 @@ extension Finding {
         if let own = threads.firstIndex(where: \.hasFaulted) {
             threads[own].id = thread?.id ?? threads[own].id
             threads[own].name = threads[own].name ?? thread?.name
-            // Keep the longer stack: libunwind follows frame pointers through JIT code, and the runtime recovers from
-            // calls to invalid addresses.
+            // Keep the longer of zguard's and the runtime's stack: zguard's libunwind follows frame pointers through
+            // JIT code, and the runtime recovers from calls of invalid addresses.
             if threads[own].stack.count >= stacks.access.count {
                 stacks.access = threads[own].stack
             } else {

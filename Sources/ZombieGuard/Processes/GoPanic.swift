@@ -34,7 +34,7 @@ struct GoPanic {
         message = "panic: " + text
     }
 
-    /// Formats strings and integers, by the numbers of reflect.Kind. For other values Go itself prints only an address.
+    /// Formats strings and integers, by the numbers of reflect.Kind; nil for other values.
     private static func text(ofKind kind: UInt8, at place: UInt64, in memory: any MemoryReader) -> String? {
         func value<Value: BitwiseCopyable & CustomStringConvertible>(_ type: Value.Type) -> String? {
             memory.record(type, at: place)?.description

@@ -78,7 +78,7 @@ public struct GuardedProcess: Sendable {
         throw refusal
     }
 
-    /// All guarded processes that this user may read, by process ID.
+    /// All guarded processes that this user may read, sorted by process ID.
     ///
     /// - Returns: the processes; empty if no process is guarded.
     public static func all() -> [GuardedProcess] { survey().processes }
@@ -138,7 +138,7 @@ public struct GuardedProcess: Sendable {
         return page
     }
 
-    // Try the descriptor first: /proc/PID/fd needs PTRACE_MODE_READ, /proc/PID/mem needs PTRACE_MODE_ATTACH.
+    // Try the descriptor first: /proc/PID/fd needs only PTRACE_MODE_READ, while /proc/PID/mem needs PTRACE_MODE_ATTACH.
     private static func readPageBytes(
         at page: Mapping, of processID: Int, in folder: ProcessFolder
     ) throws(ProcessError) -> [UInt8] {

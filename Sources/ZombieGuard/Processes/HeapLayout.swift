@@ -54,7 +54,7 @@ package struct HeapLayout: Sendable {
 
         init(_ windows: zg_layout_windows) {
             start = windows.base
-            // The process is not trusted: a smaller page would make more records than there is memory.
+            // The process is not trusted: smaller pages would need more records than fit in memory.
             size = windows.page_bytes >= 4096 ? windows.bytes : 0
             records = windows.records
             pageSize = UInt64(windows.page_bytes)

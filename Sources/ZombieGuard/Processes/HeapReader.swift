@@ -11,8 +11,8 @@ public struct HeapReader {
 
     package let memory: any MemoryReader
     package let mappings: [Mapping]
-    /// Data that could not be read: mapped files that have changed since, or blocks beyond the read budget. One line
-    /// each, with control characters escaped.
+    /// Data that could not be read: mapped files that have changed since the core file was written, or blocks beyond
+    /// the read budget. One line each, with control characters escaped.
     public var notes: [String] {
         if !hasMore { return [noteOfExhaustion] }
         return (memory as? CoreFile)?.notes ?? []

@@ -1,4 +1,4 @@
-// Reads texts that the runtime kept (zg_kept_text.h) from the memory of a program that has ended.
+// Reads the texts that the runtime stored (zg_kept_text.h) in the memory of a program that has ended.
 
 import CZombie
 
@@ -28,8 +28,8 @@ struct KeptText {
         return Finding(jsonLine: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Message that tells why a thread raised `signal`, found in its output to standard error; nil if the output has
-    /// none. `isOwn`: the process raised the signal itself.
+    /// Message that explains why a thread raised `signal`, from the thread's output to standard error; nil if the
+    /// output has none. `isOwn`: the process raised the signal itself.
     func reason(for signal: Int32, of thread: Int, isOwn: Bool) -> String? {
         let size = MemoryLayout<zg_kept_writes>.size
         guard places.writes != 0 else { return nil }

@@ -1,4 +1,4 @@
-// A copy of a guarded process by fork, and the conditions under which the copy can do the process no harm.
+// Copies a guarded process by fork, if the copy cannot harm the process.
 
 import CUnwind
 import Glibc
@@ -65,7 +65,8 @@ private struct CopyConditions {
 
     private func obstacle(_ layout: HeapLayout) -> String? {
         if layout.snapshot.code == 0 { return "not on this processor" }
-        // The copy is an orphan, and orphans become children of the first process in their PID namespace.
+        // The copy is an orphan, and the kernel makes orphans children of the first process in their PID namespace.
+        // That process would be the copied one, which does not expect another child.
         if folder.innermostID == 1 { return "the process is the first of its PID namespace" }
         return memoryObstacle ?? descriptorObstacle ?? countObstacle
     }
@@ -96,8 +97,8 @@ private struct CopyConditions {
         if kilobytes("HugetlbPages") > 0 { return "the process has huge pages of hugetlbfs" }
         // Strict accounting counts the copy's memory as used.
         if Self.number(in: "/proc/sys/vm/overcommit_memory") == 2 { return "vm.overcommit_memory is 2" }
-        // At worst the process writes to each page while the copy exists, and the kernel then copies each page. zguard
-        // itself needs a quarter of that.
+        // At worst the process writes to each page while the copy exists, and the kernel then copies each page. In
+        // addition, zguard itself needs a quarter of that amount.
         let needed = (anonymousKilobytes + anonymousKilobytes / 4 + kilobytes("VmPTE")) * 1024
         guard let available = Self.field("MemAvailable", of: "/proc/meminfo"), available >= needed / 1024 else {
             return "memory is short"

@@ -1,4 +1,4 @@
-// Errors of opening a process: why zguard cannot read it.
+// Defines the errors of opening a process.
 
 import Glibc
 

@@ -266,8 +266,8 @@ struct PythonLines {
     let first: Int
     let table: [UInt8]
 
-    // Forms of an entry: below 10 the line does not change; 10 to 12 add 0 to 2 to the line; 13 has no columns; 14 is
-    // long; 15 has no line.
+    // Forms of a table entry: below 10, the line does not change; 10 to 12 add 0 to 2 to the line; 13 has no columns;
+    // 14 is the long form; 15 has no line.
     private enum Form { static let sameLine: UInt8 = 10, noColumns: UInt8 = 13, long: UInt8 = 14, none: UInt8 = 15 }
 
     /// - Parameter instruction: offset in bytes; an instruction has two bytes.

@@ -6,7 +6,7 @@ import Glibc
 
 /// A message from a process of the run (zg_run_directory.h).
 package struct RunMessage {
-    /// Contents of a message. A message is valid for its sender only.
+    /// Contents of a message. The request and the address in it concern only the process that sent the message.
     package enum Content: Hashable {
         /// The process wrote a raw finding.
         case wrote
@@ -80,7 +80,7 @@ package final class RunSocket {
         return epoll_ctl(events.number, EPOLL_CTL_ADD, descriptor.number, &event) == 0
     }
 
-    /// Takes all pending messages.
+    /// Takes pending messages; `mostAtOnce` limits how many.
     package func receive() -> [RunMessage] {
         var messages: [RunMessage] = []
         var ready = [epoll_event](repeating: epoll_event(), count: Self.mostAtOnce)

@@ -25,7 +25,8 @@ package struct RunningHandlers {
     /// Findings of faults whose handlers were running when their process ended unseen by the runtime: by a signal
     /// without a handler, or by a system call that bypasses libc. Each fault is returned once.
     ///
-    /// `child` is a child process that zguard has waited for, `end` how it ended.
+    /// `child` is a child process that zguard has waited for, `end` how it ended. The faults of a child that ended with
+    /// status 0 are left out.
     package func left(by child: Int32, _ end: ProgramEnd) -> [Finding] {
         (0..<Int(ZG_HANDLED_FAULTS)).compactMap { index in
             let place = start + Int(ZG_HANDLED_CALLS_BYTES) + index * Int(ZG_HANDLED_FAULT_BYTES)
@@ -42,7 +43,7 @@ package struct RunningHandlers {
             guard var finding = Finding(jsonLine: String(decoding: text, as: UTF8.self)),
                 finding.processID == Int(process)
             else { return nil }
-            // The finding comes from the run's own page: its files are opened with this user's rights.
+            // The finding comes from the run's own page, so the files that it names are opened with this user's rights.
             finding.author = .own
             if isChild { finding.detail["ended_by"] = end.signalName ?? "status \(end.status)" }
             return finding

@@ -26,7 +26,8 @@ struct StatisticsPageFile {
     /// Limit of mappings to return. The child of a fork has two: its own page and its parent's, in any order.
     private static let mostMappings = 4
 
-    /// The mappings of statistics pages, and whether the process has loaded the runtime.
+    /// The mappings of statistics pages, whether the process has loaded the runtime, and whether it has no mappings at
+    /// all.
     static func mappings(in process: ProcessFolder) throws(SystemError) -> (
         pages: [Mapping], hasRuntime: Bool, isEmpty: Bool
     ) {
@@ -48,7 +49,7 @@ struct StatisticsPageFile {
         return (pages, hasRuntime, isEmpty)
     }
 
-    /// Opens the file behind a mapping of this process.
+    /// Opens the file behind a mapping of `process`.
     init(of mapping: Mapping, in process: ProcessFolder, flags: Int32) throws(Refusal) {
         guard let owner = process.owner else { throw .unreachable }
         // The mapping's link in map_files leads to the file directly, but following it needs root's rights.

@@ -5,7 +5,7 @@ import CUnwind
 import CZombie
 import Glibc
 
-/// A snapshot of threads of a process: all are stopped, copied and resumed before anything is unwound.
+/// A snapshot of threads of a process. All threads are stopped, copied and resumed before any stack is unwound.
 package struct StoppedThreads {
     package struct Thread {
         package var id: Int32
@@ -33,8 +33,8 @@ package struct StoppedThreads {
     /// Copies of the stacks, by address.
     package private(set) var stacks: [(start: UInt64, bytes: [UInt8])] = []
 
-    /// Words of the vector registers of a stopped thread. While a thread copies memory, only these registers may hold
-    /// some of the addresses that it copies. Call while the threads are stopped.
+    /// Words of the vector registers of a stopped thread. While a thread copies memory, some of the pointers that it
+    /// copies may be in these registers only. Call while the threads are stopped.
     package func vectorWords(of thread: Int32) -> [UInt64] {
         [UInt64](unsafeUninitializedCapacity: Self.mostVectorWords) { words, count in
             let bytes = zg_thread_vectors(thread, words.baseAddress, Self.mostVectorWords * 8)

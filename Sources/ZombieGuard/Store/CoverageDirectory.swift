@@ -15,9 +15,9 @@ public struct CoverageDirectory: Sendable {
     /// - Parameter path: its path.
     public init(_ path: String) { self.path = path }
 
-    /// Creates the directory if there is none.
+    /// Creates the directory if there is none. Checks that it is a directory that this process may write.
     ///
-    /// - Throws: the error of the failed system call.
+    /// - Throws: the error of the failed system call, ENOTDIR if the path is not a directory.
     public func create() throws(SystemError) {
         if mkdir(path, 0o777) != 0 && errno != EEXIST { throw .last }
         var status = stat()

@@ -1,5 +1,5 @@
-// The file of a run's raw findings beside its report, so that findings are on disk as soon as the program continues,
-// even if zguard or the program is killed.
+// Creates the file of a run's raw findings beside its report. Each finding is on disk as soon as the program continues,
+// even if zguard or the program is killed later.
 
 import Glibc
 

@@ -1,10 +1,11 @@
-// Sampling of equal findings: of each signature, the first findings and a share of the later ones are kept whole.
+// Samples equal findings: for each signature, the first findings and a share of the later ones are stored with their
+// stacks.
 
 /// Decides which findings lose their stacks and are only counted.
 public struct Sampling: Sendable {
-    /// Share of the findings after the first ones to keep whole, from 0 to 1.
+    /// Share, from 0 to 1, of a signature's later findings that are stored whole. The first `first` ones always are.
     public var share: Double
-    /// Findings per signature that are kept whole before sampling starts.
+    /// Number of findings of each signature that are stored whole before sampling starts.
     public var first: Int64
 
     /// Makes a rule. Each parameter sets the property of the same name.
@@ -24,7 +25,7 @@ public struct Sampling: Sendable {
         self.init(share: percent / 100)
     }
 
-    /// Whether to keep a finding whole.
+    /// Whether to store a finding whole, after `count` findings with the same signature.
     ///
     /// - Parameter place: a number in 0..<1 that is independent of the finding's content.
     package func keeps(at place: Double, after count: Int64) -> Bool { count < first || place < share }

@@ -60,7 +60,8 @@ package struct UnfinishedFindings: Hashable, Sendable {
         isGrowing = Self.hasWriters(file)
     }
 
-    // If the file system cannot tell whether the file has writers, a minute without a write counts as the end.
+    // If the file system cannot report whether the file has writers, assumes that the program has ended after a minute
+    // without a write.
     private static func hasWriters(_ file: Descriptor) -> Bool {
         let answer = zg_system_has_writers(file.number)
         if answer >= 0 { return answer != 0 }

@@ -3,7 +3,7 @@
 /// The names in a finding, extracted once for all rules.
 struct FindingNames {
     struct Frame {
-        /// The stable name that signatures use and the displayed name; one entry if they are equal.
+        /// The stable name that signatures use, and the displayed name; one element if the names are equal.
         var functions: [String]
         var module: String?
         var moduleName: String?

@@ -1,8 +1,8 @@
 // Generates a rule that suppresses one finding, for users to store and edit.
 
 extension Suppressions {
-    /// Generates a rule, preceded by a comment with the headline. The rule matches this finding and those with the same
-    /// kind and frames; for a crash, the signature must match as well. Safe to print.
+    /// Generates a rule, preceded by a comment with the finding's sentence. The rule matches this finding and those
+    /// with the same kind and frames; for a crash, the signature must match as well. Safe to print.
     ///
     /// - Parameter finding: a symbolicated finding.
     /// - Returns: several lines of a suppression file, including the final line feed.

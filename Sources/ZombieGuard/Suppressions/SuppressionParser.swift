@@ -155,7 +155,7 @@ struct SuppressionParser {
 
     // MARK: Parts of lines
 
-    /// `Cart.add(_:) | module=libshop.so`
+    /// Parses the conditions on a frame, such as `Cart.add(_:) | module=libshop.so`.
     private static func conditions(_ text: Substring) throws(SyntaxError) -> [Rule.Condition] {
         var conditions: [Rule.Condition] = []
         var rest = text

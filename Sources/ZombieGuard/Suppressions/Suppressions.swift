@@ -98,7 +98,7 @@ public struct Suppressions: Sendable {
         rules[number].count = rules[number].count.addingSaturated(count)
     }
 
-    /// Rules that suppressed nothing, to be listed after all findings.
+    /// Rules that have suppressed nothing. Meaningful after the last finding.
     public var unused: [Rule] { rules.filter { $0.count == 0 } }
 
     /// Number of suppressed findings, including repeated occurrences.

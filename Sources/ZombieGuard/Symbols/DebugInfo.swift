@@ -81,10 +81,11 @@ final class DebugInfo {
 
     // MARK: Lines
 
-    /// Of the addresses of a source line's code, the one nearest to `address` in the same function; nil if `address`
-    /// has a line itself, or the line has no code there. Optimizers merge equal ends of a function, such as the calls
+    /// Finds code of a source line in the function that contains `address`, and returns the address of such code that
+    /// is nearest to `address`. nil if `address` has a line itself, or the function has no code of that line. `file` is
+    /// the last component of a path. For optimized code: optimizers merge equal ends of a function, such as the calls
     /// that end the program, into code without a line. The caller knows from another source, such as the program's last
-    /// message, which line was executed. `file` is the last part of a path.
+    /// message, which line was executed.
     func address(ofLine line: Int, in file: String, near address: UInt64) -> UInt64? {
         guard let unit = index.unit(of: address), let lines = lines(of: unit),
             let function = (split(unit) ?? unit).functions.function(at: address),

@@ -2,7 +2,7 @@
 
 import CDwarf
 
-/// One abbreviation: the layout of all entries with its code.
+/// One abbreviation: the layout of all entries that have its abbreviation code.
 struct DwarfAbbreviation {
     struct Attribute {
         var name: UInt16

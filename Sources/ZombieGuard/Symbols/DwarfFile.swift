@@ -143,8 +143,8 @@ struct DwarfUnitHeader {
         encoding = DwarfEncoding(version: version, addressSize: addressSize, offsetSize: UInt8(offsetSize))
         entries = cursor.position
         guard !cursor.failed, entries <= end else { return nil }
-        // Treat units of unknown versions or address sizes as type units, which are skipped: their header may have any
-        // layout.
+        // The header of a unit with an unknown version or address size may have any layout. Treat the unit as a type
+        // unit, which is skipped.
         if !(2...5).contains(version) || addressSize != 8 { isTypeUnit = true }
     }
 }

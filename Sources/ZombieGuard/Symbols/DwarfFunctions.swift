@@ -30,7 +30,7 @@ final class DwarfFunctions {
         var outer: Int?
     }
 
-    // In file order. Read when a function has no linkage name.
+    // All scopes of the unit, in file order. Read only when a function has no linkage name.
     private lazy var allScopes: [Scope] = {
         var all: [Scope] = []
         var open: [(depth: Int, index: Int)] = []

@@ -42,7 +42,7 @@ struct DwarfLineFiles {
         var directory = ""
         let place = isNew ? file.directory : file.directory &- 1
         if place < UInt64(directories.count) { directory = directories[Int(place)] }
-        // In version 5, directory 0 is the unit's own.
+        // In version 5, directory 0 is the compiler's working directory.
         let isComplete = directory.hasPrefix("/") || isNew && file.directory == 0
         let start = isComplete ? "" : unit.directory ?? ""
         return [start, directory, file.name].reduce("") { Self.join($0, $1) }

@@ -39,7 +39,7 @@ final class DwarfUnit {
         return DwarfFunctions(self)
     }()
 
-    /// Whether `functions` has been built, which reads all entries.
+    /// Whether `functions` has been built. Building it reads all entries.
     private(set) var isRead = false
 
     /// The unit's bytes in .debug_info, header included.

@@ -146,7 +146,8 @@ final class ELFFile {
         var found: [(section: Section, name: UInt32)] = []
         for index in 1..<max(1, min(count, UInt64(mostSections))) {
             let (place, overflows) = (index * entrySize).addingReportingOverflow(table)
-            // Stop at the first unreadable header: a section's number is its position in the table.
+            // Stop at the first unreadable header instead of skipping it: a section's number is its position in the
+            // table.
             guard !overflows, let next = section(in: file, at: place) else { break }
             found.append(next)
         }

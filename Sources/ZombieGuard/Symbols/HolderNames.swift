@@ -55,7 +55,7 @@ extension Symbolicator {
 }
 
 extension Finding.Holder {
-    /// Frames of code.
+    /// All frames of the holder that refer to code: its allocation stack, its stack frame, and those of its path.
     var code: [Finding.Frame] {
         alloc + (place == Place.stack ? [frame].compactMap { $0 } : []) + path.flatMap(\.code)
     }

@@ -124,8 +124,8 @@ final class ModuleSymbols {
         return calls
     }
 
-    /// Of the addresses of a source line's code, the one nearest to an address without a line, in the same function
-    /// (``DebugInfo``).
+    /// Finds code of a source line in the function that contains `offset`, and returns the address of such code that is
+    /// nearest to `offset`. Nil if `offset` has a line itself. See ``DebugInfo``.
     func address(ofLine line: Int, in file: String, near offset: Address) -> Address? {
         debugInfo?.address(ofLine: line, in: file, near: offset.rawValue).map { Address($0) }
     }

@@ -11,7 +11,7 @@ public final class Symbolicator {
     private var last: (path: String, buildID: String?, author: Author, symbols: ModuleSymbols?)?
     private var noted: Set<String> = []
     private var names: [String: String] = [:]
-    /// Author of the frames being named, if they are not part of a finding, which has its own author.
+    /// Author of frames that do not belong to a finding. A finding has its own author.
     package var author = Author.own
     /// Whether frames without a build-id stay without names. Their module's path may be that of another build.
     package var needsBuildIDs = false
@@ -35,7 +35,7 @@ public final class Symbolicator {
     }
 
     /// Completes a raw finding: names its frames, expands inlined calls to frames of their own, fills in class, member
-    /// and access if the names tell them, and computes the signature. Values that are already set are kept.
+    /// and access if the names reveal them, and computes the signature. Values that are already set stay.
     ///
     /// - Parameter finding: a raw or finished finding.
     /// - Returns: the finding with everything that could be resolved.
@@ -244,7 +244,7 @@ public final class Symbolicator {
         }
     }
 
-    /// The readable name of a symbol. Cached, because demangling a long name takes as long as finding it.
+    /// The readable name of a symbol. Cached, because demangling a long name takes as long as looking up the symbol.
     private func name(_ symbol: String) -> String {
         if let known = names[symbol] { return known }
         let name = readableName(symbol)

@@ -29,9 +29,9 @@ extension Symbolicator {
         return symbols(of: frame)?.symbol(around: offset) == nil
     }
 
-    /// Sets the member of an object that was only retained so far, or whose class was only read: the first of the
-    /// predicted uses (`next`) that is a member of the object's class. Stops without a result at code that has no name,
-    /// because that code could be such a use.
+    /// Sets the member of an object that was only retained so far, or whose class was only read. Takes it from the
+    /// first of the predicted uses (`next`) that uses a member of the object's class. Stops without a result at code
+    /// that has no name, because that code could be such a use.
     func resolvePredictedUse(_ finding: inout Finding) {
         guard let block = finding.block else { return }
         finding.block?.next = []
@@ -102,8 +102,8 @@ extension Symbolicator {
         className == owner || SwiftTypeText.path(of: Substring(className)).joined(separator: ".") == owner
     }
 
-    /// The deleting destructor that called operator delete. This destructor tells the dynamic class, while the vtable
-    /// pointer in the freed object may be that of a base class. nil if the stack does not show it.
+    /// The deleting destructor that called operator delete. This destructor reveals the dynamic class, while the vtable
+    /// pointer in the freed object may be that of a base class. nil if the stack does not contain it.
     private func deletingDestructor(
         _ free: [Finding.Frame]
     ) -> (symbol: String, name: SymbolName, symbols: ModuleSymbols)? {

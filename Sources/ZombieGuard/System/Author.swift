@@ -28,7 +28,7 @@ public enum Author: Hashable, Sendable {
         self = isShared ? .unknown : Author(user: status.st_uid)
     }
 
-    /// The author of data that a process of this user wrote.
+    /// The author of data that a process of `user` wrote.
     ///
     /// - Parameter user: the user id, as the kernel reports it.
     package init(user: UInt32) { self = user == 0 || user == geteuid() ? .own : .user(user) }

@@ -1,5 +1,5 @@
-// Parses numbers from untrusted text: digits only. Swift's own initializers also accept a plus sign, a minus sign in
-// front of 0, and for fractions exponents, hexadecimal digits, "inf" and "nan".
+// Parses numbers from untrusted text: digits only. Swift's own initializers also accept a plus sign, and a minus sign
+// in front of 0. Those of Double also accept exponents, hexadecimal digits, "inf" and "nan".
 
 extension FixedWidthInteger {
     /// Parses digits; nil if the text is empty, has other characters, or the number does not fit.

@@ -1,4 +1,4 @@
-// Numbers as text for people.
+// Formats numbers for people.
 
 /// Formats a size of at least 1,024 bytes in binary units, rounded down: "1.5 KiB".
 package func binarySizeText(_ bytes: UInt64) -> String {

@@ -12,7 +12,7 @@ public enum OptionTable {
             case bool
             /// A whole number.
             case number
-            /// A number of bytes, optionally with the suffix `k`, `m` or `g`.
+            /// A number of bytes, optionally with the suffix `k`, `m`, `g` or `t`.
             case bytes
             /// A percentage, with or without a percent sign.
             case percent

@@ -1,4 +1,4 @@
-// Formats times for reports, statistics and file names.
+// Defines points in time, with their conversions and their text forms for reports, statistics and file names.
 
 import Glibc
 
@@ -41,7 +41,8 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
             : timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
     }
 
-    /// Creates a time from a date and time of day in UTC; nil if there is no such date or time.
+    /// Creates a time from a date and time of day in UTC; nil if the date or time does not exist, or the year is not in
+    /// 1970...2261.
     init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int) = (0, 0, 0)) {
         guard (1970...2261).contains(date.year), (1...12).contains(date.month), (1...31).contains(date.day),
             (0...23).contains(time.hour), (0...59).contains(time.minute), (0...59).contains(time.second)
@@ -60,7 +61,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
 
     public static func < (a: Timestamp, b: Timestamp) -> Bool { a.rawValue < b.rawValue }
 
-    /// The time `seconds` before this time, clamped to the representable range.
+    /// The time `seconds` before this time; on overflow, the earliest representable time.
     package func earlier(bySeconds seconds: Int64) -> Timestamp {
         let (nanoseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         let (difference, secondOverflow) = rawValue.subtractingReportingOverflow(nanoseconds)
@@ -81,7 +82,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
         return "\(calendar.year)-\(digits(calendar.month))-\(digits(ofYear - (153 * month + 2) / 5 + 1))"
     }
 
-    /// The zero-padded parts of the time of day, UTC.
+    /// The time of day in UTC, zero-padded. `fields` are hour, minute and second.
     private var time: (fields: [String], milliseconds: String) {
         let milliseconds = rawValue / 1_000_000 - (rawValue % 1_000_000 < 0 ? 1 : 0)
         let ofDay = (milliseconds % 86_400_000 + 86_400_000) % 86_400_000
@@ -96,7 +97,7 @@ public struct Timestamp: RawRepresentable, Hashable, Comparable, Sendable {
     /// The form used in file names: "20261121T203921.123Z". Sorts chronologically.
     package var compact: String { "\(day.filter { $0 != "-" })T\(time.fields.joined()).\(time.milliseconds)Z" }
 
-    /// Parses `compact`; nil for anything else.
+    /// Parses a text in the form of ``compact``; nil for any other text.
     package init?(compact text: some StringProtocol) {
         let bytes = Array(text.utf8)
         func number(_ range: Range<Int>) -> Int? {

@@ -42,7 +42,7 @@ extension Timestamp {
 
         var isAtEnd: Bool { rest.isEmpty }
 
-        /// Consumes exactly `count` digits.
+        /// Consumes exactly `count` digits; nil if there are fewer.
         mutating func number(_ count: Int) -> Int? {
             let digits = rest.prefix(count)
             guard digits.count == count, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
@@ -56,7 +56,8 @@ extension Timestamp {
             return true
         }
 
-        /// Consumes the digits behind a point, as billionths. Digits beyond the ninth are ignored.
+        /// Consumes the digits behind a decimal point; nil if there are none. Returns billionths; ignores digits beyond
+        /// the ninth.
         mutating func fraction() -> Int64? {
             let digits = rest.prefix { (0x30...0x39).contains($0) }
             rest = rest.dropFirst(digits.count)
@@ -65,7 +66,8 @@ extension Timestamp {
             return (nine + Array(repeating: 0, count: 9 - nine.count)).reduce(0) { $0 * 10 + $1 }
         }
 
-        /// Consumes an offset ("Z", "+01:00", "-0530") or nothing. Returns the offset in minutes.
+        /// Consumes an offset ("Z", "+01:00", "-0530"), or nothing at the end of the text. Returns minutes; nil if the
+        /// offset is malformed.
         mutating func offset() -> Int64? {
             if isAtEnd || skip("Z") || skip("z") { return 0 }
             let isWest = skip("-")

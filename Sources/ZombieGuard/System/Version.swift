@@ -5,7 +5,8 @@ import CSystem
 /// The version of this library, `zguard` and the runtime, as set in Package.swift.
 public let zombieGuardVersion = String(cString: zg_system_version())
 
-/// The Swift version that compiled this library, such as "6.3.1"; without the last number if the build did not set it.
+/// The Swift version that compiled this library, such as "6.3.1"; only "6.3" if the build did not pass the exact
+/// version.
 public let zombieGuardSwiftVersion: String = {
     let exact = String(cString: zg_system_swift_version())
     if !exact.isEmpty { return exact }

@@ -16,7 +16,7 @@ package enum Processor {
         let names = (0...30).map { "x\($0)" } + ["sp", "pc"]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Replaces the registers after a call to an invalid address by those of the caller. `registers` is ordered by
+    /// After a call to an invalid address, replaces the registers by those of the caller. `registers` is ordered by
     /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         registers[32] = registers[30]
@@ -34,7 +34,7 @@ package enum Processor {
     ///
     /// - Parameters:
     ///   - code: `callBytes` bytes.
-    ///   - address: address of the first byte.
+    ///   - address: address of the first byte of `code`.
     package static func call(_ code: [UInt8], at address: UInt64) -> Call? {
         let instruction = code.reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         guard instruction >> 26 == 0b100101 else { return nil } // bl

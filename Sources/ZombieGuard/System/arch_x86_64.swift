@@ -19,7 +19,7 @@ package enum Processor {
         ]
         return Dictionary(uniqueKeysWithValues: zip(names, values.map { Address($0) }))
     }
-    /// Replaces the registers after a call to an invalid address by those of the caller. `registers` is ordered by
+    /// After a call to an invalid address, replaces the registers by those of the caller. `registers` is ordered by
     /// DWARF number; `memory` reads a word. False if the caller cannot be determined.
     package static func undoCall(_ registers: inout [UInt64], memory: (UInt64) -> UInt64?) -> Bool {
         guard let word = memory(registers[7]) else { return false }
@@ -39,7 +39,7 @@ package enum Processor {
     ///
     /// - Parameters:
     ///   - code: `callBytes` bytes.
-    ///   - address: address of the first byte.
+    ///   - address: address of the first byte of `code`.
     package static func call(_ code: [UInt8], at address: UInt64) -> Call? {
         if code[0] == 0xff, code[1] == 0x15 { return .imported } // call *table(%rip)
         guard code[1] == 0xe8 else { return nil }

@@ -79,8 +79,8 @@ extension Finding {
             detail["read_from"].map { $0 == Self.redZone ? "the red zone of a block" : visible($0) } ?? "somewhere"
         guard let block else { return "\(pointer) was followed\(signal), a value read from \(source)" }
         let place = "\(blockName(block)) at \(block.start)"
-        // The red zone or the freed memory is next to this block. Any other source, such as memory that was never
-        // written, is inside it.
+        // The red zone or the freed memory is next to the block. Any other source, such as memory that was never
+        // written, is inside the block.
         let text =
             switch (kind, detail["read_from"], block.offset) {
             case (.heapOverflow, Self.freedNeighbour?, let offset?):
@@ -93,7 +93,7 @@ extension Finding {
 
     // The value of `read_from` for a red zone.
     private static let redZone = "the gap beside a block"
-    // The value of `read_from` for the fill of a freed block that was read past the end of a live block.
+    // The value of `read_from` if the program read past the end of a live block, into the fill of a freed block.
     private static let freedNeighbour = "the freed block behind a block"
 
     // "outside of every block: 63 bytes after the end of a freed block of 768 bytes at 0x7f10, 9 bytes before …"
@@ -118,7 +118,7 @@ extension Finding {
         return (block, "\(blockName(block)) at \(start)")
     }
 
-    // The sentence for a function that only queries the block.
+    // The sentence for a bad pointer passed to a function that only queries the block (malloc_usable_size).
     private func queryHeadline(_ call: String) -> String {
         if kind == .useAfterFree { return "\(call) was given a pointer to memory that was freed, \(position ?? at)" }
         if let position { return "\(call) was given a pointer that is no block's start, \(position)" }
@@ -128,8 +128,8 @@ extension Finding {
         return "\(call) was given \(pointer), \(detail["what"].map { "a \(visible($0))" } ?? "no block")"
     }
 
-    // The sentence for an access by the kernel: "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes
-    // into a freed block of …"
+    // The sentence for a bad buffer passed to a system call or to another checked function of libc:
+    // "write() was given memory that was freed: 5 bytes at 0x7f20, 16 bytes into a freed block of …"
     private func bufferHeadline(_ call: String, _ block: Block) -> String {
         let place = "\(blockName(block)) at \(block.start)"
         switch (kind, detail["freed"] ?? detail["ended"]) {

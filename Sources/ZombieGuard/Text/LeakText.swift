@@ -26,8 +26,8 @@ extension Finding.Leak.Step {
 }
 
 extension SwiftTypeText {
-    // Generic types that source code writes with brackets: prefix of the full name, and the text before, between and
-    // behind the arguments.
+    // Generic types that source code writes in a shorter form: prefix of the full name, and the text before, between
+    // and behind the arguments.
     private static let sugar = [
         ("Swift._ContiguousArrayStorage<", "[", ", ", "]"), ("Swift._DictionaryStorage<", "[", ": ", "]"),
         ("Swift._SetStorage<", "Set<", ", ", ">"), ("Swift.Array<", "[", ", ", "]"),
@@ -35,8 +35,8 @@ extension SwiftTypeText {
     ]
     private static let deepestSugar = 8
 
-    /// The name of a class without modules; storage of arrays, dictionaries and sets is named by its type in source
-    /// code. Safe to print.
+    /// The name of a class without modules, safe to print. The storage classes of arrays, dictionaries and sets get the
+    /// name of the collection in source code.
     package static func shortClass(_ name: String) -> String { visible(sugared(Substring(name), 0)) }
 
     private static func sugared(_ name: Substring, _ depth: Int) -> String {
@@ -76,7 +76,7 @@ extension Finding {
         guard let cycle = leak?.cycle, let first = cycle.first else { return nil }
         var parts: [String] = []
         for (index, step) in cycle.enumerated() {
-            // Leave out the context of a closure that the previous step has named.
+            // Omit the context of a closure if the previous step has named the closure.
             let isNamed = step.className == Leak.Step.contextName && index > 0 && cycle[index - 1].code != nil
             if !isNamed { parts.append(step.text) }
             if let closure = step.closure { parts.append(closure) }

@@ -1,8 +1,8 @@
 // Renders the retains and releases of an object as text.
 
 extension TextRenderer {
-    // Numbers of calls to show; the first number that fits the width is used. At least two, because the innermost call
-    // may be a helper that releases on behalf of its caller.
+    // Numbers of calls to show per line; the first number whose line fits the width is used. The minimum is two,
+    // because the innermost call may be a helper that releases on behalf of its caller.
     private static let framesShown = [3, 2]
 
     /// Renders the changes of a reference count, one line each; empty if there are none. Safe to print.
@@ -31,8 +31,8 @@ extension TextRenderer {
 }
 
 extension [Finding.RefCountChange] {
-    /// Removes each retain together with the next release, if both are from the same line of the same function and
-    /// thread.
+    /// Removes each retain together with the release that directly follows it, if both are from the same line of the
+    /// same function and thread. Does so for nested pairs, too.
     package var withoutBalancedPairs: [Finding.RefCountChange] {
         var left: [Finding.RefCountChange] = []
         for change in reversed() {
@@ -49,7 +49,7 @@ extension [Finding.RefCountChange] {
 }
 
 extension Finding.RefCountChange {
-    // "release  2 → 1", or "release" if the count is unknown.
+    // The change in words: "release  2 → 1", or "release" if the count is unknown.
     package var text: String {
         switch knownEvent {
         case .dealloc: "deallocated"
@@ -63,7 +63,8 @@ extension Finding.RefCountChange {
         }
     }
 
-    // `difference` is nil if the size of the change is unknown.
+    // The counts before and after the change; empty if unknown. `difference` is nil if the size of the change is
+    // unknown.
     private func counts(by difference: Int?) -> String {
         guard let strong else { return "" }
         return "  \(strong) → \(difference.map { String(max(0, strong + $0)) } ?? "…")"

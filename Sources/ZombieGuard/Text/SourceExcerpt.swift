@@ -2,8 +2,8 @@
 
 import Glibc
 
-/// Lines of a source file, safe to print: tabs are expanded, long lines are cut, the marked line is cut around its
-/// column.
+/// Lines of a source file, safe to print. Tabs are expanded, and long lines are cut; of a long marked line, the part
+/// around its column is shown.
 public struct SourceExcerpt: Hashable, Sendable {
     /// Number of the first line, counted from 1.
     public var first: Int
@@ -78,7 +78,8 @@ public final class SourceExcerpts {
         return excerpt
     }
 
-    /// Returns the lines from `context` before a line to `context` after it; nil if there is no such line to show.
+    /// Returns the lines from `context` before a line to `context` after it; nil if the file has no such line or must
+    /// not be read.
     ///
     /// - Parameters:
     ///   - path: path of the source file.
@@ -139,9 +140,9 @@ public final class SourceExcerpts {
         return visible(expanded(shown)) + (shown.count < bytes.count ? FittingText.cut : "")
     }
 
-    // The text of a line and the terminal column of a byte in it. Debug information counts bytes from 1, and a tab as
-    // one. For a line longer than `longestLine`, returns a part that contains the byte. Nil if the line has no such
-    // byte.
+    // The text of a line, and the terminal column of the byte `column`. `column` is as in debug information: it counts
+    // bytes from 1, and a tab as one. For a line longer than `longestLine`, returns a part that contains the byte. Nil
+    // if the line has no such byte.
     private static func text(of line: Int, showing column: Int, in file: File) -> FittingText? {
         let bytes = bytes(of: line, in: file)
         guard column >= 1, column <= bytes.count else { return nil }

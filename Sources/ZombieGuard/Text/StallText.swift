@@ -11,8 +11,8 @@ extension Finding.Stall {
         return place + (joins ? " for the end of \(holder.label)" : " for a lock that \(holder.label) holds")
     }
 
-    /// ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),"; empty if the thread lacked a
-    /// processor for less than a tenth of the stall.
+    /// Text such as ", of them 1994 ms without a processor (CPU quota: 20 ms in every 100 ms),". Empty if that time is
+    /// unknown or less than a tenth of the stall.
     fileprivate func delayText(quota: String?) -> String {
         guard let without = withoutProcessorMs, without > 0, without >= durationMs / 10 else { return "" }
         let cause =
@@ -67,7 +67,7 @@ extension Finding.Stall {
         return lines
     }
 
-    // Counts in a report are untrusted and may overflow.
+    // Saturates, because the counts of a report are untrusted and their sum may overflow.
     private static func sum(_ counts: [Int]) -> Int { counts.reduce(0) { $0.addingSaturated($1) } }
 
     /// A copy with each sampled stack shortened by `shorter`.
@@ -98,8 +98,8 @@ extension [Finding.Frame] {
 }
 
 extension Finding {
-    /// Whether the thread waits in pthread_join or a variant. Determined from the stack, because a futex word cannot
-    /// distinguish the two waits: that of a join holds the id of the other thread, and that of some locks the id of the
+    /// Whether the thread waits in pthread_join or a variant. Determined from the stack, because the futex word cannot
+    /// distinguish a join from a lock: in a join it holds the id of the joined thread, in some locks the id of the
     /// owner.
     var joinsThread: Bool { stacks.access.joins }
 

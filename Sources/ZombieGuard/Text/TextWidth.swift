@@ -30,7 +30,7 @@ extension Character {
 public struct FittingText: Hashable, Sendable {
     /// The part; "…" marks missing text.
     public var text: String
-    /// Terminal column, counted from 1; nil if none was requested.
+    /// Terminal column of the requested column in ``text``, counted from 1; nil if none was requested.
     public var column: Int?
 
     static let cut = "…"
@@ -57,7 +57,7 @@ public struct FittingText: Hashable, Sendable {
             self.column = column
             return
         }
-        var first = 0 // first column of the part, from 0
+        var first = 0 // first column of the part, counted from 0
         if let column, column > width - 2 {
             // Put two thirds of the width in front of the column, or more if the line ends shortly behind the column.
             first = max(1, min(column - 1 - min(width * 2 / 3, width - 4), total - width + 1))
@@ -75,7 +75,8 @@ public struct FittingText: Hashable, Sendable {
             at += size
         }
         text = (first > 0 ? Self.cut : "") + part + (hasMore ? Self.cut : "")
-        // A two-column character that would be cut in half is omitted.
+        // The part begins at column `begun`, which is behind `first` if a two-column character there would be cut in
+        // half.
         self.column = column.map { $0 - (begun ?? first) + (first > 0 ? 1 : 0) }
     }
 }

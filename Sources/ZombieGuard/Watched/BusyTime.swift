@@ -4,7 +4,8 @@
 /// Times of a thread since it became busy, in milliseconds. Felt time is time in which events of the thread had to
 /// wait. A check is a call of ``count(_:now:unseen:)``.
 package struct BusyTime {
-    /// Time that is not felt: no event was due, the thread was stopped, or the whole system may have been suspended.
+    /// Excluded from the felt time: no event was due, the thread was stopped, or the whole system may have been
+    /// suspended.
     package private(set) var unfelt: UInt64 = 0
     /// Time since the first check, and the part of it that ``unfelt`` contains.
     private var seen: UInt64 = 0, unfeltSeen: UInt64 = 0
@@ -12,13 +13,14 @@ package struct BusyTime {
     private var computed: UInt64 = 0
     /// Nanoseconds of ended waits for a processor. The kernel counts a wait when it ends.
     private var waited: UInt64 = 0
-    /// The wait for a processor that has not ended, and the part of it that ``unfelt`` contains.
+    /// Length of the current wait for a processor, which the kernel has not counted yet, and the part of it that
+    /// ``unfelt`` contains.
     private var pending: UInt64 = 0, pendingUnfelt: UInt64 = 0
     private var last: ThreadTimes?
     private var lastLook: UInt64
     private var quotas: CPUQuotas?
     private var hasLookedForQuotas = false
-    /// Milliseconds of throttled periods at the last check.
+    /// Milliseconds of all throttled periods up to the last check.
     private var throttled: UInt64 = 0
     /// Milliseconds for which a quota may have held the thread up: throttled periods, limited at each check to the time
     /// in which the thread did not run.
@@ -53,7 +55,7 @@ package struct BusyTime {
         computed &+= ran
         unfelt += taken
         unfeltSeen += taken
-        // `ran` is 0 on a kernel that does not count times.
+        // `times.ran` is 0 on a kernel that does not count times.
         if times.isRunnable, delayed == 0, ran < 1_000_000, times.ran > 0 {
             pending += passed - taken
             pendingUnfelt += taken
@@ -71,15 +73,15 @@ package struct BusyTime {
         (last, lastLook) = (nil, now)
     }
 
-    /// Excludes this much time before the first check from the felt time.
+    /// Excludes `milliseconds` before the first check from the felt time.
     package mutating func leaveOut(_ milliseconds: UInt64) { unfelt += milliseconds }
 
     /// Counts the throttled periods since the last check. Searches for quotas only at the second check, because most
-    /// busy times end before it.
+    /// busy periods end before the second check.
     private mutating func countThrottles(_ times: ThreadTimes) {
         // The kernel counts throttled periods of the whole cgroup, so the thread may have run in some of them. Limit
-        // `throttling` to the time in which the thread did not run; otherwise these periods would explain later waits.
-        // The time of the waits cannot be the limit yet, because the kernel counts a wait when it ends.
+        // `throttling` to the time in which the thread did not run; otherwise later waits would be attributed to these
+        // periods. The time of the waits cannot be the limit yet, because the kernel counts a wait when it ends.
         throttling = min(throttling, seen.subtractingClamped(computed / 1_000_000))
         if !hasLookedForQuotas {
             hasLookedForQuotas = true
@@ -118,10 +120,10 @@ package struct BusyTime {
     /// Whether a quota was used up for at least half of the time without a processor.
     package var isThrottled: Bool { delay?.quota != nil }
 
-    /// The part of the felt time that counts towards a stall. A wait for a processor alone is no stall, because on a
-    /// busy machine every thread waits for a processor. So all of the felt time counts only in two cases: for at least
-    /// half of the limit, the thread ran or waited for something else, or for at least half of the limit, a quota may
-    /// have held it up. Otherwise only the thread's own time counts.
+    /// The part of the felt time that counts towards a stall. `limit` is the minimum duration of a stall. A wait for a
+    /// processor alone is no stall, because on a busy machine every thread waits for a processor. So all of the felt
+    /// time counts only in two cases: for at least half of the limit, the thread ran or waited for something else, or
+    /// for at least half of the limit, a quota may have held it up. Otherwise only the thread's own time counts.
     package func weight(of felt: UInt64, limit: UInt64) -> UInt64 {
         // Waits for a processor before the first check are unknown: use only the time since then.
         let seenOwn = seen.subtractingClamped(unfeltSeen + withoutProcessor)

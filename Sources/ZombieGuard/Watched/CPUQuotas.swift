@@ -36,7 +36,7 @@ package struct CPUQuotas {
             return (quota, period)
         }
 
-        // In cgroup v1, a quota of -1 means that there is none.
+        // In cgroup v1, a quota of -1 means no quota; it does not parse, so the result is nil.
         private static func olderLimit(in folder: String) -> (quota: UInt64, period: UInt64)? {
             func number(_ name: String) -> UInt64? {
                 CPUQuotas.lines(of: "\(folder)/cpu.cfs_\(name)_us").first.flatMap { UInt64(digits: $0) }
@@ -72,7 +72,7 @@ package struct CPUQuotas {
         for part in name.split(separator: "/").prefix(Self.mostLevels) {
             names.append(names[names.count - 1] + "/" + part)
         }
-        // The root cgroup of the whole hierarchy has no quota file.
+        // The root cgroup of the whole hierarchy has no quota file: `Group` returns nil for it.
         groups = names.compactMap { Group(place, $0) }
     }
 

@@ -45,7 +45,7 @@ public struct Coverage: Hashable, Sendable {
     public var freesGuardedAtOnce: UInt64 = 0
     /// Frees after which an isolated block waited for its guard while other blocks were freed.
     public var freesGuardedLater: UInt64 = 0
-    /// Largest amount of freed isolated blocks that waited for their guards in a process, in bytes.
+    /// Maximum number of bytes in freed isolated blocks that waited for their guards at one time, in one process.
     public var waitingBytesMost: UInt64 = 0
     /// Distinct pairs of allocation stack and free stack, of blocks that the runtime made.
     public var pairs: UInt64 = 0
@@ -55,12 +55,13 @@ public struct Coverage: Hashable, Sendable {
     public var focusedBlocks: UInt64 = 0
     /// Blocks of focused allocation stacks that were isolated.
     public var focusedIsolated: UInt64 = 0
-    /// Programs executed without the runtime because they cannot load it; in a run, statically linked ones as well.
+    /// Programs executed without the runtime because they cannot load it. In a run, this includes statically linked and
+    /// privileged programs, and programs whose environment lacks the runtime.
     public var unguardedPrograms: UInt64 = 0
     /// Programs of a run that were left unguarded on purpose: build tools under `swift test`, and programs that
     /// `--only` does not name.
     public var exemptPrograms: UInt64 = 0
-    // All programs of the run were exempt.
+    // Whether all programs of the run were exempt.
     package var guardsNoProgram = false
     /// Programs of a run that started under a seccomp filter whose effects zguard did not test. In such a program the
     /// runtime makes only the system calls that every program's start makes, and does not diagnose faults.
@@ -103,10 +104,10 @@ public struct Coverage: Hashable, Sendable {
 
     private var guardedPermille: Int { Self.permille(blocks - bypassedBlocks, of: blocks, isOff: true) }
 
-    // Blocks that bypassed the runtime because of sample_rate, overhead, or short memory.
+    // Number of blocks that bypassed the runtime because of sample_rate, overhead, or memory pressure.
     var bypassedBlocks: UInt64 = 0
 
-    // The runtime saw no allocation because another allocator served the program.
+    // Whether the runtime saw no allocation because another allocator served the program.
     private var hasNone: Bool { blocks == 0 && reason?.name == "other_allocator" }
 
     private static func permille(_ part: UInt64, of whole: UInt64, isOff: Bool) -> Int {
@@ -133,7 +134,7 @@ public struct Coverage: Hashable, Sendable {
         if frees > 0 {
             text = "\(pairsText), \(freesText)"
         } else if blocks > 0 {
-            // The frees of blocks that bypassed the runtime are unknown.
+            // The frees of blocks that bypassed the runtime are unknown: speak of guarded blocks only.
             let guarded = bypassedBlocks > 0 ? "guarded " : ""
             text = "no \(guarded)block was freed; \(Self.percentText(blocksPermille)) of the blocks \(how)"
         } else if hasNone {

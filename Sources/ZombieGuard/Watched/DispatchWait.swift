@@ -2,7 +2,7 @@
 // memory of their process.
 
 /// A thread's wait in `DispatchQueue.sync` or `dispatch_async_and_wait`. libdispatch itself ends a program whose thread
-/// calls `sync` on a queue that it serves already.
+/// calls `sync` on a queue that the thread already serves.
 struct DispatchWait {
     private let thread: Int32
     private let queue: UInt64
@@ -40,8 +40,9 @@ struct DispatchWait {
         queue = bytes.word(at: Context.queue)
     }
 
-    /// The thread that serves the queue. If that is the waiting thread, the thread that serves the queue's target. Nil
-    /// if no thread serves the queue: then a thread of the pool may begin to serve it.
+    /// The thread that serves the queue. If that is the waiting thread, the thread that serves the queue's target
+    /// queue, and so on. Nil if a queue cannot be read, or if no thread serves it: then a thread of the pool may begin
+    /// to serve it.
     ///
     /// - Parameter isThread: returns its argument if that is the ID of a thread of the process; otherwise nil.
     func awaited(isThread: (UInt32?) -> Int32?) -> AwaitedThread? {

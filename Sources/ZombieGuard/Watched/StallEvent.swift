@@ -5,7 +5,7 @@ package struct StallSample {
     package var stack: [Finding.Frame] = []
     package var call: String?
     package var holder: Finding.ThreadStack?
-    /// The deadlock that the thread waits for; nil if there is none.
+    /// The closed chain of waits (deadlock) to which the wait of the thread leads; nil if there is none.
     package var chain: WaitChain?
     /// The threads of ``chain`` after ``holder``.
     package var waits: [Finding.ThreadStack] = []
@@ -14,7 +14,7 @@ package struct StallSample {
 }
 
 /// The last 20 samples of a stall, and the time when the next sample is due, in milliseconds. A sample is taken at each
-/// of the first 20 checks of the thread, later samples at doubling intervals.
+/// of the first 20 checks of the thread, later samples at intervals that double up to 200 checks.
 package struct StallSamples {
     package private(set) var kept: [StallSample] = []
     package var next: UInt64
@@ -98,8 +98,8 @@ extension [StallEvent] {
 }
 
 extension [StallSample] {
-    /// The last sample, if it and the one before show the same deadlock. A single sample may show a false one, because
-    /// the threads may run while it is taken.
+    /// The last sample, if the sample before it shows the same deadlock. A single sample may show a deadlock that does
+    /// not exist, because the threads may run while the sample is taken.
     package var closed: StallSample? {
         let last = suffix(2)
         guard last.count == 2, let chain = last.last?.chain, last.first?.chain == chain else { return nil }
@@ -108,7 +108,7 @@ extension [StallSample] {
 }
 
 extension Finding {
-    /// Makes a finding of stalls of one thread; nil if `events` is empty.
+    /// Makes a finding that reports stalls of one thread; nil if `events` is empty.
     package init?(
         stalls events: [StallEvent], isFreeze: Bool, thread: Thread, processID: Int, program: String?
     ) {

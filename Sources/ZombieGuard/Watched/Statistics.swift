@@ -18,7 +18,7 @@ public struct Statistics: Sendable {
         public var value: UInt64
     }
 
-    /// A facility that the runtime lacks and works without.
+    /// A facility that is missing in this process, so that the runtime works in a reduced way.
     public struct Degradation: Hashable, Sendable {
         /// Name as in `zguard stats --json`.
         public var name: String
@@ -36,14 +36,15 @@ public struct Statistics: Sendable {
     public var options: String
     /// Start time, in nanoseconds since 1970.
     public var started: UInt64
-    /// Whether the process answers requests at once. If not, it answers at its next slow allocation or free.
+    /// Whether the process answers requests of zguard at once. If not, it answers at its next allocation or free that
+    /// takes the slow path.
     public var hasMaintenanceThread: Bool
     /// Path of an image with a third malloc, neither libc's nor the runtime's, that serves the program; empty if there
     /// is none.
     public var allocator: String
     /// Counters in the order of the statistics page.
     public var counters: [Counter]
-    /// Facilities that the runtime lacks; empty if it lacks none.
+    /// The facilities that are missing in this process; empty if none is.
     public var degradations: [Degradation]
 
     /// Coverage and its reason. After fork, a child starts with its parent's counts.

@@ -13,7 +13,7 @@ package enum StopPlace {
     /// In a system call that returns early if the thread is stopped.
     case disturbed(SystemCall)
 
-    /// Valid only at the moment of the check: the thread may continue before it is stopped.
+    /// The state is valid only at the moment of the check: the thread may continue before it is stopped.
     package init(of thread: Int32, in process: Int) {
         let number = UInt32(bitPattern: thread)
         var call = SystemCall(of: process, thread: number)
@@ -94,7 +94,7 @@ extension SystemCall {
     }
 }
 
-/// Type of an open file of a process. Accesses files of local file systems only, because access to others may block.
+/// Type of an open file of a process. Only files of local file systems are accessed: access to other files may block.
 private enum CalledFile {
     case socket, pipe, anonymous, regular, other
 

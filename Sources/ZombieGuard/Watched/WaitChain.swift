@@ -27,7 +27,8 @@ extension [UInt8] {
 }
 
 /// The thread that must run before a waiting thread can go on, and what the wait is for. Only waits without a time
-/// limit count. Stricter than ``SystemCall/holder(for:of:read:)``, which accepts any word that looks like an owner.
+/// limit count. The rules are stricter than those of ``SystemCall/holder(for:of:read:)``, which accepts any word that
+/// looks like an owner.
 package struct AwaitedThread: Equatable {
     package enum Kind: String {
         /// A mutex of glibc, or one whose owner the kernel knows.
@@ -44,11 +45,12 @@ package struct AwaitedThread: Equatable {
     /// The thread that must run first: the owner of the lock, the thread that serves the queue, or the thread that must
     /// end. May be the waiting thread itself.
     package var thread: Int32
-    /// Address of the lock or queue; for ``Kind/end`` that of the word that the kernel clears.
+    /// Address of the lock or queue; for ``Kind/end``, address of the word that the kernel clears when the thread ends.
     package var address: UInt64
     /// Label of the queue.
     package var name: String?
-    /// Return address of the wait, if only the code there can prove that the word belongs to a lock of glibc.
+    /// Address behind the system call, if the memory only looks like a lock or thread of glibc. Callers must check that
+    /// this code is glibc's.
     package var codeOfGlibc: UInt64?
 }
 
@@ -60,7 +62,7 @@ extension SystemCall {
         static let waiters: UInt32 = 0x8000_0000, owner: UInt32 = 0x3fff_ffff
     }
 
-    /// The thread without which this call never returns; nil if there is none, or if it is not certain.
+    /// The thread without which this call never returns; nil if there is none, or if none is certain.
     ///
     /// - Parameters:
     ///   - process: the process of the threads.
@@ -80,7 +82,8 @@ extension SystemCall {
         }
         switch arguments[1] & ~Futex.flags {
         case Futex.lock, Futex.lockWithClock:
-            // Mutexes with priority inheritance, and Swift's: the kernel itself follows the owner in the word.
+            // In mutexes with priority inheritance, and in Swift's, the word holds the owner's ID, which the kernel
+            // reads.
             return isThread(word & Futex.owner).map { AwaitedThread(kind: .mutex, thread: $0, address: place) }
         case Futex.wait, Futex.waitBits: break
         default: return nil
@@ -113,11 +116,12 @@ private struct GlibcRWLock {
     let address: UInt64
     let writer: UInt32
 
-    /// Value of the word that readers or writers wait on: 1, and a bit for its use as a futex.
+    /// Value of the futex word that readers or writers wait on: 1, and PTHREAD_RWLOCK_FUTEX_USED.
     static let awaitedWord: UInt32 = 3
-    /// Bits of the readers' word: the phase of writers has begun, and a writer has the lock.
+    /// Bits of the readers' word: PTHREAD_RWLOCK_WRPHASE and PTHREAD_RWLOCK_WRLOCKED, which mean that a writer has the
+    /// lock.
     private static let isWritten: UInt32 = 3
-    /// The largest value of PTHREAD_RWLOCK_PREFER_…, and the values of the word for process sharing.
+    /// The largest value of PTHREAD_RWLOCK_PREFER_…, and the possible values of the word `__shared`.
     private static let mostFlags: UInt32 = 2, shared: Set<UInt32> = [0, 1, 128]
 
     init?(waitedForAt place: UInt64, in memory: WaitMemory) {

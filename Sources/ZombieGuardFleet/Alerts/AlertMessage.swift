@@ -3,12 +3,13 @@
 import Glibc
 import ZombieGuard
 
-/// An event, stored until its message has been sent.
+/// An event of a group, about which a message is sent. Stored until the message has been sent.
 struct AlertEvent: Hashable {
     /// "new", "regression", "rate", "hosts", "stall" or "deadlock".
     var event: String
     var signature: String
-    /// Why it is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event needs no reason.
+    /// Why the event is an alert, such as "seen 120 times within an hour, more than 100"; "" if the event needs no
+    /// reason.
     var reason: String
     /// For a regression: id of the decision that had resolved the group.
     var decision = ""
@@ -50,7 +51,7 @@ struct AlertEvent: Hashable {
     }
 }
 
-/// A message for one destination (`way`). All its texts are visible: they contain no control characters.
+/// A message for one destination (`way`). Its title, lines and link are safe to print: they have no control characters.
 struct AlertMessage {
     /// 32 hexadecimal digits. A message that is sent again keeps its id.
     var id: String
@@ -159,8 +160,8 @@ struct AlertMessage {
 
     private static let longestSection = 2900, mostShown = 20
 
-    /// The body for an incoming webhook of Slack. Its blocks show plain text with &, < and > escaped; notifications
-    /// show `text`.
+    /// The body for an incoming webhook of Slack. Slack shows the blocks in the channel, and `text` in notifications.
+    /// All texts are escaped by ``slackText(_:_:)``.
     var slack: JSONText {
         func section(_ text: String) -> JSONText {
             .object([
@@ -183,7 +184,7 @@ struct AlertMessage {
         return .object([("text", .string(Self.slackText(title, Self.longestSection))), ("blocks", .array(blocks))])
     }
 
-    /// The text, escaped for Slack and cut to `limit` characters:
+    /// The text, escaped for Slack; "…" follows its first `limit` characters if it is longer:
     /// https://docs.slack.dev/messaging/formatting-message-text#escaping
     static func slackText(_ text: String, _ limit: Int) -> String {
         var escaped = ""
@@ -209,7 +210,8 @@ struct AlertMessage {
 
     // MARK: Microsoft Teams
 
-    /// The body for a webhook of Teams' workflows: a message with an Adaptive Card. Text runs show no Markdown.
+    /// The body for a webhook of Teams' workflows: a message with an Adaptive Card. Its texts are TextRuns, which show
+    /// Markdown characters unchanged.
     var teams: JSONText {
         func block(_ text: String, isTitle: Bool = false) -> JSONText {
             // Break up "{{": Adaptive Cards evaluate functions such as "{{DATE(…)}}".
@@ -268,8 +270,8 @@ struct AlertMessage {
             """
     }
 
-    /// A header's text; if it is not ASCII, as encoded words (RFC 2047). The text must be safe to print, because a line
-    /// end would begin another header.
+    /// A header's text. If it has other characters than printable ASCII, or "=?", it becomes encoded words (RFC 2047).
+    /// The text must be safe to print, because a line end would begin another header.
     static func header(_ text: String) -> String {
         if text.isPrintableASCII, !text.contains("=?") { return text }
         var words: [String] = []

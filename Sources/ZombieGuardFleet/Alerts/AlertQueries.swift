@@ -1,4 +1,4 @@
-// Queries of `zguard alerts` to a database: measures of groups over a period, and facts about a group.
+// Queries of `zguard alerts` to a database: counts and durations of groups over a period, and facts about a group.
 
 import ZombieGuard
 
@@ -10,7 +10,8 @@ struct AlertFacts {
     var programs: [String]
     /// Versions with the bug, oldest first.
     var versions: [String]
-    /// Machines with the bug, most occurrences first, at most ten, and their number.
+    /// At most ten machines with the bug, those with the most occurrences first. `hostCount` counts all machines with
+    /// the bug.
     var hosts: [String]
     var hostCount: Int64
 }
@@ -21,7 +22,7 @@ final class AlertKinds {
     private var kinds: [String: String] = [:]
     private static let most = 1 << 20
 
-    /// Returns the signatures whose groups are of a kind.
+    /// Returns those of `signatures` whose groups are of the kind `kind`.
     func filtered(
         _ signatures: [String], _ kind: String, _ database: any Database, tenant: String
     ) throws(FleetError) -> [String] {
@@ -61,7 +62,7 @@ struct AlertQueries {
     // MARK: Conditions
 
     /// Returns the signatures whose groups meet all conditions and were not seen before `version`. One finding must
-    /// have both the program and the version; another finding may have the host.
+    /// have both the program and the version; the host may be that of another finding.
     func matching(
         _ signatures: [String], _ conditions: AlertWatch.Conditions, since version: String? = nil
     ) throws(FleetError) -> [String] {
@@ -112,7 +113,7 @@ struct AlertQueries {
 
     // MARK: Measures
 
-    /// Measures of a group over a period.
+    /// What was measured for a group over a period.
     struct Seen {
         var occurrences: Int64 = 0
         var hosts: Set<String> = []
@@ -124,11 +125,12 @@ struct AlertQueries {
     struct Least {
         var occurrences: Int64 = 0
         var hosts: Int64 = 0
-        /// Whether the durations of stalls are read, which takes time.
+        /// Whether to read the durations of stalls. That is slow: they are only in the JSON of the findings.
         var hasDurations = false
     }
 
-    /// Measures of groups since a time, by current signature. Groups that do not exceed `least` may be missing.
+    /// What was measured for each group since a time, by current signature. Groups that do not exceed `least` may be
+    /// missing.
     func seen(
         since: Timestamp, more least: Least, _ conditions: AlertWatch.Conditions
     ) throws(FleetError) -> [String: Seen] {
@@ -232,7 +234,7 @@ extension AlertWatch.Conditions {
 }
 
 extension Database {
-    /// SQL for the duration of a stall in milliseconds, read from the finding's JSON in `body`; 0 if it has none.
+    /// SQL for the duration of a stall in milliseconds, read from the finding's JSON in `body`; 0 if the JSON has none.
     fileprivate var durationOfStall: String {
         self is PostgresFleet
             ? "coalesce(substring(body from '\"duration_ms\":([0-9]{1,15})')::bigint, 0)"

@@ -214,7 +214,7 @@ struct AlertLine {
         return limit
     }
 
-    /// Parses the period that follows "per", in seconds. Without "per", it is a day.
+    /// Parses the period that follows "per", in seconds. Without "per", the period is a day.
     private static func span(_ words: inout AlertWords) throws(AlertRuleError) -> Int64 {
         guard words.skip("per") else { return 86400 }
         let word = words.next() ?? ""
@@ -230,7 +230,8 @@ struct AlertLine {
 struct AlertWatch: Sendable {
     /// The event that makes an alert.
     enum Trigger: Hashable, Sendable {
-        /// A group that the store did not have when the watch began and, with a version, that no older version had.
+        /// A group that the store did not have when the watch began and, with `since`, that no version before `since`
+        /// had.
         case new(since: String?)
         /// A resolved group that was seen again.
         case regression

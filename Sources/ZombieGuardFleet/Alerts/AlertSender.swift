@@ -6,8 +6,8 @@ import ZombieGuard
 
 /// Sends messages. Used by one thread at a time.
 final class AlertSender {
-    /// Time limit for sending a message, in seconds. Must be shorter than the claim of an ``AlertWatcher`` on the
-    /// message.
+    /// Time limit for sending a message, in seconds. Must be shorter than the time for which an ``AlertWatcher`` claims
+    /// the message.
     static let longest = 30
 
     private let sendmail: String
@@ -20,7 +20,7 @@ final class AlertSender {
         signal(SIGCHLD, SIG_DFL)
     }
 
-    /// Sends a message; returns when the other side has taken it.
+    /// Sends a message; returns after the recipient has accepted it.
     func send(_ message: AlertMessage, by way: AlertWay) throws(FleetError) {
         switch way.form {
         case .command(let words): try run(words, input: message.json.line + "\n", way)
@@ -68,7 +68,8 @@ final class AlertSender {
 
     // MARK: Programs
 
-    /// Runs a program with an input; throws unless it ends with status 0. Its output goes to standard error.
+    /// Runs a program with an input; throws unless the program ends with status 0. The program's output goes to
+    /// standard error.
     private func run(_ words: [String], input: String, _ way: AlertWay) throws(FleetError) {
         let name = visible(words[0])
         let file = zg_system_memfd("alert")
@@ -124,7 +125,7 @@ final class AlertSender {
         while true {
             let ended = waitpid(process, &status, WNOHANG)
             if ended == process { return status }
-            // Happens only if another thread reaped the program, which none does.
+            // Cannot happen: no other thread reaps the program.
             if ended < 0, errno != EINTR { return nil }
             if left <= 0 { break }
             usleep(5000)

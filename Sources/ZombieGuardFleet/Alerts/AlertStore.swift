@@ -19,7 +19,7 @@ final class AlertStore {
     /// this database.
     private let source: FleetSource
     private var copy: (database: ObjectIdentifier, inode: UInt64, read: UInt64)?
-    /// Size above which the file is compacted if more than half of it is outdated.
+    /// Size of the alerts file above which the file is compacted, if at least half of it is outdated.
     private var compactSize = AlertLog.leastCompacted
 
     /// Names a store. Opens nothing.
@@ -124,7 +124,7 @@ private struct AlertLog {
     /// - Parameters:
     ///   - path: path of the directory.
     ///   - name: name of the file.
-    ///   - isKept: whether lines will be added; otherwise no file is made.
+    ///   - isKept: whether lines will be added; if not, a missing file is not created.
     ///   - most: number of bytes above which a file is refused.
     init(_ path: String, _ name: String, isKept: Bool, most: Int64) throws {
         self.name = name
@@ -210,7 +210,7 @@ private struct AlertLog {
         let size = size
         if rows.isEmpty { return size }
         do {
-            // A watcher that was killed may have left part of a line.
+            // A watcher that was killed may have left part of a line: end that line.
             let last = size > 0 ? try file.read(at: size - 1, upTo: 1) : []
             let isTorn = last.first.map { $0 != UInt8(ascii: "\n") } ?? false
             do {

@@ -96,8 +96,8 @@ struct AlertTable {
         try write(Row(key: key(.watch, watch.id), kind: .watch, serial: look))
     }
 
-    /// The episodes of a watch by signature. If the signature of a group has changed, its running episode moves to the
-    /// current signature.
+    /// The episodes of a watch by signature. If the signature of a group has changed, the group's running episode moves
+    /// to the current signature.
     mutating func episodes(of watch: AlertWatch, _ current: [String: String]) throws(FleetError) -> [String: Row] {
         let start = key(.over, watch.id) + " "
         var episodes: [String: Row] = [:]
@@ -128,7 +128,7 @@ struct AlertTable {
 
     /// Adds the groups that the store has and this table does not.
     ///
-    /// - Returns: the number of this check if it found new groups, which are stored with it; otherwise the number of
+    /// - Returns: the number of this check if it found new groups, whose rows have this number; otherwise the number of
     ///   the last check that found groups.
     mutating func enterGroups() throws(FleetError) -> Int64 {
         let last = try database.query(
@@ -157,8 +157,8 @@ struct AlertTable {
         ).compactMap { $0.first?.text }
     }
 
-    /// Returns those of the signatures whose group was already known under another signature: an earlier signature that
-    /// belongs to no other group, or a successor of the given signature.
+    /// Returns the signatures whose group was already known under another signature: an earlier one that no other group
+    /// had, or a later one that the store records as its successor.
     ///
     /// - Parameters:
     ///   - signatures: signatures of groups.
@@ -243,7 +243,7 @@ extension Database {
     /// - Parameters:
     ///   - texts: the list.
     ///   - first: the parameters before the list.
-    ///   - question: makes the statement from the placeholders of a part.
+    ///   - question: returns the statement for a part; its argument is the part's placeholders, such as "$3, $4".
     func chunked(
         _ texts: [String], _ first: [SQLValue], _ question: (String) -> String
     ) throws(FleetError) -> [[SQLValue]] {

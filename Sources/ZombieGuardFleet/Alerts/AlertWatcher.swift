@@ -115,7 +115,8 @@ public final class AlertWatcher {
 
     private func way(_ id: String) -> AlertWay? { rules.ways.first { $0.id == id } }
 
-    /// The pause after this many failures in a row, in milliseconds: up to 5 s, doubled each time, at most 10 minutes.
+    /// The pause after `failures` failures in a row, in milliseconds: at most 5 s after the first failure, twice as
+    /// long after each further one, but never more than 10 minutes. A random part of up to a fifth is left out.
     static func pause(_ failures: Int64) -> Int64 {
         let seconds = min(600, 5 * (Int64(1) << min(10, max(1, failures) - 1)))
         // Random, so that watchers that failed together do not try again together.
@@ -353,13 +354,14 @@ public final class AlertWatcher {
         return nil
     }
 
-    /// If new groups have become one group, drops their messages except the first, or all if one was sent already.
+    /// If new groups were merged into one group, drops their messages except the first; drops all if one was sent
+    /// already.
     private func withoutDoubles(
         _ rows: [AlertTable.Row], _ queries: AlertQueries, _ now: Timestamp, _ table: inout AlertTable
     ) throws(FleetError) -> [AlertTable.Row] {
         var kept: [AlertTable.Row] = []
         var told: Set<[String]> = []
-        // Messages that another watcher is sending come first: they cannot be dropped.
+        // Start with the messages that another watcher is sending: they cannot be dropped, so their duplicates must be.
         for row in rows.filter({ $0.isClaimed(now) }) + rows.filter({ !$0.isClaimed(now) }) {
             guard let way = way(row.way) else { continue }
             if let event = AlertEvent(body: row.body), event.event == "new" {

@@ -288,7 +288,7 @@ public final class Collector {
                 guard error.isTemporary, attempts.map({ tried < $0 }) ?? true else { throw error }
                 warnOnce("\(error); trying again")
                 destination.reset()
-                // Random part of the pause: shippers that failed together must not all reconnect together.
+                // Randomize the pause: shippers that failed together must not all reconnect together.
                 usleep(useconds_t(pause * Double.random(in: 0.5...1) * 1e6))
                 pause = min(pause * 2, Self.longestPause)
             }

@@ -110,12 +110,12 @@ struct Curl: Sendable {
 
 /// The token with which this machine sends to `zguard serve`.
 enum WebToken {
-    /// Reads a token; nil without a file.
+    /// Reads a token; nil if `path` is nil.
     static func read(_ path: String?) throws(FleetError) -> String? {
         guard let path else { return nil }
         let text = String(decoding: try PrivateFile.read(path), as: UTF8.self)
         let token = text.filter { !$0.isWhitespace }
-        // A token with spaces or control characters could add headers to the request.
+        // Control characters could add headers to the request.
         guard !token.isEmpty, token.hasOnly({ (0x21...0x7e).contains($0) }) else {
             throw FleetError("'\(visible(path))' has no token")
         }
@@ -123,7 +123,7 @@ enum WebToken {
     }
 }
 
-/// An HTTP receiver that the user provides: JSON lines, compressed with gzip.
+/// An HTTP receiver that the user provides. It gets JSON lines, compressed with gzip if possible.
 final class WebDestination: Destination {
     private let address: String
     /// File with the token that the receiver asks for. Read for each request: tokens are replaced while a shipper runs.

@@ -55,7 +55,8 @@ protocol Database: AnyObject {
     /// Inserts all findings or none. Each finding is stored once, even if other processes insert the same finding.
     /// Returns the number of new findings.
     func insert(_ findings: [ShippedFinding]) throws(FleetError) -> Int
-    /// Inserts names of groups: columns with tenants, names and signatures, of equal length. Existing names stay.
+    /// Inserts names of groups. `columns` are arrays of tenants, names and signatures, of equal length. Existing names
+    /// stay.
     func insertNames(_ columns: [[String]]) throws(FleetError)
     /// Optional tables that this connection may read.
     func features() throws(FleetError) -> FleetFeatures
@@ -66,11 +67,12 @@ protocol Database: AnyObject {
     func insertWithin(_ findings: [ShippedFinding]) throws(FleetError) -> Int
     /// Adds pairs of an earlier and the current signature of a bug, within a transaction.
     func insert(_ formers: [FormerSignature]) throws(FleetError)
-    /// Runs statements that change counts in a transaction. No other connection changes counts meanwhile.
+    /// Runs, in a transaction, statements that change the counts of groups. No other connection changes counts
+    /// meanwhile.
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result
     /// Name of the table that has the findings of a day, for reading and updates.
     func findingsTable(of day: String) throws(FleetError) -> String
-    /// Name of the table that has the counts of a group on a day, for updates. Call in ``changeCounts(_:)``.
+    /// Name of the table that has the counts of a group on a day, for updates. Call within ``changeCounts(_:)``.
     func daysTable(of day: String, _ tenant: String, _ signature: String) throws(FleetError) -> String
     /// Replaces the bodies of stored findings. An empty body marks a finding that has moved to another signature, and
     /// sets its occurrences to 0. Returns the rows that had not moved before.
@@ -95,7 +97,7 @@ struct FleetFeatures: Sendable {
     var hasWeeks = false
     /// The table zguard_names.
     var hasNames = false
-    /// In SQLite, the suffixes of the tables by day; empty in a database of an earlier version without them.
+    /// In SQLite, the suffixes of the tables by day; empty in a database of an earlier version without such tables.
     var suffixes: [String] = []
 }
 
@@ -106,9 +108,9 @@ enum FleetTables {
         "tenant", "signature", "day", "id", "at", "host", "program", "version", "version_key", "occurrences", "body",
     ]
 
-    /// The tables with counts, for lists of groups. zguard_totals has a group's counts over all days. When findings are
-    /// removed, the time of their group's first occurrence and the oldest version with the bug remain. `form` is the
-    /// dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
+    /// The tables with the counts that lists of groups show. zguard_totals has a group's counts over all days. When
+    /// findings are removed, the time of their group's first occurrence and the oldest version with the bug remain.
+    /// `form` is the dialect's clause for tables that are accessed by primary key only (SQLite: WITHOUT ROWID).
     static func counting(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_hosts (
@@ -125,7 +127,8 @@ enum FleetTables {
         """
     }
 
-    /// The table of earlier signatures of groups: from earlier versions of zguard, or from before findings got names.
+    /// The table of earlier signatures of groups, which earlier versions of zguard computed, or which findings had
+    /// before they got names.
     static func formerSignatures(form: String = "") -> String {
         """
         CREATE TABLE IF NOT EXISTS zguard_former (

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for ids of findings that are the same on every machine and at any time.
+// SHA-256 (FIPS 180-4). Ids of findings are digests, which are the same on every machine and at any time.
 
 import ZombieGuard
 

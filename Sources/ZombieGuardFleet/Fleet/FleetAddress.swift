@@ -78,7 +78,7 @@ public enum FleetAddress: Hashable, Sendable {
         }
     }
 
-    /// Whether findings can also be queried there.
+    /// Whether the address is that of a database, which can also be queried.
     public var isDatabase: Bool {
         switch self {
         case .sqlite, .postgres: true

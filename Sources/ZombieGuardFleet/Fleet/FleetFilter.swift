@@ -34,8 +34,9 @@ public struct FleetFilter: Hashable, Sendable {
     /// Makes a filter that accepts every finding.
     public init() {}
 
-    /// Whether a finding meets the conditions. ``newSince`` needs all findings of a bug: see ``isNew(_:)``. Words and
-    /// names need symbols: see ``acceptsTexts(of:)``.
+    /// Whether a finding meets the conditions on findings. Conditions on groups are not checked: ``signature``,
+    /// ``states`` and ``newSince`` (see ``isNew(_:)``). Nor are words and names, which need symbols: see
+    /// ``acceptsTexts(of:)``.
     ///
     /// - Parameter finding: a raw or a symbolicated finding.
     /// - Returns: whether it is accepted.

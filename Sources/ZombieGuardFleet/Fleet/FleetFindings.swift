@@ -65,7 +65,7 @@ extension FleetReader {
         }
     }
 
-    /// Occurrences in a version on a day, or in the week that begins on it.
+    /// Occurrences in a version on the day `column`, or in the week that begins on that day.
     public struct Heat: Hashable, Sendable {
         public var column: String
         public var version: String

@@ -35,7 +35,7 @@ public struct FleetName: Hashable, Sendable {
     var end: String { key + "\u{10ffff}" }
 }
 
-/// The names of a group, by which it is found.
+/// The names by which searches find a group.
 enum FleetNames {
     /// Name of a marker row, which says that the names of a group were inserted.
     static let mark = ""

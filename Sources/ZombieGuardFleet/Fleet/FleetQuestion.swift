@@ -4,7 +4,7 @@ import ZombieGuard
 
 /// An SQL query that adds up counts by group.
 struct FleetQuestion {
-    /// A table of counts. Its rows `d` must meet these conditions and those of ``rows``.
+    /// A table of counts. Its rows, with the alias `d`, must meet these conditions and those of ``rows``.
     struct Table {
         var name: String
         var conditions: [String] = []
@@ -20,7 +20,8 @@ struct FleetQuestion {
     var signatures: [String] = []
     /// The common table expression `j`, which maps earlier signatures to current ones; empty if there are none.
     var former = ""
-    /// Parameters that select one machine's counts: the machine's name, and the earliest time of its last finding.
+    /// Parameters that select one machine's counts: the machine's name, and a time at or after which the machine must
+    /// have seen the group; nil: any time.
     var host: (name: String, since: String?)?
     /// The parameter with the tenant.
     var tenant = ""
@@ -131,8 +132,9 @@ extension FleetReader {
         return question
     }
 
-    /// SQL condition on a row `d`: no version before `version` had its group under a related signature. If `own` is
-    /// "signature", these are the earlier signatures of the row's signature; if `own` is "former", its successors.
+    /// SQL condition on a row `d`: the row's group was not seen in a version before `version` under a related
+    /// signature. If `own` is "signature", the related signatures are the row's earlier ones; if `own` is "former", its
+    /// successors.
     private static func noOlder(
         _ own: String, _ other: String, _ tenant: String, _ version: String
     ) -> String {
@@ -143,7 +145,8 @@ extension FleetReader {
     }
 
     /// Chooses the tables of counts. Without a period: the totals, or weeks if the filter names a program or version.
-    /// With a period: weeks, and days for the partial weeks at its ends.
+    /// With a period: weeks, and days for the partial weeks at its ends. A database without zguard_weeks has only
+    /// totals and days.
     private func choosePeriod(_ filter: FleetFilter, _ question: inout FleetQuestion) throws(FleetError) {
         if filter.since == nil, filter.until == nil {
             if filter.program != nil || filter.version != nil {

@@ -87,8 +87,8 @@ public final class FleetReader {
     }
 
     /// SQL for pairs of an earlier signature, under which findings of a group are stored, and the group's current
-    /// signature, for one tenant. Leaves out signatures that several groups had, and pairs of different kinds, because
-    /// a sender may claim any earlier signature.
+    /// signature, for one tenant. Leaves out signatures that several groups had, and pairs whose findings differ in
+    /// kind, because a sender may claim any earlier signature.
     static func joined(_ tenant: String) -> String {
         """
         SELECT f.former AS former, min(f.signature) AS signature FROM zguard_former f
@@ -114,8 +114,8 @@ public final class FleetReader {
         return joins
     }
 
-    /// Maps the signatures under which findings of the groups are stored to the given ones: each given signature to
-    /// itself, and each earlier signature of a group to its current signature, if that is given.
+    /// Maps the signatures under which findings of the given groups are stored to the given signatures: each given
+    /// signature to itself, and each earlier signature of a given group to the group's current signature.
     func stored(_ signatures: [String], _ tenant: String?) throws(FleetError) -> [String: String] {
         var stored = Dictionary(signatures.map { ($0, $0) }, uniquingKeysWith: { first, _ in first })
         let joins = try joins(tenant)
@@ -125,7 +125,7 @@ public final class FleetReader {
         return stored
     }
 
-    /// For each group, by current signature: the oldest version of its findings under earlier signatures.
+    /// The oldest version of each group's findings under earlier signatures, by current signature of the group.
     private func formerVersions(_ tenant: String?) throws(FleetError) -> [String: (key: String, name: String)] {
         let rows = try database.query(
             """

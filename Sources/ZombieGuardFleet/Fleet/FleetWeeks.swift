@@ -2,8 +2,8 @@
 
 import ZombieGuard
 
-/// The table zguard_weeks. It has a row for each group, program, version and week, with the sums of zguard_days in a
-/// third of the rows. Triggers update it, so that it stays correct when shippers of earlier versions write.
+/// The table zguard_weeks. It has the sums of zguard_days for each group, program, version and week, and a third as
+/// many rows. Triggers update it, so that it stays correct when shippers of earlier versions write.
 enum FleetWeeks {
     static let table = "zguard_weeks"
     static let key = "tenant, signature, program, version, week"
@@ -137,7 +137,8 @@ extension SQLiteFleet {
         }
     }
 
-    /// Recounts the week of a day after all earlier days were removed, because dropped tables fire no triggers.
+    /// Recounts the week of a day and deletes the counts of earlier weeks, after all days before `day` were removed:
+    /// dropped tables fire no triggers.
     func recountWeek(of day: String, _ suffixes: [String]) throws(FleetError) {
         let (first, end) = (FleetWeeks.monday(of: day), FleetWeeks.nextMonday(after: day))
         try query("DELETE FROM zguard_weeks WHERE week < $1", [.text(end)])

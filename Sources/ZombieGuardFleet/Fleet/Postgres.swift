@@ -167,7 +167,8 @@ class PostgresConnection {
         }
     }
 
-    /// Connection lost, transaction conflict, out of resources, or server shutting down: classes of SQLSTATE.
+    /// Whether the last failure is temporary: no SQLSTATE, or one of the classes connection lost (08), transaction
+    /// conflict (40), out of resources (53), lock not available (55) and server shutting down (57).
     private var isTemporary: Bool { state.isEmpty || ["08", "40", "53", "55", "57"].contains(state.prefix(2)) }
 
     /// Whether the connection is still usable.

@@ -179,8 +179,8 @@ final class PostgresFleet: PostgresConnection, Database {
             let values = findings[place].columns(versionKey: keys[findings[place].version])
             for (index, value) in values.enumerated() { columns[index].append(value) }
         }
-        // Returns one row for each group that was not counted before, and one row without a group that has the number
-        // of new findings.
+        // The statement returns one row for each group that was not counted before, and one row without a group that
+        // has the number of new findings.
         let rows = try query(Self.insertion, arrays: columns)
         let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
         var groups: [[String]: ShippedFinding] = [:]
@@ -215,7 +215,7 @@ final class PostgresFleet: PostgresConnection, Database {
         try transaction("BEGIN", work)
     }
 
-    /// The table lock stops shippers before they lock rows, because they lock rows of zguard_days first.
+    /// The table lock stops shippers before they lock rows, because they lock the table zguard_days before any row.
     func changeCounts<Result>(_ work: () throws(FleetError) -> Result) throws(FleetError) -> Result {
         try transaction { () throws(FleetError) in
             // Force lookups by key: without statistics, the planner would read whole partitions.
@@ -271,8 +271,8 @@ final class PostgresFleet: PostgresConnection, Database {
 
     /// One statement inserts the findings and updates all counts from the newly inserted rows. It returns the number of
     /// new findings and the groups that were not counted before. zguard_groups needs a second statement, whose newer
-    /// snapshot shows which groups other transactions have removed. From then on, row locks in zguard_totals prevent
-    /// removals.
+    /// snapshot shows which groups other transactions have removed. Further removals are prevented by row locks in
+    /// zguard_totals, which the first statement has taken.
     private static let insertion = """
         WITH input AS MATERIALIZED (
             SELECT * FROM unnest($1::text[], $2::text[], $3::text[]::date[], $4::text[]::uuid[], $5::text[]::bigint[], $6::text[],

@@ -122,7 +122,8 @@ final class SQLiteFleet: SQLiteConnection, Database {
 
     private static let byDay = ["zguard_findings", "zguard_days"]
     private static let otherDays = "other"
-    /// Age in days up to which a day gets its own tables. A view can unite at most 500 (SQLITE_MAX_COMPOUND_SELECT).
+    /// Age in days up to which a day gets its own tables. A view can unite at most 500 tables
+    /// (SQLITE_MAX_COMPOUND_SELECT).
     private static let maxTableAgeDays: Int64 = 400
 
     private static func tables(_ suffix: String) -> String {

@@ -92,7 +92,8 @@ public final class AccessControl: @unchecked Sendable {
                 Self.problem(405, "\(request.path) takes \(allowed)").adding("Allow", allowed), isSlow: false)
         }
         guard let tokens else {
-            // Only local host names. A site whose name resolves to 127.0.0.1 (DNS rebinding) must not read findings.
+            // Accept only local host names: a site whose name resolves to 127.0.0.1 (DNS rebinding) must not read
+            // findings.
             guard ["127.0.0.1:\(port)", "localhost:\(port)", "[::1]:\(port)"].contains(head.value("host") ?? "") else {
                 return Self.refused(421, "this host name is not served")
             }
@@ -140,7 +141,7 @@ public final class AccessControl: @unchecked Sendable {
             .refused(isPage ? LoginPage.refusal(status, text) : Self.problem(status, text), isSlow: false)
         }
         guard user.roles.contains(role) else { return refused(403, "this token has not the role '\(role.rawValue)'") }
-        // The response must not reveal whether a tenant exists that the token is not for.
+        // The response must not reveal whether a tenant exists if the token is not for that tenant.
         guard let tenant = user.tenant(asked: HTTPRequest.tenant(in: request.query)) else {
             return refused(404, "there is no such tenant")
         }
@@ -158,7 +159,7 @@ public final class AccessControl: @unchecked Sendable {
         case user(User)
         /// `isWrong`: the request had credentials, but invalid ones.
         case unknown(isWrong: Bool)
-        /// A POST with a session cookie, but without an origin.
+        /// A POST with a session cookie, but with neither an Origin nor a Sec-Fetch-Site header.
         case forged
     }
 
@@ -175,7 +176,8 @@ public final class AccessControl: @unchecked Sendable {
             // The token may have been revoked since the login.
             let token = tokens.first(where: { $0.hash == hash })
         else { return .unknown(isWrong: false) }
-        // Browsers send the origin with each POST. Other clients send the token, not a cookie.
+        // Browsers send the origin with each POST, and other clients send the token instead of a cookie. A POST with a
+        // cookie and without an origin is therefore forged.
         if head.method == "POST", head.value("origin") == nil, head.value("sec-fetch-site") == nil { return .forged }
         return .user(token.user)
     }
@@ -228,7 +230,7 @@ public final class AccessControl: @unchecked Sendable {
         let lengths = head.values("content-length")
         let codings = head.values("transfer-encoding")
         if head.values("host").count > 1 || lengths.count > 1 { return problem(400, "malformed request") }
-        // Refuse both headers at once: a proxy and this server could disagree on the length (request smuggling).
+        // Refuse requests with both headers: a proxy and this server could disagree on the length (request smuggling).
         if !lengths.isEmpty, !codings.isEmpty { return problem(400, "malformed request") }
         if codings.contains(where: { $0.lowercased() != "chunked" }) || codings.count > 1 {
             return problem(501, "this transfer coding is not known")

@@ -27,7 +27,7 @@ struct FleetAPI {
         return (limit, (number - 1) * limit, number)
     }
 
-    // All states, unless the request names one.
+    // The filter of a request. It accepts groups in all states unless the request names one.
     private func filter(_ query: [String: String]) -> (filter: FleetFilter, problem: String?) {
         var query = query
         if query["state"] ?? "" == "" { query["state"] = "all" }

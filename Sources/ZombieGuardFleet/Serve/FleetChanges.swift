@@ -78,8 +78,8 @@ public final class FleetChanges {
         }
         var decision = action
         if case .mute(until: .occurrences(let count, _)?) = action {
-            // Record today's occurrences before the decision, because earlier versions of zguard count those of whole
-            // days.
+            // Record today's occurrences before the decision, because earlier versions of zguard count the occurrences
+            // of whole days.
             let before = try source.ask { (reader) throws(FleetError) in
                 try reader.count(of: group.signature, from: now().day, tenant: tenant)
             }
@@ -177,8 +177,9 @@ public final class FleetChanges {
             while let entry = try reader.next() ?? reader.finish() {
                 switch entry {
                 case .finding(var finding, let line):
-                    // The request determines the tenant, whatever the line says. Compare bytes: texts that look the
-                    // same may be different bytes, and so another tenant in a database.
+                    // The request determines the tenant, whatever the line says. Compare bytes: texts that Swift
+                    // regards as equal may differ in their bytes, and a database then regards them as different
+                    // tenants.
                     let isOthers = finding.origin.map { !($0.tenant ?? "").utf8.elementsEqual(tenant.utf8) } ?? false
                     if isOthers { finding.origin?.tenant = tenant }
                     let shipped = ShippedFinding(

@@ -250,7 +250,7 @@ public struct FleetPages {
         body += findings.list(path: "/group/\(urlText(group.signature))", query)
         if let finding = findings.shown ?? Finding(jsonLine: group.line) {
             var named = symbolicators.symbolicate(finding, of: tenant)
-            // Names may have given the finding another signature, which this store does not know.
+            // Symbolication may have changed the signature; this store knows only the group's.
             named.signature = group.signature
             body += FindingLife(named)?.figure ?? ""
             body += "<div class=\"list\">\(HTMLFinding.article(of: named))</div>\n"

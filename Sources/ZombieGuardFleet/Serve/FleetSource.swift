@@ -66,14 +66,16 @@ public final class FleetSource: @unchecked Sendable {
         batch = []
     }
 
-    /// Reads new reports of a directory into memory. Starts over if a known report changed or was removed.
+    /// Reads new reports of a directory into memory. Starts over if a known report changed or was removed, or if the
+    /// directory's symbols changed.
     private func read(_ path: String) throws(FleetError) {
         let sender = ShippedFinding.Sender()
         do {
             let store = ReportStore(directory: path)
             let files = try store.files()
             let names = Dictionary(uniqueKeysWithValues: files.map { ($0.name, $0) })
-            // Rebuild the copy if a report changed or disappeared, so that the report's old findings are not counted.
+            // Rebuild the copy if a report changed or disappeared, so that the report's old findings are not counted;
+            // and if the symbols changed, so that all findings get names from the new ones.
             let symbols = DirectoryNames.version(in: path)
             if copy == nil || symbols != self.names?.version || seen.contains(where: { names[$0.key] != $0.value }) {
                 copy = try SQLiteFleet()
@@ -96,7 +98,7 @@ public final class FleetSource: @unchecked Sendable {
                 while let entry = try reader.next() ?? reader.finish() {
                     if case .finding(let finding, let line) = entry { try take(finding, reader.text, line) }
                 }
-                // Raw findings that zguard did not add to the report because it was killed.
+                // Add the raw findings that zguard did not add to the report because it was killed.
                 for remains in file.remains {
                     try remains.forEachFinding(missingIn: store.reader(of: file), take)
                 }

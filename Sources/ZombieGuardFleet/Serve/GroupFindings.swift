@@ -1,11 +1,11 @@
-// Lists the findings of a group page by page, with links to the previous and the next one.
+// Lists the findings of a group page by page, with links to the previous and the next finding.
 
 import ZombieGuard
 
 /// The findings of a group around the one that is shown.
 struct GroupFindings {
     private let findings: [FleetReader.Stored]
-    /// Number of the finding that is shown, from 1, the latest first.
+    /// Number of the finding that is shown; the latest finding has number 1.
     private let number: Int64
     /// Number of the first of ``findings``.
     private let first: Int64

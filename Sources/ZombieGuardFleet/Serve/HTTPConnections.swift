@@ -98,7 +98,7 @@ final class HTTPConnections: @unchecked Sendable {
 
     private let library: MicroHTTPD
     private let state = Mutex(State())
-    /// Posted when the first connection is opened.
+    /// Posted when a connection is opened while no other is open.
     private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
     static let requestMilliseconds: UInt64 = 10_000
@@ -119,9 +119,8 @@ final class HTTPConnections: @unchecked Sendable {
         sem_init(opened, 0, 0)
     }
 
-    /// Adds a connection. If there are too many, closes one sixteenth of the limit, to amortize the sort: the
-    /// connections that have been longest in the fullest stage. A flood fills one stage, and does not harm clients in
-    /// other stages.
+    /// Adds a connection. If there are too many, closes those that have been longest in the fullest stage: a sixteenth
+    /// of the limit at once, to amortize the sort. A flood fills one stage, and does not harm clients in other stages.
     func add(_ handle: MicroHTTPD.Connection) -> HTTPConnection {
         let limit = Self.limit
         let now = MonotonicTime.milliseconds
@@ -188,7 +187,7 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Suspends a connection until `finish` has its response.
+    /// Suspends a connection until ``finish(_:_:)`` provides its response.
     func wait(_ connection: HTTPConnection) {
         state.withLock { state in
             enter(.page, connection, nil, &state)
@@ -238,7 +237,7 @@ final class HTTPConnections: @unchecked Sendable {
         }
     }
 
-    /// Ends stages that have passed their deadlines; never returns. Has a thread of its own.
+    /// Ends stages that have passed their deadlines; never returns. Runs in a thread of its own.
     func watch() -> Never {
         while true {
             if state.withLock({ $0.open.isEmpty }) {
@@ -281,8 +280,8 @@ final class HTTPConnections: @unchecked Sendable {
         library.resume(connection.handle)
     }
 
-    /// libmicrohttpd closes a connection whose socket is shut down. It calls `remove` before it closes the socket, so
-    /// the descriptor is still that of the connection.
+    /// Shuts down the connection's socket, whereupon libmicrohttpd closes the connection. libmicrohttpd calls `remove`
+    /// before it closes the socket, so the descriptor still belongs to the connection here.
     private func close(_ connection: HTTPConnection, _ state: inout State) {
         if connection.isClosed { return }
         connection.isClosed = true
@@ -292,8 +291,8 @@ final class HTTPConnections: @unchecked Sendable {
         resume(connection)
     }
 
-    /// Closes the connections that have been sending for longest, if too many bytes are unsent. A response that several
-    /// equal requests share counts once.
+    /// If too many bytes are unsent, closes a quarter of the connections that are sending, those that have been sending
+    /// for longest. A response that several equal requests share counts once.
     private func boundUnsent(_ state: inout State) {
         var responses: [ObjectIdentifier: Int] = [:]
         for case let response? in state.open.values.map(\.response) {

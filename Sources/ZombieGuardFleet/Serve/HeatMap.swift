@@ -143,7 +143,8 @@ extension FleetPages {
     }
 
     /// The heat map of a program, for the list of groups. Empty if the filter names no program, because versions of
-    /// several programs have nothing in common. Also empty if the filter names a machine.
+    /// several programs have nothing in common. Also empty if the filter names a machine, or if there are no counts of
+    /// weeks.
     func heatMap(_ filter: FleetFilter, _ reader: FleetReader) throws(FleetError) -> String {
         guard let program = filter.program, filter.host == nil else { return "" }
         let first = firstWeek()

@@ -10,7 +10,7 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
 
     public static let loopback = ListenAddress("127.0.0.1")!
 
-    /// Parses an address in numbers; nil for any other text.
+    /// Parses a numeric address; nil for any other text.
     public init?(_ text: String) {
         var four = in_addr()
         var six = in6_addr()

@@ -10,7 +10,7 @@ struct MicroHTTPD: Sendable {
     typealias Raw = UnsafeMutableRawPointer
     typealias Text = UnsafePointer<CChar>
 
-    // Callbacks (microhttpd.h). The first argument of each is the pointer given with it.
+    // Callbacks (microhttpd.h). The first argument of each is the pointer that was registered with the callback.
     typealias Handler =
         @convention(c) (
             Raw?, Connection?, Text?, Text?, Text?, UnsafeRawPointer?, UnsafeMutablePointer<Int>?,

@@ -19,7 +19,8 @@ final class PageQueue: @unchecked Sendable {
         /// that a client that repeats a request occupies only one thread.
         var making: Set<HTTPRequest> = []
 
-        /// Takes a request of the user who occupies the fewest threads, and fewer than `mostOfUser`.
+        /// Takes a request of the user who occupies the fewest threads. Nil if all waiting requests are of users who
+        /// occupy `mostOfUser` threads, or equal to requests that are being answered.
         mutating func takeRequest(mostOfUser: Int) -> HTTPRequest? {
             defer { isTurnOfOldest.toggle() }
             var (next, least): (Int?, Int) = (nil, mostOfUser)
@@ -74,7 +75,7 @@ final class PageQueue: @unchecked Sendable {
         mostOfUser: Int, _ answer: (HTTPRequest) -> HTTPResponse, _ finish: ([HTTPConnection], HTTPResponse) -> Void
     ) -> Never {
         while true {
-            // Also wakes up for requests that were canceled, or answered together with an equal one.
+            // The thread also wakes up for requests that were canceled, or answered together with an equal one.
             sem_wait(requested)
             let next = state.withLock { state -> (request: HTTPRequest, connections: [HTTPConnection])? in
                 guard let request = state.takeRequest(mostOfUser: mostOfUser) else { return nil }

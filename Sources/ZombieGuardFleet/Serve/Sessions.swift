@@ -33,7 +33,7 @@ final class Sessions: Sendable {
             for (key, _) in own.prefix(max(0, own.count - Self.mostOfToken + 1)) { sessions[key] = nil }
             if sessions.count >= most {
                 sessions = sessions.filter { $0.value.end > now }
-                // Too many are open: those that end first are closed.
+                // If too many are still open, close those that end first.
                 let order = sessions.sorted { $0.value.end < $1.value.end }
                 for (key, _) in order.prefix(max(0, sessions.count - most * 9 / 10)) { sessions[key] = nil }
             }

@@ -23,18 +23,19 @@ struct SymbolParts {
     private var uploads: [Key: Upload] = [:]
 
     private static let mostUploads = 16, mostOfUser = 4
-    /// An upload is dropped after this many milliseconds without a part, or since its first part.
+    /// An upload is dropped if no part arrives for `idle` milliseconds, or `longest` milliseconds after its first part.
     private static let idle: UInt64 = 60_000, longest: UInt64 = 3_600_000
     /// Limit of the bytes received for all incomplete uploads.
     private static let mostBytes: Int64 = 8 << 30
 
-    /// What came of a part.
+    /// The result of adding a part.
     enum Result {
         /// Number of bytes received.
         case more(Int64)
         /// The whole file.
         case whole(Descriptor)
-        /// Bytes before this part are missing: the sender must start the upload again.
+        /// Bytes before this part are missing, or the part is longer than the rest of the file: the sender must start
+        /// again.
         case unknown
         case busy
     }

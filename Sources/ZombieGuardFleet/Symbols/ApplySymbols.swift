@@ -48,7 +48,8 @@ extension SymbolStore {
             apart: result.apart.mapValues { $0.sorted() }, notes: symbolicator.notes)
     }
 
-    /// Build-ids of the modules in a directory's findings that have frames without names.
+    /// Build-ids of modules in a directory's findings that have frames without names, and of which the store has no
+    /// file.
     ///
     /// - Returns: the build-ids; empty for a database.
     /// - Throws: ``FleetError`` if the directory cannot be read.

@@ -22,7 +22,8 @@ final class Renaming {
     private let database: any Database
     private let tenant: String
     private let namer: FindingNamer
-    /// Only findings with a frame of one of these builds are symbolicated; empty: all.
+    /// Only findings with a frame of one of these builds are read. Empty: all are read, also if more than `mostBuilds`
+    /// are given.
     private let builds: [String]
     private let allBuilds: Set<String>
 
@@ -67,7 +68,7 @@ final class Renaming {
             for row in rows {
                 let signature = row[0].text ?? ""
                 last = signature
-                // Sampling may have removed the stacks of the shown finding.
+                // Include a group whose shown finding has no frames: sampling may have removed its stacks.
                 guard let shown = Finding(jsonLine: row[1].text ?? ""),
                     shown.hasUnnamedFrames || !shown.hasFrames || shown.hasFramesOfTables(in: allBuilds)
                 else { continue }
@@ -213,7 +214,7 @@ extension Database {
         for table in tables.sorted() {
             try query("DELETE FROM \(table) WHERE tenant = $1 AND signature = $2 AND findings <= 0", key)
         }
-        // The counts of machines include pruned findings, and may not be 0 although the group is empty: use
+        // The counts of machines include pruned findings, so they may be above 0 although the group is empty: use
         // zguard_totals.
         let isEmpty = """
             EXISTS (SELECT 1 FROM zguard_totals t WHERE t.tenant = $1 AND t.signature = $2 AND t.findings <= 0)

@@ -86,7 +86,7 @@ extension Finding {
         for holder in holders ?? [] { body(holder.alloc + [holder.frame].compactMap { $0 }) }
     }
 
-    /// Whether there are frames of a known build without names.
+    /// Whether a frame with a build-id lacks a name. The frame from which the block's member is named counts, too.
     var hasUnnamedFrames: Bool {
         hasFrame { $0.function == nil && $0.file == nil && $0.buildID != nil } || block?.memberFrame?.buildID != nil
     }

@@ -28,7 +28,7 @@ public struct SymbolStore: Sendable {
         /// The store has the same file, or a file of the same build and kind that has debug information, unlike this
         /// one.
         case present
-        /// The files of the tenant would exceed ``mostBytesOfTenant``.
+        /// The files of the tenant would exceed the limit that the caller of `add` set.
         case tooMany
     }
 
@@ -153,7 +153,7 @@ public struct SymbolUpload: Sendable {
 
     /// Opens a file and reads its headers.
     ///
-    /// - Parameter path: path of an ELF file. In a `.build-id` directory, its name tells the build-id.
+    /// - Parameter path: path of an ELF file. A path in a `.build-id` directory must match the build-id in the file.
     /// - Throws: ``Refusal`` if it cannot be uploaded.
     public init(_ path: String) throws(Refusal) {
         self.path = path
@@ -200,7 +200,8 @@ public struct SymbolUpload: Sendable {
         return String(parts[parts.count - 2] + rest)
     }
 
-    /// Lists the files below a directory that may have symbols. Follows links to files, but not to directories.
+    /// Lists the regular files below a directory, in which symbols may be. Lists a file once, even if several links
+    /// lead to it. Follows links to files, but not to directories.
     ///
     /// - Parameter path: path of a directory, or of a file.
     /// - Returns: the files, in the order of their paths; nil if the path is not that of a directory.

@@ -6,7 +6,7 @@ import ZombieGuard
 public struct Triage: Hashable, Sendable {
     /// What is to be done about a group.
     public enum State: String, CaseIterable, Sendable {
-        /// Nothing has been decided, or a mute is over.
+        /// Nothing has been decided, the group was reopened, or its mute is over.
         case open
         /// A resolved group that was seen again, in the version of the repair or a later one.
         case regression
@@ -26,8 +26,8 @@ public struct Triage: Hashable, Sendable {
         /// Occurrences after the last decision; 0 if that decision does not depend on their number.
         var count: Int64 = 0
 
-        /// The oldest version, from `version` on, in which the group was last seen after `time` and not after `latest`;
-        /// nil if none.
+        /// The oldest version, from `version` on, whose last occurrence was after `time` and not after `latest`; nil if
+        /// there is none.
         func sighting(after time: Timestamp, until latest: Timestamp, from version: String?) -> Sighting? {
             let least = versionKey(version)
             return sightings.filter { $0.last > time && $0.last <= latest && versionKey($0.version) >= least }
@@ -40,7 +40,7 @@ public struct Triage: Hashable, Sendable {
     public var assigned: String?
     /// The version in which the bug is repaired; nil if none was named.
     public var version: String?
-    /// Until when the group is muted; nil: until somebody opens it.
+    /// Until when the group is muted; nil: until somebody reopens it.
     public var limit: TriageEvent.Limit?
     /// The decision that led to the state; nil if there was none.
     public var decision: TriageEvent?
@@ -101,13 +101,13 @@ public struct Triage: Hashable, Sendable {
         (self.state, decision, self.version, self.limit) = (state, event, version, limit)
     }
 
-    /// The state as reports show it; nil if nothing was decided.
+    /// The state as reports show it; nil if nothing was decided and nobody is assigned.
     public var note: Finding.TriageNote? {
         text.map { Finding.TriageNote(state: state.rawValue, text: $0, assigned: assigned) }
     }
 
     /// The state in words, such as "regression: resolved in 1.11 by anna on 2026-11-26, seen again in 1.12; assigned to
-    /// bob"; nil if nothing was decided.
+    /// bob"; nil if nothing was decided and nobody is assigned.
     public var text: String? {
         var parts: [String] = []
         if let decision {

@@ -46,7 +46,8 @@ public struct TriageStore: Sendable {
         (try? StoreDirectory(opening: path))?.regularFile(name).map { [Int($0.st_ino), Int($0.st_size)] }
     }
 
-    /// The events in a directory; nil if the file may not be read. Lines that are cut off are left out.
+    /// The events in a directory; nil if the file may not be read. Leaves out lines that are cut off or have unknown
+    /// actions.
     static func events(in path: String) throws(FleetError) -> [TriageEvent]? {
         do {
             let directory = try StoreDirectory(opening: path)
@@ -74,7 +75,7 @@ public struct TriageStore: Sendable {
             while flock(file.number, LOCK_EX) != 0 { if errno != EINTR { throw SystemError.last } }
             if isNew { directory.share(file) }
             let size = file.status?.st_size ?? 0
-            // A writer that was killed may have left part of a line.
+            // A writer that was killed may have left part of a line: end that line.
             let last = size > 0 ? try file.read(at: UInt64(size - 1), upTo: 1) : []
             let isTorn = last.first.map { $0 != UInt8(ascii: "\n") } ?? false
             do {

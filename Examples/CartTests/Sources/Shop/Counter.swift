@@ -1,4 +1,4 @@
-// Gives code in other languages handles to carts, whose references Swift no longer counts.
+// Gives code in other languages handles to carts. Swift does not release a handle's reference by itself.
 
 /// Passes carts to code that is not Swift.
 public enum Counter {
