@@ -123,14 +123,14 @@ class Sqlite(Built):
         run(["make", "sqlite3.c", "shell.c"], self.folder)
 
     def flags(self, tree):
-        """Returns Debian's own options, except the one that needs a parser generated for it. Most important for allocation: they turn off
-        SQLite's own reserve for small blocks (lookaside), so that small blocks come from malloc."""
+        """Returns Debian's own options, except SQLITE_ENABLE_UPDATE_DELETE_LIMIT, which needs a specially generated parser. Most important
+        for allocation: the options turn off SQLite's own reserve for small blocks (lookaside), so that small blocks come from malloc."""
         options = re.findall(r"-DSQLITE_\w+(?:=\w+)?", (tree / "debian" / "rules").read_text())
         return [*(option for option in options if "UPDATE_DELETE_LIMIT" not in option), "shell.c", "sqlite3.c", "-lm", "-lpthread", "-ldl"]
 
 
 class MiniGzip(Target):
-    """zlib's example program, which compresses its input. There is no installed version."""
+    """zlib's example program, which compresses its input. No package installs this program."""
 
     def prepare(self, work, size):
         (work / "text").write_text(generate.text_lines(int(400_000 * size)))

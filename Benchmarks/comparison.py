@@ -42,8 +42,8 @@ class Bench:
             shutil.rmtree(folder, ignore_errors=True)
 
     def once(self, target, tool, size):
-        """Runs a target once: {"wall", "cpu" in seconds, "memory", "physical" in KiB, "digest"} or {"error"}. "kills" counts processes
-        that the kernel killed for lack of memory, if any."""
+        """Runs a target once. Returns {"wall", "cpu" in seconds, "memory", "physical" in KiB, "digest"}, or {"error"}. "kills" is the
+        number of processes that the kernel killed for lack of memory, if any."""
         folder = self.folder(target, size)
         result, output, errors = self.work / "result", self.work / "output", self.work / "errors"
         result.unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 """Share of isolated blocks among a program's allocations in the default profile, for two builds of the library side by side.
 
 Shows isolated blocks, allocation stacks with an isolated block, and all allocation stacks. The figures come from the statistics
-page of each process at its end, summed over the processes of a program; each is the median of the runs."""
+page of each process at its end, summed over the processes of a program. Each figure is the median of the runs."""
 
 import argparse
 import re
@@ -96,7 +96,8 @@ HEADING = ["| program | library | fenced blocks | stacks with one | stacks | of 
 
 
 def too_few(name, found, least):
-    """Returns a message for each of the first two counters that is below `least` times the first library's."""
+    """Compares the first two counters of each further library with those of the first. Returns a message for each that is below `least`
+    times the first library's."""
     first, *others = found.items()
     return [f"{name}: {label} has {seen[counter] / max(first[1][counter], 1):.2f} × the {counter} of {first[0]}" for label, seen in others
             for counter in SHOWN[:2] if seen[counter] < least * first[1][counter]]

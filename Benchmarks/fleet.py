@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Findings of a fleet in PostgreSQL and SQLite, with millions of findings in the store.
 
-Measures the rate of `zguard collect`, and the time of the overview, one group, the first page of `zguard serve`, and dropping a day.
-`zguard collect` ships only --shipped findings from reports. The database itself generates the rest in the same tables, with bodies
-of a few bytes, and every group on every day and on 50 hosts.
+Measures the rate of `zguard collect`, and the time of `zguard report` for all groups and for one, of the pages of `zguard serve`, and of
+dropping a day. `zguard collect` ships only --shipped findings from reports. The database itself generates the rest in the same tables:
+bodies have 200 bytes, and every group occurs on every day and on 50 hosts.
 
 usage: Benchmarks/fleet.py [--findings 10e6] [--groups 20000] [--hosts 1000] [--days 14] [--shipped 100000] [--store postgresql|sqlite]"""
 

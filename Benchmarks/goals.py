@@ -71,7 +71,7 @@ def quarantine_of(live_kib):
 
 
 def real_memory(measured):
-    """Peak memory relative to glibc, after the quarantine's limit for live memory as large as glibc's peak is subtracted."""
+    """Peak memory relative to glibc, without the quarantine: subtracts the limit that the quarantine has if glibc's peak is live memory."""
     mean, remark = measured.mean(measured.names("real"), "memory")
     beyond = [statistics.median((round[TOOL]["memory"] - quarantine_of(round["glibc"]["memory"])) / round["glibc"]["memory"]
                                 for round in measured.samples[name] if TOOL in round)

@@ -24,7 +24,7 @@ import tools as with_tools  # noqa: E402
 
 STORED = HERE / "instructions.json"
 LIBRARY = building.ROOT / "build" / "lib" / "libzguard.so"
-# The larger run has twice as many operations. In both runs the quarantine is full, so that every operation costs the same.
+# Operations of the smaller run; the larger run has twice as many. Both fill the quarantine, so that every operation costs the same.
 OPERATIONS = 20480
 NEW, WHOLE = "new-stack", "whole-new-stack"
 START_UP = "start-up"  # instructions of a whole run of `true`
@@ -66,7 +66,7 @@ class Counter:
         """Returns the library's instructions in a run of this program. Ends the gate with an error if they cannot be counted."""
         profile = self.work / "profile"
         profile.unlink(missing_ok=True)
-        # Addresses determine the cache sets in use. valgrind chooses the same addresses each time, and the
+        # Addresses determine the rows of the runtime's hash tables and caches. valgrind chooses the same addresses each time if the
         # environment is constant.
         words = [shutil.which("valgrind"), "--tool=callgrind", f"--callgrind-out-file={profile}", *command]
         environment = {"LC_ALL": "C", "LD_PRELOAD": str(self.library), "ZGUARD_OPTIONS": options}

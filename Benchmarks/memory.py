@@ -38,8 +38,8 @@ GROWTH = 1.02  # least ratio of a process's sizes in two successive snapshots
 EVERY = 0.002  # seconds between two readings of a process's size
 PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagemap
 
-# Fields read by this benchmark, of struct zg_slab, zg_span_map and zg_alias_area, of struct chunk and struct window in pages/window.c, and
-# of struct table in stacks/depot.c.
+# Layouts of the library's structures, with the fields that this benchmark reads: struct zg_slab, zg_span_map and zg_alias_area, struct
+# chunk and struct window (pages/window.c), struct table (stacks/depot.c).
 SLAB = struct.Struct("<QQQQIIQ88xQQQ96x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
 SPAN = struct.Struct("<I20xQ20xH10x")
@@ -50,7 +50,7 @@ BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 6
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
 AGAIN = "windows: pages mapped again"
-# Rows of the table in order. A row with a mark is a part of the nearest unmarked row above it.
+# Rows of the table in order. A row that begins with "·" is a part of the nearest row above that does not.
 ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested by live blocks", "· rounding up to slots",
         "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "lists of free slots",
         "large blocks", "· of it in live ones", "records of large blocks", "private pages of fenced blocks", "· requested by live ones up to 2,040 bytes", "· requested by larger ones", "windows: memory of the chunks", "· of it in live blocks",
@@ -246,7 +246,7 @@ class Look:
         return at >= 0 and self.claims[at][1] > mapping.start
 
     def finish(self):
-        """Counts the blocks. This takes longer than the process should be stopped."""
+        """Counts the blocks. Call after the process continues, because counting takes longer than the process should be stopped."""
         live = rounding = dead = reusable = 0
         for slot_bytes, records in self.kept:
             for header, in struct.iter_unpack("<I12x", records):
@@ -308,7 +308,7 @@ class Watcher:
 
 
 def run(target, library, variables, options, size, work):
-    """Returns {row: bytes} of the program's largest process, and its peak as the kernel counts it. Without a library it runs plain."""
+    """Returns {row: bytes} of the program's largest process, and the kernel's figure for its peak. `library` None: unguarded."""
     watcher = Watcher(library, variables)
     variables_of_run = {**with_tools.clean_environment(), **target.environment}
     if library:

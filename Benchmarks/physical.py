@@ -108,7 +108,7 @@ def above_all():
 
 class Shares:
     """Without a control group: samples the proportional set size (Pss) and the page tables of all processes of a session, and sums
-    them up. Misses shorter peaks."""
+    them up. Misses peaks between two samples."""
     is_sampled = True
     procs = "-"
 
@@ -146,7 +146,7 @@ class Shares:
         while not self.ended.wait(pause):
             began = time.monotonic()
             self.look()
-            pause = max(EVERY, 20 * (time.monotonic() - began))  # sampling stops the program meanwhile
+            pause = max(EVERY, 20 * (time.monotonic() - began))  # samples at most 5 % of the time, because sampling delays the program
 
     def end(self):
         self.ended.set()

@@ -77,7 +77,7 @@ class GitLog(Target):
 
 
 class Compile(Target):
-    """The compiler without a driver, from a large generated file to an object file."""
+    """A C compiler on a large generated file: makes an object file, and does not link."""
 
     def __init__(self, name, compiler, functions, flags):
         super().__init__(name)

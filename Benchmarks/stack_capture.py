@@ -12,7 +12,7 @@ DEPTHS = (5, 10, 20, 40)
 ROUNDS = 15
 METHODS = {"hit": "zguard, cache hit", "trail": "zguard, cache miss, along the trail", "walk": "zguard, from scratch",
            "libunwind": "libunwind, unw_backtrace", "backtrace": "glibc, backtrace"}
-# build_library builds the product; here it adds the capture methods.
+# build_library builds the product's library; here it adds capture.c, which contains the capture methods.
 BUILD = """source scripts/common.sh
 find_toolchain
 build_library "$LIBRARY" Benchmarks/capture/capture.c -lunwind"""

@@ -64,7 +64,7 @@ class Shape:
             group["first"], group["last"] = 0, self.days - 1
 
     def version(self, day):
-        """A version that is in use on a day: most machines have one of the two newest."""
+        """Draws one of the versions in use on a day: most machines have one of the two newest."""
         newest = min(day * len(self.versions) // self.days, len(self.versions) - 1)
         return self.versions[max(0, newest - self.random.choices(range(5), (40, 35, 15, 7, 3))[0])]
 
@@ -129,7 +129,7 @@ VERSION_KEYS = {}  # zguard's sort key of each version, as stored in the tables
 
 
 def copies(shape, templates, day, count):
-    """Returns the date and the rows of a day, sorted by their key, without the first findings of groups."""
+    """Returns a day's date and its rows, sorted by the table's key, without the first findings of groups."""
     alive = [group for group in shape.groups if group["first"] <= day <= group["last"]]
     weights = list(itertools.accumulate(group["weight"] for group in alive))
     chance, start, rows = shape.random, shape.start(day), []
@@ -169,7 +169,7 @@ class PostgresStore:
         self.run = lambda text: self.server.query(text, 7200)
 
     def earlier(self):
-        """Drops the tables, function and index that earlier versions did not have."""
+        """Drops the tables, function and index that earlier versions of zguard did not have."""
         self.run("""DROP TABLE IF EXISTS zguard_names; DROP TABLE IF EXISTS zguard_weeks CASCADE;
             DROP FUNCTION IF EXISTS zguard_count_weeks CASCADE; DROP INDEX IF EXISTS zguard_days_by_day""")
 
@@ -317,7 +317,7 @@ def fill(store, shape, arguments, folder, lines=None):
         VERSION_KEYS[version] = sort_key
         if lines is not None:
             lines.append(line)
-    for name in shape.versions:  # a version without a first finding gets a sort key made from another's
+    for name in shape.versions:  # no group's first finding has this version: derive its sort key from another version's
         VERSION_KEYS.setdefault(name, like(name))
     store.begin()
     rest = max(0, int(arguments.findings) - len(shape.groups))

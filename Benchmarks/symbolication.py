@@ -88,7 +88,7 @@ def victim(name, compiler, flags, megabytes):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "unit.cpp").write_text(SOURCE)
     run(compiler, "-std=c++17", "-g", *flags, "-fPIC", "-c", folder / "unit.cpp", "-o", folder / "unit.o")
-    # Leave out the sections of strings: the linker merges equal strings, so that further copies add none.
+    # Leave out the string sections: the linker merges equal strings, so these sections do not grow with the number of copies.
     own = debug_megabytes(folder / "unit.o", ".debug_str", ".debug_line_str")
     copies = max(2, round(megabytes / own))
     objects = [folder / f"unit-{number}.o" for number in range(copies)]

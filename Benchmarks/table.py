@@ -14,7 +14,7 @@ MEASURES = (
 
 
 def ratios(rounds, tool, measure, base):
-    """Returns the ratios of tool to base within each round: a disturbance of the machine affects both."""
+    """Returns the ratio of tool to base in each round. A disturbance during a round affects both, and so hardly their ratio."""
     return [samples[tool][measure] / samples[base][measure] for samples in rounds
             if tool in samples and base in samples and not samples[tool].get("error")
             and measure in samples[tool] and samples[base].get(measure, 0) > 0]

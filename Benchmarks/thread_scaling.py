@@ -10,7 +10,7 @@ THREADS = (1, 2, 4)
 
 
 def once(program, tool, threads, size):
-    """Runs once: {"wall", "cpu" in nanoseconds, "blocks"}, or {"error"}."""
+    """Runs once. Returns {"wall", "cpu" in nanoseconds, "blocks"}, or {"error"}."""
     command = [*tool.prefix, program, size, threads]
     environment = {**with_tools.clean_environment(), **tool.environment}
     result = with_tools.run_quietly(command, environment)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the test suite: all parts of Support/parts.py, the longest first. Two run at a time, and beside them two that mostly wait.
+"""Runs the test suite, which is all parts of Support/parts.py: builds first, then the longest. Two parts run at a time, and beside them
+two that mostly wait.
 scripts/test prepares the machine and calls this script; CONTRIBUTING.md describes --full and --long, and the slices.
 
 A part's output goes to build/tests/NAME.log; when it ends, one line shows its result, followed by the failures. A part that exceeds its
@@ -98,8 +99,8 @@ def time_limit(part, is_whole):
 
 
 def end_part(process, signal_number=signal.SIGTERM):
-    """Kills all processes of a part: those of its session, as compilers and servers create process groups, and descendants in other
-    sessions."""
+    """Sends a signal to all processes of a part: to its session, because compilers and servers create process groups of their own, and to
+    descendants in other sessions."""
     parents, found = {}, {process}
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -50,7 +50,7 @@ EXPORTED void capture_walk(void) {
     zg_thread_leave(thread);
 }
 
-// The captures of libunwind and glibc begin with this function's own frame.
+// libunwind and glibc capture this function's own frame as well, so this function and the next request one frame more.
 EXPORTED void capture_libunwind(void) {
     void *frames[MOST];
     kept = (uint32_t)unw_backtrace(frames, capture_depth + 1);

@@ -13,10 +13,10 @@
 #include <time.h>
 
 #define NOINLINE __attribute__((noinline))
-// Prevents a tail call, and merging with identical calls.
+// Placed behind a call: prevents a tail call, and keeps the compiler from merging it with the calls of other sites.
 #define STAY(number) __asm__ volatile("" ::"i"(number) : "memory")
 
-enum { SITES = 64, STACKS = SITES * SITES, WARM_UP = 3 * STACKS }; // call sites in each of the two inner functions
+enum { SITES = 64, STACKS = SITES * SITES, WARM_UP = 3 * STACKS }; // SITES: call sites in inner(), and in middle()
 enum { LEAST_DEPTH = 5 };                                          // inner, middle, run and two frames of libc
 
 typedef void capture_function(void);
@@ -60,7 +60,7 @@ static NOINLINE void *run(void *argument) {
     for (long i = 0; i < measured + STACKS; i++) {
         if (i == WARM_UP) start = now();
         if (i == measured) job->nanoseconds = (double)(now() - start) / (double)job->count;
-        // An odd factor: visits all pairs of sites in an order that changes both sites each time.
+        // STACKS is a power of two, so an odd factor visits all pairs of sites. 2731 changes both sites each time.
         int stack = job->is_varied ? (int)(i * 2731 % STACKS) : 0;
         middle(i < measured ? job->capture : capture_look, stack / SITES, stack % SITES);
     }
@@ -124,7 +124,7 @@ static double nanoseconds(const struct method *method) {
     struct job job = {.capture = method->capture, .is_varied = method->is_varied, .count = method->count};
     measure(&around);
     measure(&job);
-    // A method that is not cached may have one hit.
+    // If `is_cached` is false, the stack cache may know one of the checked stacks at most.
     if (method->is_cached ? capture_seen.cached != STACKS : capture_seen.cached > 1) {
         fprintf(stderr, "frames: %s: the cache knows %ld of %d stacks\n", method->name, capture_seen.cached, STACKS);
         exit(1);

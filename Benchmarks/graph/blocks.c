@@ -12,7 +12,7 @@ static void ***table;
 static long count;
 static size_t bytes;
 static volatile int ends;
-static volatile uint64_t longest_pause; // nanoseconds between two writes
+static volatile uint64_t longest_pause; // longest time between two writes, in nanoseconds
 
 static uint64_t now(void) {
     struct timespec time;

@@ -8,7 +8,7 @@
 #include <semaphore.h>
 
 #define NOINLINE __attribute__((noinline))
-// Prevents a tail call, and merging with identical calls.
+// Placed behind a call: prevents a tail call, and keeps the compiler from merging it with the calls of other sites.
 #define STAY(number) __asm__ volatile("" ::"i"(number) : "memory")
 
 namespace {
@@ -101,7 +101,8 @@ NOINLINE void middle(int site, int inner_site) {
     switch (site) { SITES_64(inner(inner_site)) }
 }
 
-// 4,096 stacks in turn, more than a thread's cache holds, which differ in their inner frames only.
+// Uses 4,096 stacks in turn, more than a thread's stack cache holds. They differ only in the frames of inner() and
+// middle().
 void alternating(long count) {
     for (long i = 0; i < count; i++) {
         int stack = static_cast<int>(i * 2731 % 4096);
@@ -167,7 +168,7 @@ void other_thread(long count) {
 // Calls in one operation. The number of checked calls depends on time; among 300 calls, the checks are negligible.
 constexpr int calls = 300;
 
-// Each call goes through a pointer that the compiler does not know, so that none is replaced by instructions.
+// Each call goes through a pointer whose value is hidden from the compiler, so that the compiler inlines no call.
 void string_length(long count) {
     char *string = static_cast<char *>(std::calloc(1, 9));
     auto function = opaque(static_cast<std::size_t (*)(const char *)>(std::strlen));

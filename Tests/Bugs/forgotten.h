@@ -9,7 +9,7 @@
 
 enum { COUNT = 200000, BYTES = 112 };
 
-// Returns a freed block whose memory malloc_trim() gave back, together with the runtime's records of it.
+// Returns a freed block. malloc_trim() has returned its memory to the kernel and discarded the runtime's records of it.
 static char *forgotten_block(void) {
     static char *blocks[COUNT];
     for (int i = 0; i < COUNT; i++) blocks[i] = malloc(BYTES);

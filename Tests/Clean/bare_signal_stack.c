@@ -1,4 +1,4 @@
-// Threads set alternate signal stacks by bare system calls; handlers run on them; the kernel has the handlers' flags.
+// Signal handlers run on alternate stacks set by raw system calls; the kernel's sigaction has the program's own flags.
 // libs: -lpthread
 
 #define _GNU_SOURCE
@@ -18,7 +18,7 @@ struct kernel_action {
     unsigned long mask;
 };
 
-// A system call instruction: the runtime would intercept libc's syscall().
+// Makes a system call by an instruction: the runtime would intercept libc's syscall().
 static long bare(long number, long a, long b, long c, long d) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;

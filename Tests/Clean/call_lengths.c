@@ -72,7 +72,7 @@ static void nowhere_on_purpose(int file) {
     munmap(pages, 4096);
 }
 
-// Pages protected by the program itself, as for a write barrier.
+// The program itself protects pages of its block, as for a write barrier.
 static void protected_by_itself(int file) {
     char *block = aligned_alloc(4096, 16384);
     memset(block, 'b', 16384);

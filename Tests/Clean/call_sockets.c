@@ -1,4 +1,4 @@
-// Sockets and pipes transfer less than their buffers suggest: full pipes, no data, cut messages, many parts.
+// Sockets and pipes transfer fewer bytes than the buffers hold: full pipes, no data, truncated messages, many parts.
 // qemu-user: it fails calls with EFAULT whose buffer has an unreadable page, however little of it the call would use
 // musl: musl has no strerrorname_np
 

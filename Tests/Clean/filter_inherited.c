@@ -86,8 +86,8 @@ static int under_two(void) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, wait_and_work, NULL) != 0) return 20;
     if (work()) return 21;
-    // Ends the process at gettid, and at madvise except MADV_DONTNEED, in all threads; at mprotect(PROT_EXEC) in this
-    // thread only.
+    // The filters end the process at gettid, and at madvise except MADV_DONTNEED, in all threads; at
+    // mprotect(PROT_EXEC) in this thread only.
     if (forbid(SYS_madvise, 2, ~(unsigned)MADV_DONTNEED, SECCOMP_FILTER_FLAG_TSYNC) != 0) return 22;
     if (forbid(SYS_gettid, 0, 0, SECCOMP_FILTER_FLAG_TSYNC) != 0 || forbid(SYS_mprotect, 2, PROT_EXEC, 0) != 0)
         return 23;

@@ -1,4 +1,4 @@
-// A program executes another under a filter that the runtime cannot see. The filter forbids no call that either makes.
+// A program executes another under a filter that the runtime cannot see. The filter allows all calls of both programs.
 // processor: x86_64 (system calls without libc)
 
 #define _GNU_SOURCE

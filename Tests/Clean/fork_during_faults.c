@@ -1,4 +1,4 @@
-// A thread keeps faulting on its own page, which its handler opens, while the program forks; each child does the same.
+// While a program forks, a thread keeps faulting on its own page, which its handler opens; each child faults once, too.
 // libs: -lpthread
 
 #define _GNU_SOURCE

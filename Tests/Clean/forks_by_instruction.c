@@ -1,4 +1,4 @@
-// A system call instruction of the program's own makes processes; they use the existing blocks and allocate others.
+// Processes that the program makes by a system call instruction use the existing blocks and allocate others.
 // options: profile=fence:isolated_windows=all
 
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-// Where mremap is refused, a child and its own child each use the blocks as their parent left them.
+// If mremap is refused, a child and a grandchild use the blocks, each with the contents that its own parent left.
 // options: profile=fence:isolated_windows=all
 
 #define _GNU_SOURCE

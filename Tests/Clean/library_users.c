@@ -1,4 +1,4 @@
-// Parts of libc that allocate internally: names, character sets, locales, sorting, regular expressions, time.
+// A program calls libc functions that allocate: names, character sets, locales, sorting, regular expressions, time.
 
 #define _GNU_SOURCE
 #include <iconv.h>

@@ -1,4 +1,4 @@
-// Blocks are live at exit: some protected, mapped over or advised, some in busy threads, in a child and its parent.
+// Blocks are live at exit: some protected, mapped over or passed to madvise, some in busy threads, in child and parent.
 // options: profile=fence
 // libs: -pthread
 

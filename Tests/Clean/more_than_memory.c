@@ -16,7 +16,7 @@ int main(void) {
     FILE *file = fopen("/proc/sys/vm/overcommit_memory", "r");
     int mode = file ? fgetc(file) : EOF;
     if (file) fclose(file);
-    // Overcommit mode 1 grants every request. Without sysinfo the size to request is unknown.
+    // Skip overcommit mode 1, which grants every request. Skip if sysinfo does not tell the size to request.
     if (mode == '1' || sysinfo(&machine)) return 0;
     volatile size_t more = 8 * (machine.totalram + machine.totalswap) * machine.mem_unit;
     char *block = strdup("kept");

@@ -22,7 +22,7 @@ int main(void) {
     char *line = malloc(8), *text = NULL;
     size_t room = 8;
     FILE *self = fopen("/proc/self/stat", "r");
-    if (!self || getline(&line, &room, self) <= 0) return 1; // grown by the global realloc
+    if (!self || getline(&line, &room, self) <= 0) return 1; // libc grows `line` by the global realloc
     fclose(self);
     if (asprintf(&text, "%s", "made by everybody's malloc") < 0) return 2;
     text = realloc(text, 1000);

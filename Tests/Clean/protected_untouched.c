@@ -18,7 +18,7 @@ static char *protected_block(size_t bytes, int protection) {
 }
 
 int main(void) {
-    // Fixes libc's threshold, so that every such block keeps its own mapping.
+    // Fixes libc's threshold, so that every large block keeps its own mapping.
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     long other = 0;
     for (size_t bytes = 160000; bytes <= 4 << 20; bytes += bytes / 3) {

@@ -36,7 +36,7 @@ static void on_user(int number) {
     is_on_stack = (size_t)(&here - stack_start) < stack_bytes;
 }
 
-// A fault without a stack overflow; the handler leaves its stack in the same way.
+// Causes a fault without a stack overflow. The handler leaves its stack as after an overflow.
 static void fault(void) { *(volatile char *)16 = 1; }
 
 __attribute__((noinline)) static long descend(long depth, long limit) {
@@ -69,8 +69,8 @@ static void *run(void *text) {
             if (round / ways == 2) fault();
             else times += (int)descend(0, -1);
         }
-        // After setcontext, the runtime notices only at the next fault or sigaltstack() query that the program left the
-        // handler.
+        // If the handler was left by setcontext, the runtime notices this only at the next fault or sigaltstack() query
+        // of the program.
         const char *said = way == by_jump || round % 3 ? whose() : "own";
         is_on_stack = -1;
         if (way == by_jump || round % 3) raise(SIGUSR1);

@@ -1,4 +1,4 @@
-// Under an address space limit, the runtime's tables of freed pages are small: the pages behind them stay protected.
+// Under an address space limit, the runtime's tables of freed pages are small: pages behind the tables stay protected.
 // options: quarantine_bytes=0:isolated_overhead=100%:isolated_per_context=0
 // warning: zguard
 // musl: musl has no malloc_trim

@@ -17,7 +17,7 @@
 
 enum { stack_bytes = 256 << 10, most_blocks = 20000, paint = 0x5c };
 #ifdef __aarch64__
-enum { most_used = 2560 }; // AArch64 saves twice as many registers
+enum { most_used = 2560 }; // AArch64 saves twice as many registers as x86-64
 #else
 enum { most_used = 2048 };
 #endif

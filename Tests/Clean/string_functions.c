@@ -26,7 +26,7 @@ static char *string_of(size_t length) {
     return string;
 }
 
-// Strings that end with their block.
+// The strings' terminators are the last bytes of their blocks.
 static void exact_strings(size_t length) {
     char *string = string_of(length), *other = string_of(length), *to = malloc(length + 1),
          *twice = malloc(2 * length + 1);
@@ -64,7 +64,7 @@ static void exact_strings(size_t length) {
     free(string), free(other), free(to), free(twice);
 }
 
-// Blocks without a terminator, and functions that are passed the block's length.
+// Passes blocks without a terminator to functions, together with the block's length.
 static void exact_bytes(size_t bytes) {
     char *block = block_of(bytes, '5'), *other = block_of(bytes, '5');
     note(memcmp(block, other, bytes));
@@ -89,13 +89,13 @@ static void exact_bytes(size_t bytes) {
     free(block), free(other);
 }
 
-// Lengths larger than the block, where the function certainly stops before the end of the block.
+// Passes lengths larger than the block to functions that certainly stop before the end of the block.
 static void stops_early(void) {
     char *block = block_of(20, 'a'), *other = block_of(30, 'a');
     block[19] = 'b';
     note(memchr(block, 'b', 1000) != NULL);
     note(memchr(block, 'b', SIZE_MAX) != NULL);
-#ifndef ISOLATED // libc's memcmp does read more, so a guard page reveals the wrong length
+#ifndef ISOLATED // libc's memcmp reads past the first difference, and would fault at a guard page behind the block
     note(memcmp(block, other, 1000) > 0);
     note(memcmp(other, block, 30) < 0);
 #endif
@@ -119,7 +119,7 @@ static void stops_early(void) {
     free(block), free(other);
 }
 
-// Dangling pointers, empty blocks and ends of blocks, with a length of 0.
+// Passes dangling pointers, empty blocks and ends of blocks to functions, with a length of 0.
 static void of_nothing(void) {
     char *gone = malloc(100), *empty = malloc(0), *here = malloc(8);
     free(gone);
@@ -164,7 +164,7 @@ static void arena(void) {
     free(pool);
 }
 
-// All bytes that malloc_usable_size and realloc promise.
+// Uses all bytes that malloc_usable_size and realloc promise.
 static void usable(void) {
     char *block = malloc(1);
     for (size_t bytes = 1; bytes < 200000; bytes += bytes / 3 + 1) {

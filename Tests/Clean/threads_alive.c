@@ -42,7 +42,7 @@ static int wanted_threads(void) {
     return left < threads ? left : threads;
 }
 
-// Returns the user time so far: the kernel's time is the same without the runtime.
+// Returns the user time so far. Excludes system time, which is the same with and without the runtime.
 static long milliseconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);

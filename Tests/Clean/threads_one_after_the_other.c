@@ -1,4 +1,4 @@
-// 65,536 threads run in turn on one stack. The last may use less of it, but calls malloc at the first's stack address.
+// 65,536 threads run in turn on one stack. The last may use less than the first; both call malloc at one stack address.
 // libs: -lpthread -fno-omit-frame-pointer
 
 #define _GNU_SOURCE

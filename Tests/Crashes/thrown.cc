@@ -18,7 +18,7 @@
 #define NOINLINE __attribute__((noinline, noclone))
 static volatile int zero;
 
-struct Guard { // its destructor is a cleanup, so that the unwinder leaves frames before std::terminate
+struct Guard { // its destructor is a cleanup, so that the unwinder pops frames before std::terminate
     std::string name;
     NOINLINE ~Guard() { zero = (int)name.size() * 0; }
 };

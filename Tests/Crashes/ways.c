@@ -322,7 +322,7 @@ __attribute__((noinline, noclone)) static int run_over(int depth) {
 static size_t room_bytes;
 __attribute__((noinline, noclone)) static void abort_without_room(int signal) {
     static const char text[] = "no room\n";
-    // Use all of the alternate stack but the signal frame, and 2 KiB for this handler and libc.
+    // Use all of the alternate stack except the signal frame and 2 KiB for this handler and libc.
     size_t used = room_bytes - getauxval(AT_MINSIGSTKSZ) - 2048;
     memset(alloca(used), signal, used);
     if (write(2, text, sizeof text - 1) > 0) abort();

@@ -7,12 +7,12 @@ file is its corrected twin, which must behave under the runtime as without it, l
 The header's first line says what the program does; each further line is "// key: value":
   finding       kind of the finding; also the name of the program's folder
   access        expected access; several with '|'
-    block         size=, offset=, state=, language=, class=, member=: each one that is certain; value "-": absent in the finding;
-                  without this line the finding must have no block
+    block         size=, offset=, state=, language=, class=, member=: each field whose value is certain; value "-": the finding lacks the
+                  field; without this line the finding must have no block
   address       expected address of the access
   stack-access, stack-free, stack-alloc, stack-previous
-                                innermost function of the stack; several with '|'; "~name": any frame; "- (reason)": not checked;
-                                without this line the finding must not have this stack
+                                innermost function of this stack; several with '|'; "~name": function of any frame; "- (reason)": not
+                                checked; without this line the finding must not have this stack
   options       ZGUARD_OPTIONS for the run
   exit          exit code of `zguard run`
   confidence    exact or inferred
@@ -23,8 +23,8 @@ The header's first line says what the program does; each further line is "// key
   Clean programs may have options and libs, and
     warning       part of a warning that zguard itself may print, because it cannot guard the program
   Both may have
-    processor     the only processor on which it runs, and the reason in parentheses
-    qemu-user     reason not to run it under qemu user mode (--arch), which lacks something or behaves differently
+    processor     the only processor on which the program runs, and the reason in parentheses
+    qemu-user     reason not to run it under qemu user mode (--arch): what qemu lacks or does differently
     machine       reason not to run it in a whole emulated machine
     static        reason not to link it statically (--static)
     musl          reason not to link it statically with musl (--musl)
@@ -56,10 +56,11 @@ TIMEOUT_SECONDS = 120  # a program with twenty thousand threads takes long on a 
 # link command, as libmimalloc.a does in Swift's static SDK. The linker must take nothing from that archive: if a program needs a symbol
 # that only the second archive defines, malloc is defined twice and linking fails.
 STATIC_LIBRARY = ROOT / "build/lib/libzguard.a"
-MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # C programs are linked with this one and musl (--musl)
+MUSL_LIBRARY = ROOT / "build/lib/libzguard-musl.a"  # with --musl, C programs are linked with this archive and musl
 OTHER_ALLOCATOR = TESTS / "Support/other_allocator.c"
 COMPILE_FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-fno-builtin", "-rdynamic", "-Wall", "-Wextra"]
-# For each suffix: environment variable that names another compiler, default compiler, flags, and flags against warnings about the bugs.
+# For each suffix: environment variable that names another compiler, default compiler, flags, and flags that turn off warnings about the
+# planted bugs.
 LANGUAGES = {
     ".c": ("CC", "gcc", ["-std=gnu17"],
            ["-Wno-free-nonheap-object", "-Wno-infinite-recursion", "-Wno-use-after-free"]),
@@ -142,7 +143,8 @@ def other_allocator(directory):
 
 
 def build(program, directory, fixed, unguarded=False):
-    """Compiles the program if its executable is out of date; returns the executable. `unguarded`: links a static one without runtime."""
+    """Compiles the program if its executable is out of date; returns the executable. `unguarded`: with --static, links the executable
+    without the runtime."""
     variable, compiler, flags, bug_flags = LANGUAGES[program.path.suffix]
     kind = ("-musl" if is_musl else "-static" if is_static else "") + "-plain" * (is_static and unguarded)
     library = MUSL_LIBRARY if is_musl else STATIC_LIBRARY
@@ -169,7 +171,7 @@ def run(what, command):
 
 
 def run_guarded(what, zguard, program, executable, first_options=()):
-    """Runs the executable by `zguard run`, or only preloads the library if `zguard` is None; returns exit code, stdout, stderr, findings.
+    """Runs the executable under `zguard run`; if `zguard` is None, only preloads the library. Returns exit code, stdout, stderr, findings.
     Options of the program's header override `first_options`."""
     if not zguard:
         code, *rest = processors.run_preloaded([executable], program.header.get("options", "").split(":"), TIMEOUT_SECONDS)
@@ -324,7 +326,8 @@ def check_clean(zguard, program, directory):
 
 
 def check_in_fence(zguard, program, directory):
-    """Profile fence must find what the default finds. Kind and access may differ, because it may find the bug earlier."""
+    """Profile fence must find each bug that the default profile finds. Kind and access may differ, because profile fence may detect the
+    bug earlier."""
     executable = build(program, directory, fixed=False)
     *_, findings = run_guarded("profile fence", zguard, program, executable, ("-o", "profile=fence"))
     if findings:

@@ -4,8 +4,8 @@
 The package is generated under build/ and depends on ZombieGuardTesting as docs/TESTING.md describes. Each test uses objects,
 collections, text, JSON and buffers in functions of its own, so that each has its own allocation stacks. An environment variable
 selects the test with the bug (none, the 10th, the 150th or the 290th), so that one build serves all runs. Runs alternate between
-parallel and serial tests. The bug must be found in 19 of 20 runs, and no other test may fail. The same must hold if twenty further
-tests have findings: the process looks up the symbols of these findings, which must not use up the budget of isolated blocks. Finally
+parallel and serial tests. The bug must be found in 19 of 20 runs, and no other test may fail. The bug must be found as often if twenty
+further tests have findings: the process then looks up symbols, and these lookups must not use up the budget of isolated blocks. Finally
 the driver prints how many blocks and allocation stacks of the bundle were isolated; with --tree it compares several checkouts.
 Closing line: N passed, N failed."""
 
@@ -27,7 +27,7 @@ import coverage  # noqa: E402
 TESTS, PER_FILE = 300, 30
 BUGS = (10, 150, 290)
 NOISY = range(7, TESTS, 15)  # tests that free a block twice if BUNDLE_NOISE is set
-MOST_NEW_STACKS = 3  # allocation stacks that a finding of these tests may add, including the stack of the test's own block
+MOST_NEW_STACKS = 3  # allocation stacks that each finding of a noisy test may bring, including the stack of the test's own block
 WAYS = ((), ("--no-parallel",))
 SHARE = 0.95
 # Tests/Support/parts.py builds the package's own tests with the same flags, so nothing is compiled twice.
@@ -222,7 +222,7 @@ def try_bundle(bundle, runs, checks):
 
 
 def try_noise(bundle, runs, checks):
-    """The bug must still be found if other tests have findings, and these findings may add only few allocation stacks."""
+    """The bug must still be found if other tests have findings. These findings may bring only few further allocation stacks."""
     bug = BUGS[-1]
     found = sum(bundle.is_found(bug, *WAYS[number % len(WAYS)], BUNDLE_NOISE="1") for number in range(runs))
     print(f"bug in test {bug}, and {len(NOISY)} tests with findings besides: found in {found} of {runs} runs", flush=True)

@@ -191,7 +191,7 @@ def says_that_it_cannot(program):
 
 
 def threads_before_the_start(place):
-    """The Swift runtime's code is not patched while other threads may be running it: there is no history, but the finding stays."""
+    """While other threads may be running the Swift runtime's code, that code is not patched: a finding is reported without history."""
     library = builds.compiled(FOLDER / "libearly.so", [builds.find_clang(), "-shared", "-fPIC", "-O1", str(EARLY), "-o", str(FOLDER / "libearly.so"),
                               "-lpthread"], [EARLY])
     program = FOLDER / "early/lives"

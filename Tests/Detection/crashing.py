@@ -66,7 +66,7 @@ class Case:
 
 
 def words_of(said):
-    # A message may contain commas, so it ends at a comma that a key or a further word follows.
+    # A message may contain commas. It ends only at a comma in front of a key or of a further word.
     return [word.strip() for word in re.split(r",\s+(?=message=|threads=|top=|notes=|thrown=|fault=|[\w-]+$|[\w-]+,)", said)]
 
 
@@ -194,8 +194,8 @@ def is_as_gdb_has_it(ours, gdbs):
     return len(ours) == len(gdbs) and all(theirs - own in (0, 1) for own, theirs in zip(ours, gdbs))
 
 
-# Expected differences between the findings from the core file and from the live process: (names of differences as in Support/cores.py,
-# reason). None instead of the names: there is no core file.
+# Expected differences between the finding from the core file and the finding from the live process: (names of differences as in
+# Support/cores.py, reason). None in place of the names: there is no core file.
 RAISED_AGAIN = ({"stack"}, "`abort` raises the signal once more, from another place")
 THROWN_ELSEWHERE = ({"thrown"}, "where it was thrown, the runtime looks up when the signal comes, and gdb stops before that")
 NOT_AS_DEEP = ({"stack"}, "it has the 128 innermost frames of the fault, whose own handler ended the program")
@@ -207,7 +207,7 @@ DIFFERENCES = {
                "handler_without_room": NOT_AS_DEEP, "deep": NOT_AS_DEEP},
     "gdb": {"tryBang": THROWN_ELSEWHERE, "topLevel": THROWN_ELSEWHERE, "first_thread_left": NO_MEMORY, "handler_without_room": NOT_SAID_YET},
 }
-# gdb stops these programs twice: first at a signal whose handler continues the program, then at the one that ends it.
+# gdb stops these programs twice: first at a signal whose handler continues the program, then at the signal that ends the program.
 SECOND_STOP = {"raised_by_handler"}
 
 
@@ -257,7 +257,8 @@ def core_says_the_same(origin, case, with_gdb=False):
             found.pop("stack", None)
         assert found.keys() == expected, {name: tuple(map(cores.shortened, pair)) for name, pair in found.items()}
         if origin == "kernel" and not expected:
-            # The kernel's core file is of the same process: addresses, registers and the crashed thread's name must be equal, too.
+            # The kernel wrote the core file of the process that zguard watched: addresses, registers and the crashed thread's name must be
+            # equal, too.
             assert dead["threads"][0].get("name") == live["threads"][0]["name"], dead["threads"][0]
             assert dead["registers"] == live["registers"], (dead["registers"], live["registers"])
             stacks = [{thread["tid"]: own_pcs(thread["stack"]) for thread in finding["threads"]} for finding in (live, dead)]
@@ -396,7 +397,7 @@ def wait_until_idle(process_id, ticks=os.sysconf("SC_CLK_TCK")):
 
 
 def real_program(name):
-    """Kills a real program by SIGABRT: its core file must give the live finding, with the stacks that gdb finds."""
+    """Kills a real program by SIGABRT. Its core file must give the same finding as the live process, with the stacks that gdb finds."""
     def test(place):
         report = place / "report.jsonl"
         command = [ZGUARD, "run", "--collect", "crashes", "--report", report, "--format", "json", "--", *REAL[name]]

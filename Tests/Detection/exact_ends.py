@@ -2,11 +2,11 @@
 """Checks blocks that end exactly at the end of a page: over-reads of one byte, and programs that need more alignment than such a block has.
 
 over-read   a loop without libc reads the byte behind a block. If the block holds a string, profile fence finds the over-read for every
-            size, the default for even sizes. isolated_align=16 finds it for multiples of 16 bytes.
+            size, the default profile for even sizes, isolated_align=16 for multiples of 16 bytes.
 alignment   blocks with unknown contents keep malloc's alignment. Blocks of up to 8 bytes are aligned to the next power of two, at least 2.
 vectors     aligned vector instructions on a less aligned block: the program runs as without the runtime, also with signals blocked. Such
-            an instruction is a finding if it reads beyond the block or after the free. Once one has faulted, later blocks of the same
-            allocation stack keep malloc's alignment.
+            an instruction is a finding if it reads beyond the block or after the free. After the first such fault, later blocks of the
+            block's allocation stack keep malloc's alignment.
 exceptions  if the runtime's fault handler could not continue a misaligned instruction (seccomp filter, handle_signals=0), all blocks keep
             malloc's alignment.
 tags        a library with fontconfig's symbols keeps tags in the lowest bit of pointers to strings, so its strings never begin at odd
@@ -29,8 +29,8 @@ TIMEOUT_SECONDS = 60
 COMPILE = ["gcc", "-std=gnu17", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra", "-Wno-use-after-free"]
 SIZES = range(1, 65)
 
-# usage: overread plain|string|copy NUMBER SIZE…: for each size a child makes NUMBER blocks, and reads the byte behind the last one. Each
-# block is passed to strlen (string) or made by strdup (copy). Prints how each child ended.
+# usage: overread plain|string|copy NUMBER SIZE…: for each size a child makes NUMBER blocks, and reads the byte behind the last block. Mode
+# string passes each block to strlen, mode copy makes each block by strdup. Prints how each child ended.
 OVERREAD = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +79,8 @@ int main(int count, char **words) {
 }
 """
 
-# usage: vectors MODE
+# usage: vectors [MODE]: uses a block by aligned vector instructions. MODE masked: with all signals blocked; freed: after the block's free;
+# beyond: from the block's last multiple of 16 bytes on.
 VECTORS = r"""
 #include <emmintrin.h>
 #include <pthread.h>

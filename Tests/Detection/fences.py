@@ -7,9 +7,10 @@ place isolated blocks. A part is a set of faults with options:
   fence       all faults, with --profile fence, where every block is isolated
   clean       the same blocks, used within their bounds and lifetimes: no finding
   guard, mprotect   a share of the faults, with freed pages protected by MADV_GUARD_INSTALL, or by mprotect
-  continue    a share of the faults, with on_finding=continue: the program goes on, and the later free is not a bug
+  continue    a share of the faults, with on_finding=continue: the program goes on, and its later free of the block is no finding
   default     a share of the faults, with default options: the first block of each context is isolated
-  align16, align8, align1   a share of the faults, with isolated_align=16, 8 and 1 instead of auto: the guard page is farther from the block's end or closer
+  align16, align8, align1   a share of the faults, with isolated_align=16, 8 and 1 instead of auto, which moves the guard page nearer to the
+                            block's end or farther away
   windows, windows-clean   small blocks in windows: uses after free and overflows of live blocks; and correct uses
   tags, tags-continue, tags-clean   only on arm64 (--arch aarch64), and the only parts there: blocks with memory tags (profile mte)
 --slice runs a share of the faults, and in each mode keeps every use, every way to make and to free a block, and every size.
@@ -51,8 +52,8 @@ PLAIN = ["malloc", "calloc", "realloc_null", "realloc_grown", "realloc_shrunk", 
 ALIGNED = ["aligned_alloc", "posix_memalign", "memalign"]
 ALIGNMENTS = [16, 32, 64, 256, 1024, 4096, 8192, 65536]
 DROPS = ["free", "realloc", "realloc_zero", "thread"]
-# Drops after which the red zones are checked while the block is live: by the runtime at exit, or by the child's call of verify() before
-# its free. Values: found_by of the finding.
+# Ways to end a block's use in which the red zones are checked while the block is live: `exit` does not free it, and the runtime checks at
+# exit; `check` calls verify() before it frees the block. Values: found_by of the finding.
 LATE_DROPS = {"exit": "exit", "check": "check"}
 WITH_ALL_FORMS = [("exit", 0), ("check", 1)]
 START_EVERY, START_AT = 4, 1  # blocks 1, 5, 9, … of a context (counted from 0) are placed at the start of their pages
@@ -69,7 +70,8 @@ STRING_INSTRUCTIONS = [("rep_stosb", "write"), ("rep_movsb_from", "read"), ("rep
 # Functions of the C library that use a range, in an unspecified order of bytes: name, access.
 MEMORY = [("memcpy_from", "read"), ("memcpy_to", "write"), ("memmove_from", "read"), ("memmove_to", "write"),
           ("memset", "write"), ("memcmp", "read")]
-# Like the functions above, for strings. Functions with vector instructions may begin with the aligned vector in which the range begins.
+# Functions of the C library that use strings: name, access. With vector instructions, such a function may read from the start of the
+# aligned vector that contains the first byte.
 STRINGS = [("memchr", "read"), ("strlen", "read"), ("strnlen", "read"), ("strchr", "read"), ("strrchr", "read"),
            ("strcmp", "read"), ("strcpy_from", "read"), ("strcpy_to", "write"), ("strncpy_to", "write"),
            ("strdup", "read"), ("snprintf_from", "read"), ("snprintf_to", "write")]
@@ -82,7 +84,7 @@ WIDTH = {use[0]: use[2] for use in SINGLE + INDEXED}
 IN_LIBRARY = {use[0] for use in MEMORY + STRINGS}
 BY_VECTORS = {use[0] for use in STRINGS if use[1] == "read"}
 VECTOR = 64
-FRONT_GAP = 256  # bytes of the red zone in front of a block that are checked when it is freed
+FRONT_GAP = 256  # bytes of the red zone in front of a block that are checked when the block is freed
 
 
 def natural(size):
@@ -96,12 +98,13 @@ def aligned_to(most):
 
 
 def aligned_in_fence(size, make):
-    """isolated_align=auto in profile fence: exact for strdup; the next power of two, at least 2, for blocks of up to 8 bytes; else 16."""
+    """Returns a block's alignment with isolated_align=auto in profile fence: exact for strdup; for other blocks of up to 8 bytes the next
+    power of two, at least 2; else 16."""
     return natural(size) if make == "strdup" else max(2, 1 << (size - 1).bit_length()) if 0 < size <= 8 else 16
 
 
 def aligned_by_default(size, make):
-    """isolated_align=auto in other profiles: no block begins at an odd address."""
+    """Returns a block's alignment with isolated_align=auto in other profiles: at least 2, so that no block begins at an odd address."""
     return max(2, aligned_in_fence(size, make))
 
 
@@ -144,7 +147,7 @@ class Fault:
             return
         self.kind, self.states, self.free = "heap-overflow", {"live"}, None
         if first < self.fence <= last:
-            # The access runs into the guard page and faults at its first byte; library functions may fault at a later byte.
+            # The access runs into the guard page and faults at the page's first byte; library functions may fault at a later byte.
             self.low = self.fence
             self.high = last if self.use in IN_LIBRARY else self.fence
         elif first >= self.fence or first < self.first_page:
@@ -206,7 +209,7 @@ class InWindow(Fault):
 
 
 TAGGED_MOST = 32768  # larger blocks and page-aligned blocks have no tag
-COPIES = ("memcpy_from", "memmove_from")  # qemu user mode does not tell reads from writes for these
+COPIES = ("memcpy_from", "memmove_from")  # qemu user mode may report the reads of these functions as writes
 
 
 class Tagged(Fault):
@@ -274,8 +277,8 @@ def matrix(widths):
         fence = Fault("dead", size, use, 0).fence
         for offset in sorted({size, fence, fence + 1, fence + 100}):
             faults.append(Fault("dead", size, use, offset, drop=next(drops)))
-        # Accesses to the last bytes of the guard page. Only with drops that allocate nothing: realloc may place its new, live block behind
-        # the guard page.
+        # Accesses to the last bytes of the guard page. Free the block only in ways that allocate nothing: realloc may place its new, live
+        # block behind the guard page.
         for drop in ("free", "thread"):
             faults.append(Fault("dead", size, use, fence + PAGE - width, drop=drop))
 
@@ -347,7 +350,7 @@ def matrix(widths):
 
 
 def at_either_end(widths):
-    """Blocks that are not the first of their stack: some are placed at the start of their pages."""
+    """Faults on blocks that are not the first of their allocation stack. Some of these blocks are placed at the start of their pages."""
     faults = []
     drops = itertools.cycle(DROPS)
     uses = itertools.cycle([use for use in SINGLE if use[2] in widths])
@@ -434,7 +437,7 @@ def slot_bytes(size, alignment):
 
 
 def in_windows(widths):
-    """Uses of freed blocks in windows. Writes behind live blocks in windows, which are found when the blocks are freed or checked."""
+    """Uses of freed blocks in windows; and writes behind live blocks in windows, each found when its block is freed or checked."""
     faults = []
     drops = itertools.cycle(DROPS)
     forms = [(size, make, alignment) for size, make, alignment in makes(WINDOW_SIZES)
@@ -463,8 +466,8 @@ def in_windows(widths):
 
 
 def with_tags(widths):
-    """The faults of the matrix, on blocks with memory tags. Leaves out accesses beyond the neighboring slots: the runtime attributes them,
-    by inference, to the nearest block with the pointer's tag, unless a register holds the block's pointer."""
+    """The faults of the matrix, on blocks with memory tags. Leaves out accesses beyond the neighboring slots: unless a register holds the
+    block's pointer, the runtime infers the block, and takes the nearest block with the tag of the faulting pointer."""
     faults = []
     for fault in matrix(widths):
         if fault.size > TAGGED_MOST or fault.alignment >= PAGE:
@@ -574,8 +577,8 @@ def check_fault(fault, outcome, symbols, goes_on):
     status = 0 if goes_on else fault.status
     if outcome.status != status:
         problems.append(f"status {outcome.status}, expected {status}")
-    # With on_finding=continue some faults give further findings: a string function faults again in the next page, and the
-    # bytes that a write changed in the gap before it reached the guard page are found again when the block is freed.
+    # With on_finding=continue some faults give further findings. A string function faults again in the next page. A write that runs into
+    # the guard page has changed bytes of the gap before, which are found when the block is freed.
     ran_over = fault.offset < fault.fence and fault.size < fault.fence <= fault.high
     ran_past = fault.offset < 0 and fault.offset + WIDTH.get(fault.use, 1) > fault.size
     is_found_again = fault.use in BY_VECTORS or ran_over or ran_past or fault.spills

@@ -24,7 +24,7 @@ from crashing import forbid_core  # noqa: E402
 SOURCE, FOLDER = TESTS / "Crashes/handlers.c", builds.BUILD / "handlers"
 TIMEOUT_SECONDS = 60
 HANDLED = "in one of its own signal handlers"
-# For each flag, SA_RESETHAND and SA_NODEFER: the cases that would end differently with it, and are therefore not run with it.
+# For each flag, SA_RESETHAND and SA_NODEFER: the cases that would end differently with this flag, and are therefore not run with it.
 OTHERWISE = {"resethand": {"probes", "recovers_in_handler", "sent_and_faults", "faults_again"}, "nodefer": {"faults_again", "sent_and_faults"}}
 
 
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def closing(self):
-        """Expected clause of the closing line about the end of the run; empty if there is none."""
+        """The clause that the closing line must have about how the run ended; empty if the line must have no such clause."""
         if self.clause is not None:
             return self.clause
         if self.end.isdecimal():

@@ -2,8 +2,9 @@
 """Checks that `zguard run --pinpoint` ends with the instruction of a late write in real programs, within three runs.
 
 Detection/Pinpointing/stale.c is preloaded beside the runtime. It writes to a freed block, AFTER frees after the block's own free, or one
-byte behind a block that the program has just allocated (BEHIND). Each test tries calls in turn: of free, from the middle of the run on; of
-malloc, from the first on. It takes the first call whose write is found late by `zguard run` without --pinpoint, not at the instruction.
+byte behind a block that the program has just allocated (BEHIND). Each test tries to plant the write at one call after the other: at calls
+of free from the middle of the run on, or at calls of malloc from the first on. It takes the first call at which `zguard run` without
+--pinpoint finds the write late, and not at the instruction.
 Closing line: N passed, N failed, N skipped."""
 
 import argparse
@@ -27,8 +28,8 @@ import real_programs  # noqa: E402
 SOURCE = TESTS / "Detection/Pinpointing/stale.c"
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
 TIMEOUT_SECONDS = 120
-AFTER = (20, 100)  # frees between the free and the write
-PLACES = 24  # calls that are tried
+AFTER = (20, 100)  # number of other frees between the block's free and the write
+PLACES = 24  # number of calls that are tried
 TRIES = 5
 SIZE = 0.05  # size of the inputs, as a share of the benchmarks' inputs
 
@@ -122,7 +123,7 @@ class Planting:
         return int(lines[-1])
 
     def late_place(self, name, **variables):
-        """Returns the first tried call whose write is found late and hits memory that is not reused; and counts of the outcomes before."""
+        """Returns the first call whose write is found late and hits memory that is not reused; and counts of earlier calls' outcomes."""
         behind = "STALE_BEHIND" in variables
         calls = self.count(name, **variables)
         seen = {"at once": 0, "missed": 0, "reused": 0}
@@ -150,7 +151,7 @@ def is_exact(finding):
 
 def problems_of_pinpointing(planting, name, variables):
     place, seen = planting.late_place(name, **variables)
-    # Try again if nothing is found, or if no finding is exact and the block's memory was reused, because the finding then names a later
+    # Try again if nothing is found. Also try again if no finding is exact and the block's memory was reused: the finding then names a later
     # block. Runs may differ: ruby scans its stack for words that look like addresses, and may therefore not free the block.
     for tries in range(1, TRIES + 1):
         status, lines, findings, err = planting.run(name, "--pinpoint", **place, **variables)
@@ -162,7 +163,8 @@ def problems_of_pinpointing(planting, name, variables):
     text = f"call {place['STALE_AT']}, " + (f"run {said[1]}" if said else "run 1") + f", try {tries}; before it {seen}"
     problems = []
     if "fc-list" in name and "STALE_BEHIND" in variables:
-        # The block keeps an even address, because an odd one would break the program. So every run finds the write late.
+        # The block keeps an even address, because an odd one would break the program. So the block does not end at the guard page,
+        # and every run finds the write late.
         return text, [] if findings and all(map(is_late, findings)) else [f"{[f['kind'] for f in findings]}, status {status}, {err[-600:]}"]
     if not any(map(is_exact, findings)):
         problems.append(f"not pinpointed: {[(f['kind'], f['detail']) for f in findings]}, status {status}, {err[-600:]}")

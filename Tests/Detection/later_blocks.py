@@ -3,8 +3,8 @@
 
 rare: one of many blocks of an allocation site is freed at a place that frees no other block, and read some iterations later. Profile fence
 finds each such read; profile guard finds at least half of them, if the kernel has watchpoints.
-overrun: the K-th block of a site is read or written beyond its end. Profile fence finds each overrun that the default finds.
-If a free was not guarded at once, the closing line must not say that all frees were.
+overrun: the K-th block of a site is read or written beyond its end. Profile fence finds each overrun that the default profile finds.
+If a free was not guarded at once, the closing line must not say that all frees were guarded at once.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -55,8 +55,8 @@ int main(int count, char **words) {
 }
 """
 
-# usage: overrun NUMBER SIZE BYTES r|w [OTHERS]: makes blocks of SIZE bytes at one site, and accesses BYTES bytes behind the NUMBER-th.
-# Before that, OTHERS other stacks make 16 blocks each. No block is freed before the access.
+# usage: overrun NUMBER SIZE BYTES r|w [OTHERS]: makes blocks of SIZE bytes at one site, and accesses the BYTES bytes behind the end of the
+# NUMBER-th block. Before that, OTHERS other stacks make 16 blocks each. No block is freed before the access.
 OVERRUN = r"""
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ PACKAGES = {"bullseye": COMMON, "sid": tuple("lua5.4" if name == "lua5.3" else n
 # programs that are not run because they depend on other behavior.
 LACKS = {"bullseye": r"undefined reference to `(close_range|execveat|pthread_attr_setsigmask_np|_Fork)'|struct mallinfo2"}
 MACROS = {"bullseye": ["-Dstrerrorname_np=strerror"]}
-DIFFERS = {"bullseye": {"Clean/stack_use.c"}}  # glibc 2.31 releases the used pages of an ended thread's stack, which the program measures
+DIFFERS = {"bullseye": {"Clean/stack_use.c"}}  # reads an ended thread's stack, whose pages glibc 2.31 discards
 JOB_SECONDS, ALL_SECONDS = 240, 5400
 PRODUCT, WORK = "/product", "/work"
 PRELOADED = f"{PRODUCT}/build/lib/libzguard.so"
@@ -106,7 +106,7 @@ class Jobs:
 
 
 def without_names(header):
-    """The header without what only zguard provides: stacks must exist, but their functions are not checked."""
+    """Returns the header without what only zguard provides: stacks must exist, but the names of their functions are not checked."""
     kept = {key: value for key, value in header.items() if key not in ("exit", "count", "detail", "stdout")}
     return {key: "- (no names)" if key.startswith("stack-") else value for key, value in kept.items()}
 

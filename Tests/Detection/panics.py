@@ -73,7 +73,7 @@ def collected(command, place):
 
 
 def signatures(place):
-    """An uncaught Python error has one signature however the interpreter is called, and another one in another function."""
+    """The signature of an uncaught Python error does not depend on how the interpreter is called. It depends on the raising function."""
     exits = SOURCES / "exits.py"
     commands = [[PYTHON, exits, "raises"], [PYTHON, "-m", "exits", "raises"], [PYTHON, exits, "lines"], [PYTHON, exits, "chained"]]
     signed = [[finding["signature"] for finding in collected(command, place)[3]] for command in commands]

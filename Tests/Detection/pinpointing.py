@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks `zguard run --pinpoint` and `--focus`: a late finding becomes the instruction that made it.
+"""Checks `zguard run --pinpoint` and `--focus`: if a write is found late, a further run finds the instruction that wrote.
 
 Tests/Detection/Pinpointing/late.c writes to a freed block or beside a block. A busy allocation stack has allocated the block, late in the
 run. The first run finds the write late; one of three runs must name the function `plant` as the innermost frame of the access.
@@ -27,7 +27,7 @@ TAGGED = builds.BUILD / "pinpointing" / "tagged"
 TIMEOUT_SECONDS = 120
 SEGV = 139
 
-# BUG and NUMBER of late.c, kind of the late finding, WHERE of late.c
+# Arguments BUG and NUMBER of late.c, kind of the late finding, argument WHERE of late.c.
 LATE = [(bug, number, kind, where)
         for bug, number, kind in [("freed", 20000, "write-after-free"), ("freed", 3, "write-after-free"), ("freed-shared", 20000, "write-after-free"),
                                   ("freed-exit", 59900, "write-after-free"),
@@ -99,7 +99,7 @@ def problems_of_correct(runs):
 
 
 def problems_of_exact(runs):
-    """A finding with its instruction in the first run needs no other run."""
+    """If the first run finds the instruction of an access, the program is not run again."""
     _, _, err, findings = runs.run("far-behind", "0", options=["--pinpoint"])
     if not findings or not is_exact(findings[0]):
         return [f"not exact: {findings}"]
@@ -122,7 +122,8 @@ def problems_of_vanished(runs, count):
 
 
 def problems_of_input(runs):
-    """If standard input is a file, each run reads it from the offset at which the first began. What a run has read from a pipe is lost."""
+    """If standard input is a file, each run reads it from the offset at which the first run began. Later runs lack data that an earlier run
+    has read from a pipe."""
     mark, source = runs.work / "mark", runs.work / "input"
     source.write_text("first\nsecond\n")
     options = ["--pinpoint", "-o", "on_finding=continue", "--runs", "2"]
@@ -142,7 +143,7 @@ def problems_of_input(runs):
 
 
 def problems_of_destinations(runs):
-    """One report in every format, on standard error, in a file, a pipe and a store."""
+    """The report has the exact finding in place of the late one: in every format on standard error and in a file, and in a store."""
     problems = []
     for form in ("text", "json", "sarif", "html", "junit", "github"):
         path = runs.work / f"report.{form}"

@@ -4,7 +4,7 @@
 Tests/Detection/Planted/planted.c is preloaded beside the runtime into the programs of Benchmarks. When at least 90 % of the run are over,
 planted.c allocates a block by a stack that has allocated nothing before, frees the block, and reads it, in the main thread or in a new one.
 The moment is a count of libc calls, measured in a run without the runtime, and differs from run to run. Only an isolated block makes a
-plain read fault, so this measures how often the budget of the default profile still allows an isolated block for a new stack. It is a
+plain read fault, so the driver measures how often the budget of the default profile still allows an isolated block for a new stack. It is a
 failure if fewer than 19 of 20 runs find the bug, if there is any other finding, or if a run does not reach the count.
 Closing line: N passed, N failed."""
 
@@ -27,7 +27,7 @@ import real_programs  # noqa: E402
 import targets  # noqa: E402
 
 SOURCE = TESTS / "Detection/Planted/planted.c"
-# Keep the calls of the counted functions as calls, and keep the uses of the block.
+# The compiler must not replace calls of the counted functions, nor remove uses of the block.
 COMPILE_FLAGS = ["-std=gnu17", "-O1", "-g", "-fPIC", "-shared", "-fno-builtin", "-fno-optimize-sibling-calls", "-fno-tree-loop-distribute-patterns",
                  "-Wall", "-Wextra", "-Werror", "-Wno-use-after-free"]
 # Name of the target in Benchmarks, and start of the name of the executable in which the bug is planted.
@@ -82,7 +82,7 @@ class Planting:
 
     def moments(self, name, runs):
         """Returns for each run the number of the call at which the bug is planted, between 90 and 95 % of the calls without the runtime.
-        Not later, because the total varies with addresses."""
+        A later call might never come, because the total number of calls varies with addresses."""
         for attempt in range(3):  # on a busy machine the processor time advances in large steps
             status, lines, _, errors = self.run(name, guarded=False)
             if status != 0 or len(lines) != 1:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks reports of stalled event loops (collect=stalls): thread, stack, whether it computed or waited, and the holder of the lock.
+"""Checks reports of stalled event loops (collect=stalls): thread, stack, whether the thread computes or waits, and the lock's holder.
 
 Programs that do not hold up an event loop must have no finding. The programs are the functions of Tests/Stalls/ways.c, deadlocks.c and
 ways.swift; a line in front of each states the expected finding.
@@ -101,7 +101,7 @@ def stalls_as(case):
         assert case.values.get("thread", case.program.name) in ("*", finding["thread"]["name"]), finding["thread"]
         holders = [frame.get("function") for frame in finding.get("holder", {"stack": []})["stack"]]
         assert case.values.get("held") in (holders or [None]), holders
-        # Detail `circle` names the thread at which the cycle closes, if the stalled thread waits for the cycle but is not part of it.
+        # If the waits lead from the stalled thread into a cycle of other threads, detail `circle` names the thread where the cycle closes.
         assert ("circle" in finding.get("detail", {})) == ("circle" in case.flags), finding.get("detail")
         others = [[frame.get("function") for frame in one["stack"]] for one in finding.get("waits", [])]
         assert len(others) == ("waits" in case.values) and all(case.values["waits"] in stack for stack in others), others
@@ -110,7 +110,7 @@ def stalls_as(case):
 
 
 def text_says_it(place):
-    """The text report of a stall at a lock names the thread that holds the lock, and shows this thread's stack."""
+    """The text report of a stall at a lock names the thread that holds the lock, and shows the holder's stack."""
     _, _, errors = run_within(TIMEOUT_SECONDS, [ZGUARD, "run", "--collect", "stalls", "--", FOLDER / "c", "waits_for_lock"], env=scrubbed(), cwd=place)
     assert re.search(r"stall: thread 1 \(c\) was busy for \d+ ms in take_lock \(ways\.c:\d+\): waiting in futex for a lock that .*\(holder\) holds", errors), errors
     assert "meanwhile the holder of the lock (holder):" in errors and "hold  " in errors, errors
@@ -170,7 +170,8 @@ def stalls_of(place, command):
 
 
 class Cgroup:
-    """A new cgroup whose processes have the processor for `quota` of every `period` microseconds. None if it cannot be made."""
+    """A new cgroup whose processes together get `quota` of every `period` microseconds of processor time. `with` gives None if the cgroup
+    cannot be made."""
 
     V1, V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
@@ -220,7 +221,7 @@ def a_quota_counts(place):
 
 
 def zguard_shares_the_quota(place):
-    """zguard shares the program's CPU quota, as in a container, and has no processor either while the quota is used up."""
+    """zguard shares the program's CPU quota, as in a container. While the quota is used up, zguard cannot run either."""
     program = on_processor()
     with Cgroup(quota=20_000) as group:
         if group is None:
@@ -306,7 +307,7 @@ def javascript_is_named(place):
 
 
 def maps_of_others_do_not_count(place):
-    """Any user can write to /tmp, so a perf map must be a regular file of the process's user. A line is used once it is complete."""
+    """Any user can write to /tmp, so a perf map must be a regular file of the process's user. Partial lines are not used."""
     source = SOURCES / "unnamed_code.c"
     program = builds.compiled(FOLDER / "unnamed_code", ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", FOLDER / "unnamed_code"], [source])
     for how, expected in (("file", True), ("grows", True), ("link", False), *((("other", False),) if os.geteuid() == 0 else ())):

@@ -316,7 +316,7 @@ def load_is_no_stall(server, is_crowded):
 
 
 def healthy(place, server, ends):
-    """Runs a server until the time `ends`, in turns under load and idle: there must be no finding. Returns the number of loads as text."""
+    """Runs a server until the time `ends`, alternately under load and idle. It must have no finding. Returns the load count as text."""
     loads = 0
 
     def steps(run):

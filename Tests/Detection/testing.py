@@ -3,7 +3,7 @@
 In the files of FailingTests and MisuseTests the comment above a test, which is its only registration, states:
   passes                  no failure
     fails: TEXT             text in its failure; may be repeated
-    at: FILE "PART"         the failure is at the line of that file that contains the part
+    at: FILE "PART"         the failure is at the line of FILE that contains PART
     times: N                number of failures (default: 1)
     test: NAME              name of the test in the output (default: its own name)
 Closing line: N passed, N failed."""
@@ -64,7 +64,7 @@ class Failure:
 
 
 def expectations(folder):
-    """Yields the tests with expectations, without those that are compiled only by a later compiler."""
+    """Yields the tests with expectations. Leaves out tests that only a later compiler compiles."""
     version = compiler()
     for source in sorted((PACKAGE / "Tests" / folder).glob("*.swift")):
         comments = []
@@ -176,7 +176,7 @@ def failing(run, temporary, folder, names):
     attached = result.stdout.count("⎙ Attached")
     if attached != len(reports):
         problems.append(f"{attached} attachments are announced, {len(reports)} were written")
-    # The runtime's own form, without names, is "KIND (ACCESS, CONFIDENCE) at ADDRESS, …".
+    # The output must have zguard's form of a finding, "KIND: …", not the runtime's own form, "KIND (ACCESS, CONFIDENCE) at ADDRESS, …".
     lines = re.findall(r"^==zguard== (?!thread |freed |allocated )(.*)", result.stdout, re.M)
     problems += [f"another sentence than everywhere: {line}" for line in lines if not re.match(r"[a-z-]+: ", line)]
     if folder == "FailingTests" and "CartTests" in names and not any("a deallocated Shop.Cart" in line for line in lines):
@@ -200,7 +200,7 @@ def failing(run, temporary, folder, names):
 
 
 def without_zguard(run, temporary):
-    """Without zguard, the helpers that need it fail and say so; nothing else does."""
+    """Without zguard, the helpers that need zguard fail and say so. Nothing else fails."""
     result = swift("test", "--skip-build", "--filter", "^PassingTests.HeapTests/(losesNoBlock|leavesNoDanglingReference|knowsLiveObjects)",
                    temporary=temporary, ZGUARD="/nonexistent/zguard")
     problems = [] if result.returncode != 0 else ["status 0"]
@@ -262,7 +262,7 @@ def crashing(run, temporary):
     if problems:
         problems.append(result.stdout[-3000:])
     run.check("what ends the test process is said once and whole", problems)
-    # With SWIFT_BACKTRACE=enable=yes, the output has both reports.
+    # With SWIFT_BACKTRACE=enable=yes, the output has the reports of zguard and of the Swift runtime.
     result = swift("test", "--skip-build", "--filter", "^MisuseTests.CrashTests", temporary=temporary, SWIFT_BACKTRACE="enable=yes")
     both = [text for text in ("==zguard== null-access: ", "Backtrace took") if text not in result.stdout]
     run.check("both reports where SWIFT_BACKTRACE asks", [f"does not say {text!r}" for text in both])

@@ -57,7 +57,7 @@ def cases_of(source, built_program):
     if source.name == "thrown_main.swift":
         said = re.search(r"// dies: (.*)", source.read_text())[1]
         return [crashing.Case(built_program, "main", crashing.words_of(said))]
-    # libc++ 14 implements make_exception_ptr with a throw, so the case would have the stack of that throw.
+    # libc++ 14 implements make_exception_ptr with a throw, so the finding of this case would have the stack of that throw.
     return [case for case in crashing.cases_of(source, built_program) if case.title != "cc-libc++ made"]
 
 

@@ -66,7 +66,7 @@ REACHES = {
 }
 
 # Name: expression, with o for the object, C for its class and T for the type by which it is known; flags.
-#   silent    depending on reach and optimization, the use may compile to no access of the object
+#   silent    for some reaches and optimization levels, the compiled use does not access the object
 #   class     the use needs a reference (C, any P, AnyObject)
 #   member    the use needs a member of the classes
 USES = {
@@ -187,7 +187,7 @@ def check(program, case, way):
         return f"still running after {TIMEOUT_SECONDS} s", False
     kinds = {finding["kind"] for finding in findings}
     names = {finding.get("block", {}).get("class", "") for finding in findings}
-    # A freed object's leaf is freed, too.
+    # The object's leaf is freed, too, so findings may name Uses.Leaf. But one finding must name the object's own class.
     if findings and (kinds != {"use-after-free"} or not any(case.kind in name for name in names - {"Uses.Leaf"})):
         return f"expected a use-after-free of {case.kind}, got {kinds} of {names}", False
     if (not findings or way == "continue") and (status != 0 or out != good):
@@ -201,7 +201,7 @@ def check(program, case, way):
 
 
 def choose(part, every, names, ways, only):
-    """Returns {(configuration, way): cases}. In a slice the pairs have different cases, and together each class, reach and use."""
+    """Returns {(configuration, way): cases}. In a slice the pairs have different cases, which together cover each class, reach and use."""
     seen, chosen = set(), {}
     for number, pair in enumerate((name, way) for name in names for way in ways):
         cases = part.choose(every, lambda case: case.name, lambda case: (case.kind, case.reach, case.use), number, seen)

@@ -136,7 +136,7 @@ static int processes(const char *way, char **words) {
     if (is(way, "fork")) {
         int status, child = fork();
         if (!child) {
-            // Other frees may be watched first, and then nothing is watched for 100 times as long.
+            // Other frees may be watched first; after each watch, none begins for 100 times its duration (REST_TIMES).
             for (int i = 0; i < 5000; i++) work(2000), free_rarely(), read_word(1);
             _exit(7);
         }
@@ -282,7 +282,7 @@ class Programs:
         return run_within(TIMEOUT_SECONDS, [self.program, "possible"], env=scrubbed())[2].strip()
 
     def run(self, *words, wrapper=(), options=""):
-        """Runs the program with WAY and the library preloaded; returns status, output, and what the library wrote."""
+        """Runs the program with argument WAY, and the library preloaded; returns status, standard output, and what the library wrote."""
         settings = ["env", f"LD_PRELOAD={LIBRARY}", f"ZGUARD_OPTIONS={options}"]
         return run_within(TIMEOUT_SECONDS, [*wrapper, *settings, self.program, *words], env=scrubbed())
 

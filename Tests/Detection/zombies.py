@@ -17,7 +17,7 @@ registration. Its lines are "// key: value"; where a value may be one of several
   options  ZGUARD_OPTIONS for the run
   on C     key=value; key=value (reason): differences in configuration C, and in those whose names begin with "C-".
            "on C, Swift 6.0": only with this compiler version, because its optimizer decides which accesses remain.
-           "on C, aarch64": only on this processor. "silent=-": the case is detectable; "absent=": the case is not run
+           "on C, aarch64": only on this processor. "silent=-": here the case is detectable; "absent=": here the case is not run
   silent   why the access cannot be detected; then findings are not required
   needs    "Foundation": the case is not built without Foundation
   clean    the case has no bug: no finding, and the same behavior as without the runtime
@@ -48,11 +48,11 @@ from Support.environment import ARCH, HERE, ROOT, TESTS, ZGUARD, scrubbed  # noq
 from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Detection/Zombies"
-BARE = "bare/Tests/Detection/Zombies"  # ends like the path of the sources, because check_stack compares paths
+BARE = "bare/Tests/Detection/Zombies"  # check_stack looks for "Tests/Detection/Zombies/" in the paths of frames
 TIMEOUT_SECONDS = 10
 UNGUARDED_TIMEOUT_SECONDS = 3
 LEAST_DETECTED = 0.97
-LEAST_NAMED = 0.80  # in debug builds, of the cases that use a member, the share whose finding names the member
+LEAST_NAMED = 0.80  # least share of findings that name the used member, among cases that use a member, in debug builds
 ROOT_SECONDS = 3600
 
 # Merging of similar functions is off, so that each stack names its own case.
@@ -74,7 +74,8 @@ def swift_version():
 
 class Configuration:
     """How a program is built. `copy_of`: name of the configuration whose program is copied and stripped of symbols.
-    `plain_of`: name of the configuration that shows what the program does unguarded, because this one contains the runtime.
+    `plain_of`: name of the configuration that shows what the program does unguarded, because the program of this configuration
+    contains the runtime.
     `is_first`: the object of the case is the first that the process frees."""
 
     def __init__(self, name, language, compiler, flags, copy_of=None, is_first=False, plain_of=None):
@@ -92,7 +93,7 @@ class Configuration:
             "absent" not in case.expected(self)
 
 
-# Factor for time limits: emulated programs take ten times as long.
+# Factor for time limits: emulated programs take ten times as long as native ones.
 SLOW = 10 if ARCH != HERE else 1
 
 SWIFTC, GCC, CLANG, STRIP = (os.environ.get(*pair) for pair in (("SWIFTC", "swiftc"), ("CXX", "g++"), ("CLANGXX", "clang++"), ("STRIP", "strip")))
@@ -222,7 +223,7 @@ def build(configuration, directory, cases):
 
 
 def write_bare(folder, cases):
-    """Writes the sources without Foundation and with empty lines in place of the cases that need it, which keeps line numbers."""
+    """Writes the sources without Foundation. Empty lines replace the cases that need Foundation, so that line numbers stay."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in SOURCES.glob("*.swift"):
         text = path.read_text().replace("\nimport Foundation\n", "\nimport Glibc\n")

@@ -257,7 +257,7 @@ def decisions(work, place):
         work.triage(place, "reopen", signature(9))
         work.alerts(place, rules)
         assert ("new", signature(9)) not in events(receiver.taken())
-        # When the mute of a frequent bug ends, the rate gives an alert.
+        # If a bug's rate is above the limit when the bug's mute ends, the rate gives an alert.
         work.triage(place, "reopen", signature(4))
         work.alerts(place, rules)
         assert events(receiver.taken()) == [("rate", signature(4))]
@@ -265,7 +265,7 @@ def decisions(work, place):
 
 @side_by_side
 def rates(work, place):
-    """A rate above its limit gives one alert, and the next one only after the rate was not above the limit for the length of its window."""
+    """A rate above its limit gives one alert. The next alert comes only after the rate was at or below the limit for a whole window."""
     window = 8
     with Receiver() as receiver:
         rules = work.rules(f"way team webhook {receiver.address}", f"alert rate over 2 per {window}s host=a to team")
@@ -346,7 +346,7 @@ def earlier_signatures(work, place):
 
 @everywhere
 def joined_groups(work, place):
-    """If several groups become one, this one takes over their episodes and messages. If one group becomes several, each of these is new."""
+    """If groups are joined, the joined group takes over their alert state and unsent messages. If a group is split, each part is new."""
     def told():
         work.alerts(place, rules, status=None)
         return events(receiver.taken())
@@ -363,7 +363,7 @@ def joined_groups(work, place):
         assert told() == [("new", signature(1)), ("rate", signature(1))]
         work.put(place, *(work.one(2, **has(1)) for _ in range(5)))
         assert (again := told()) == [], again
-        # The receiver answers 500, so the messages about the groups 5 and 6 wait until these groups become group 7.
+        # The receiver answers 500, so the messages about the groups 5 and 6 are still unsent when these groups are joined to group 7.
         work.seen(place, 5)
         receiver.answers[:] = [500]
         assert told() == []
@@ -372,7 +372,7 @@ def joined_groups(work, place):
         assert told() == []
         work.put(place, work.one(7, **has(5, 6)))
         assert (once := told()) == [("new", signature(7))] and told() == [], once
-        # Before the groups 8 and 9 become group 10, the message about 8 is sent, and the message about 9 waits.
+        # When the groups 8 and 9 are joined to group 10, the message about 8 has been sent, and the message about 9 has not.
         work.seen(place, 8)
         assert told() == [("new", signature(8))]
         work.seen(place, 9)
@@ -380,7 +380,7 @@ def joined_groups(work, place):
         assert told() == []
         work.put(place, work.one(10, **has(8, 9)))
         assert (again := told()) == [], again
-        # If several bugs had one signature, it is unknown which of them was reported, so each is new.
+        # If several bugs had one signature earlier, it is unknown about which of them an alert was sent, so each is new.
         work.put(place, work.one(21, **has(20)), work.one(22, **has(20)))
         assert (apart := told()) == [("new", signature(21)), ("new", signature(22))] and told() == [], apart
         work.put(place, work.one(31, **has(30)))
@@ -712,7 +712,7 @@ def damaged_memory(work):
         assert events(receiver.taken()) == [("new", signature(2))]
         work.alerts(place, rules)
         assert not (told := receiver.taken()), told
-        # A file larger than 4 MiB is replaced by one without outdated rows; watchers that wait for the file's lock open the new one.
+        # A file over 4 MiB is replaced by a file without outdated rows. Watchers that wait for the old file's lock open the new file.
         with kept.open("ab") as file:
             line = [line for line in kept.read_bytes().splitlines(True) if b"send " in line][-1]
             file.write(line * ((5 << 20) // len(line)))
@@ -731,7 +731,7 @@ def damaged_memory(work):
 
 
 def a_role_that_only_reads(work):
-    """A watcher that may not write to zguard_alerts sends nothing. It needs the right to read all tables and to write to that one."""
+    """A watcher that may not write to zguard_alerts sends nothing. It needs rights to read all tables and to write zguard_alerts."""
     fleet.server.clear()
     place = fleet.server.address
     work.seen(place, 1)

@@ -111,7 +111,7 @@ def arrives_once(work):
         for signature, one in plain.items():
             assert kept[signature]["count"] == one["count"], (place, signature, kept[signature]["count"], one["count"])
             assert kept[signature]["stacks"] == one["stacks"] and kept[signature]["block"]["class"] == one["block"]["class"]
-    # A shipper can send on from a directory store; the findings keep their identity.
+    # A shipper can forward the findings of a directory store. The findings keep their ids.
     work.collect(f"sqlite:{work.path}/kept.db", source=work.path / "kept")
     exactly_once(f"sqlite:{work.path}/kept.db", count)
 
@@ -145,7 +145,7 @@ def only_what_is_complete(work):
 
 
 def killed(work, kills, seed):
-    """Kills `kills` shippers of each store at random moments, and lets the last one end."""
+    """For each store: kills `kills` shippers at random moments, and then lets one run to its end."""
     chance = random.Random(seed)
     for place in work.places():
         work.source = work.path / f"reports{len(list(work.path.glob('reports*')))}"
@@ -159,7 +159,7 @@ def killed(work, kills, seed):
                 process.communicate(timeout=chance.uniform(0.005, longest))
                 assert process.returncode == 0, process.returncode
                 ended += 1
-                # Everything has arrived: delete the shipper's state and start again; the store keeps its findings.
+                # Everything has arrived. Delete the shipper's state, so that the next shipper sends everything again to the same store.
                 longest = max(0.05, (time.monotonic() - began) * 1.1)
                 for path in work.source.glob(".zguard-collect-*"):
                     path.unlink()
@@ -214,7 +214,7 @@ def connections_break(work):
 
 
 def the_server_restarts(work):
-    """The server restarts within batches: uncommitted findings are sent again, and so are committed ones without an acknowledgment."""
+    """The server restarts while a batch is sent: uncommitted findings are sent again, and so are committed but unacknowledged findings."""
     server.clear()
     count = fill(work, 40, 100)
     seed = random.randrange(1 << 30)
@@ -246,7 +246,7 @@ def the_server_restarts(work):
 
 
 class Proxy:
-    """A proxy between shipper and server; cuts each connection after some bytes, in either direction, until there were enough cuts."""
+    """A proxy between shipper and server. Cuts each connection after some bytes, in either direction, until it has made `cuts` cuts."""
 
     def __init__(self, port, seed, cuts):
         self.port, self.chance, self.left, self.cuts = port, random.Random(seed), cuts, 0
@@ -438,8 +438,8 @@ def without_a_time(work):
 
 
 def one_table_becomes_many(work):
-    """Upgrades SQLite stores of two earlier versions. The first had one table for the findings of all days and one for the counts of all
-    days, the second only the latter."""
+    """Upgrades SQLite stores of two earlier versions. This version has a table of findings and a table of counts for each day. The first
+    earlier version had one table of each for all days; the second had one table of counts, but a table of findings for each day."""
     now = int(time.time())
     fill(work, 2, 30)
     write_report(work.source, 40, [finding(4000 + number, 100 + number, at=now - 4 * 86400) for number in range(5)]
@@ -480,7 +480,7 @@ def one_table_becomes_many(work):
 
 
 def signatures_of_the_earlier_version(work):
-    """If the earlier version has filled a store, that version's signatures still find the same bugs, and none of these counts as new."""
+    """In a store that the earlier version has filled, that version's signatures still find their bugs, and none of these bugs is new."""
     now = int(time.time())
 
     def crash(number, signal, message=None):

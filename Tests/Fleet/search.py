@@ -64,7 +64,7 @@ def forget(place):
 
 
 def fill(work):
-    """Writes reports of two machines, two versions and five groups over 200 days; returns the folders of the machines, and the number."""
+    """Writes reports of two machines, two versions and five groups over 200 days. Returns the machines' folders and the finding count."""
     now = int(time.time())
     machines = [work.path / name for name in ("web-1", "web-2")]
     number = 0
@@ -125,7 +125,7 @@ def same_answers(work):
 
 
 def periods(work):
-    """Counts of any period are those of its days, whether they come from weeks or from days."""
+    """The counts of any period equal the sums over its days, whether the server adds up weeks or days."""
     machines, _ = fill(work)
     now = int(time.time())
     for place in work.places()[1:]:
@@ -209,7 +209,7 @@ def earlier_stores(work):
             return [work.findings(place, *(["--search", text] if text else [])) for text in asked]
 
         before = answers()
-        # Without zguard_names, names are searched for in the words of the groups.
+        # Without table zguard_names, names are searched for in column `words` of zguard_groups.
         assert sorted(work.findings(place, "--search", "class:Cart")) == [signature(0), signature(1)], place
         with Served(work, place) as served:
             for path in ("/", "/?q=program:shop", f"/group/{signature(0)}?finding=5", "/metrics", "/api/groups?since=30d&until=2d"):
@@ -221,7 +221,7 @@ def earlier_stores(work):
             assert counted_by_week(place) > 0
             assert served.get("/?state=all&q=class:%22Cart%22").count('<li class="g">') == 1, place
         assert answers() == before, place
-        # A shipper of the earlier version adds a group and, in SQLite, a day without triggers, which is not counted by week.
+        # A shipper of the earlier version adds a group and, in SQLite, a day's table without triggers, so this day is not counted by week.
         extra = [finding(9000, 77, at=int(time.time()) - 170 * DAY, pid=9000)]
         folder = work.path / f"extra-{place.split(':')[0]}"
         write_report(folder, 1, extra)

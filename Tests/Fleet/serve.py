@@ -23,7 +23,7 @@ from Support.browser import Browser, brightness, colours  # noqa: E402
 from Support.checks import run_tests  # noqa: E402
 from Support.environment import ZGUARD, scrubbed  # noqa: E402
 
-# Time limit for a page on a busy machine: half a request's deadline. A page that waits for another client exceeds it.
+# Time limit for a page on a busy machine: half the deadline of a request. A page that waits for another client exceeds the limit.
 MOST_SECONDS = 5
 HOSTILE = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">'\"&\u202e"
 pictures = None
@@ -97,7 +97,7 @@ def answers(work):
         assert "Shop.Cart3" in group and "make3" in group and "use3" in group and 'class="bp"' in group, group[-3000:]
         hostile = served.get(f"/group/{99:016x}")
         assert "&lt;script&gt;" in hostile and "<script>document" not in hostile and "<img" not in hostile, hostile[-3000:]
-        # Rejects requests for other hosts, with other methods, or that are malformed or too long.
+        # The server rejects requests that name another host, have another method, are malformed, or are too long.
         port = served.port
         for request, status in ((f"GET / HTTP/1.1\r\nHost: evil.example:{port}\r\n\r\n", 421), ("GET / HTTP/1.1\r\n\r\n", 400),
                                 (f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n", 405), ("nonsense\r\n\r\n", None),
@@ -130,7 +130,7 @@ class Clients:
 
     def connect(self):
         connection = socket.socket()
-        # A small buffer fills soon if the client does not read.
+        # A small receive buffer is soon full if the client does not read.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(20)
         connection.connect(("127.0.0.1", self.served.port))
@@ -253,7 +253,7 @@ def few_descriptors(work):
 
 
 def deadlines(work):
-    """An unfinished request is dropped, and so is one that grows by a byte a second; a slow client gets a complete response."""
+    """The server drops an unfinished request, even if a byte arrives each second. A client that reads slowly gets a complete response."""
     with Served(work, work.source) as served:
         began = time.monotonic()
         assert served.send("GET / HT", 30) == ""

@@ -82,7 +82,7 @@ class Postgres:
                 for handle in handles:
                     with contextlib.suppress(ProcessLookupError):
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
-                    # A new server does not start while a process of the old one is left.
+                    # A new server does not start while a process of the old server is left.
                     select.select([handle], [], [], 60)
                     os.close(handle)
                 self.start()

@@ -219,7 +219,7 @@ def one_bug_is_one_group(work, compiler, *flags, files=lambda work, program: [pr
         joined = groups(work, place)
         assert set(joined) == set(before), (compiler, place, said, sorted(before), sorted(joined), old)
         assert {one["count"] for one in joined.values()} == {2}, joined
-        # If a group has joined another one, its old signature still finds it.
+        # If a group was joined to another group, the old signature of the first still finds the joined group.
         for signature in old:
             shown = json.loads(api(work, place, f"/api/groups/{signature}"))["group"]
             assert shown["signature"] in joined, shown
@@ -247,7 +247,7 @@ def c_without_optimization(work):
 
 
 def c_with_optimization(work):
-    # A stripped file keeps the names of exported functions, which have no lines and no inlined calls.
+    # A stripped file still has the names of exported functions, but no source lines and no inlined calls.
     one_bug_is_one_group(work, "gcc -O2", "-rdynamic")
 
 
@@ -378,7 +378,8 @@ def several_bugs_of_one_signature(work, place):
         assert f"{one} was several bugs: " in said, said
     fresh = work.findings(place, "--new-since", "1.1")
     assert len(fresh) == 1 and all("drop" in item["stacks"]["access"][0]["function"] for item in fresh.values()), fresh
-    # It is unknown which bug the decision was meant for, and which bug the alert had reported. So all are open, and each gives an alert.
+    # It is unknown which bug the decision was meant for, and which bug the alert had reported. So all bugs are open, and each gives an
+    # alert.
     assert {group["state"] for group in after.values()} == {"open"}, after
     assert [work.run("alerts", place, "--rules", rules).stdout.count("sent: team: new bug") for _ in range(2)] == [3, 0]
     if Path(place).name != "kept":
@@ -555,7 +556,7 @@ def another_user(work):
 
 
 def before_the_first_finding(work):
-    """Symbols may be there before any finding is; a finding that comes later is named by `apply`."""
+    """Symbols may be uploaded before any finding. `symbols apply` names a finding that arrives later."""
     program = work.build("gcc -O2", 3)
     reports = work.reports(work.stripped(program))
     for place in work.places():

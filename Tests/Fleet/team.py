@@ -180,7 +180,8 @@ CALLS = [("GET", "/", "read", None, None), ("GET", "/?state=all&q=shop", "read",
 
 
 def roles(work):
-    """Every call with no token, a wrong one, one of each role, of another tenant; with other methods; from another origin."""
+    """Tries every call without a token, with a wrong token, with a token of each role and of another tenant, with other methods, and from
+    another origin."""
     tokens = {role: work.token(role, role) for role in ("read", "triage", "ship")}
     tokens |= {"everything": work.token("everything", "read,triage,ship"), "elsewhere": work.token("elsewhere", "read,triage,ship", "other")}
     fleet.server.clear()
@@ -279,7 +280,7 @@ def tenants(work):
                     answer = look(where, token=mine)
                     last = urllib.parse.parse_qs(query[1:], keep_blank_values=True).get("tenant", [""])[-1]
                     assert answer.status == (404 if last not in ("", "default") or (group == signature(10) and "signature" in path) else 200), where
-        # The response equals that for a tenant that does not exist.
+        # The response equals the response for a tenant that does not exist.
         for path in ("/", "/api/groups", "/metrics", f"/api/groups/{signature(10)}"):
             one, other = team.get(path + "?tenant=other", mine), team.get(path + "?tenant=never-was", mine)
             assert (one.status, one.body) == (other.status, other.body)
@@ -292,7 +293,7 @@ def tenants(work):
 
 
 def forms(work):
-    """A browser: login, the forms of a group's page, logout."""
+    """Sends the requests of a browser: login, the forms of a group's page, logout."""
     work.filled()
     token, reader = work.token("anna", "read,triage"), work.token("reader")
     with Team(work) as team:
@@ -471,7 +472,7 @@ def wrong_words(work):
 
 
 def encrypted(work):
-    """TLS 1.2 and later, and nothing else on that port."""
+    """The port accepts TLS 1.2 and later, and nothing else."""
     work.filled()
     token = work.token("anna", "read,triage")
     with Team(work, tls=True) as team:
@@ -778,7 +779,7 @@ def behind_nginx(work):
 
 
 class Decisions:
-    """Makes decisions about groups, through `zguard triage` and the server by turns, in two threads, and knows which were acknowledged."""
+    """Makes decisions about groups in two threads, alternately by `zguard triage` and by the server. Records acknowledged decisions."""
 
     GROUPS = range(20)
     # Groups with a finding that is later than all decisions: resolving such a group makes it a regression.

@@ -82,7 +82,7 @@ def a_life(work, place):
     assert one["state"] == "resolved" and one["assigned"] == "bob", one
     assert one["triage"].startswith("resolved in 1.10 by anna on ") and one["triage"].endswith("; assigned to bob"), one
     assert work.state(place, 2) == "open"
-    # A finding in an older version is no regression. One in a later version is, and the text names that version.
+    # A finding in an older program version is no regression. A finding in a later one is, and the text names that version.
     work.seen(place, 1, "1.9", ago=-2)
     assert work.state(place, 1) == "resolved"
     work.seen(place, 1, "1.11", ago=-2)
@@ -110,7 +110,7 @@ def without_versions(work, place):
     work.seen(place, 1)
     work.triage(place, "resolve", signature(1))
     assert work.state(place, 1) == "resolved"
-    # A finding from before the decision arrives late.
+    # A finding from before the decision is no regression if it arrives late.
     work.seen(place, 1, ago=60)
     assert work.state(place, 1) == "resolved"
     work.seen(place, 1, ago=-2)
@@ -131,7 +131,7 @@ def mutes(work, place):
     assert not work.findings(place, "--suppressions", rules), "rules from muted groups hide them"
     for group in (1, 2, 3):
         work.seen(place, group, "1.10", ago=-2)
-    # Findings from before the decision arrive late, or belong to a group that joins this one.
+    # Findings from before the decision do not count for --until-count, if they arrive late or belong to a group that joins this one.
     work.seen(place, 2, "1.10", count=3, ago=60)
     work.seen(place, 5, "1.10", count=3, ago=60)
     work.seen(place, 2, "1.9", ago=120, former_signatures=[signature(5)])
@@ -221,7 +221,7 @@ def earlier_signatures(work, place):
     del stored["signature"]
     said = work.run("report", "--format", "json", write_report(work.path / "one", 2, [stored])).stdout
     now, before = json.loads(said)["signature"], json.loads(said)["former_signatures"][0]
-    # A finding without a signature is signed as by the present version. It can also be found by its signature of the earlier version.
+    # A finding without a signature gets the signature of the present version. It is also found by its signature of the earlier version.
     new = finding(3, 2, pid=3, at=int(time.time()) - 60, origin={"host": "a"})
     del new["signature"]
     source = Path(place) if Path(place).is_dir() else work.path / "new"

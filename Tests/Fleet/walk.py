@@ -106,7 +106,7 @@ class Walk:
                              ("/srv/shop/bin/shop", self.programs[machine]),
                              ("/etc/zguard/pgpass", self.passwords), ("/etc/zguard/alerts", self.rules), (STORE, self.store), ("zguard ", f"{ZGUARD} ")):
             line = line.replace(written, str(own))
-        # The host name identifies a machine, but the namespaces share it.
+        # zguard identifies a machine by its host name, which the network namespaces share, so pass another name.
         line = re.sub(r"(zguard collect .*) --watch", rf"\1 --host {machine} --watch", line)
         line = re.sub(r"(zguard (collect|alerts) .*) --watch", r"\1 --watch 0.5", line)
         return ["ip", "netns", "exec", machine, "sh", "-c", line]
@@ -237,7 +237,8 @@ def without_a_server(store):
 
 
 def browse(words, folder):
-    """Runs on the second machine: serves the pages and opens them in a browser. The last line is the number of machines with the bug."""
+    """Runs on the second machine: serves the pages and opens them in a browser. The last line of its output is
+    the number of machines with the bug."""
     served = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
         said = served.stdout.readline()

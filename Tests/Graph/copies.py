@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """zguard leaks copies a large process by fork, and reads the copy while the process runs. Closing line: N passed, N failed.
 
-zguard finds the same in the copy as in the stopped process. The process notices nothing (children, SIGCHLD, sleeps, registers, signal
+zguard finds the same leaks in the copy as in the stopped process. The process notices nothing (children, SIGCHLD, sleeps, registers, signal
 masks, closed sockets). Nothing is left behind when zguard is killed at any moment. Where a copy might do harm, zguard stops the process.
 Programs/copied.c checks itself and prints "good".
 """
@@ -116,7 +116,7 @@ def way_case(way, reason):
 
 
 def equal_results(options, count, reason=None):
-    """zguard leaks finds the same in a copy of the process as later in the process itself, which SIGSTOP then stops."""
+    """zguard leaks finds the same leaks in a copy of the running process as in the process itself after SIGSTOP has stopped it."""
     def test(directory):
         with running("plain", count, options) as process:
             found, summary = look(process)
@@ -166,7 +166,7 @@ def with_copy(process):
 
 
 def copy_holds_nothing(directory):
-    """The copy has no descriptor, session or parent of the process, and the peer of a socket that the process closes sees its end."""
+    """The copy has no descriptor, session or parent of the process, and if the process closes a socket, the peer sees that at once."""
     with running("plain", MANY) as process, with_copy(process) as (looker, copy):
         assert not list(Path(f"/proc/{copy}/fd").iterdir()), "the copy has descriptors"
         assert os.getsid(copy) != os.getsid(process.pid) and os.getpgid(copy) != os.getpgid(process.pid)
@@ -185,7 +185,7 @@ def copy_holds_nothing(directory):
 
 
 def copy_is_killed(directory):
-    """The kernel may kill the copy when memory is short. The process is stopped then."""
+    """The kernel may kill the copy when memory is short. Then zguard stops the process and reads it instead."""
     with running("plain", MANY) as process, with_copy(process) as (looker, copy):
         os.kill(copy, signal.SIGKILL)
         looker.send_signal(signal.SIGCONT)
@@ -217,7 +217,7 @@ def zguard_is_killed_at(way):
         with running(way) as process:
             run_within(TIMEOUT_SECONDS, [*strace, ZGUARD, "leaks", process.pid], env=scrubbed())
             calls = trace.read_text().splitlines()
-            # Of the many calls that write one word each, try one in nine.
+            # Many calls write one word each (POKEDATA): try one in nine of them.
             places = [number for number, call in enumerate(calls, 1) if "POKEDATA" not in call or number % 9 == 0]
             assert len(places) > 20 and any("PTRACE_O_EXITKILL" in call for call in calls), len(calls)
             for place in places:

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the kinds that zguard gives to the words of Swift objects with those by libswiftRemoteMirror of the toolchain. Closing line:
-N passed, N failed.
+"""Compares how zguard and the toolchain's libswiftRemoteMirror classify the words of Swift objects. Closing line: N passed, N failed.
 
-zguard's answers come from Tests/Graph/ObjectEdges, a program that `swift build --scratch-path build/debug` makes. Words that one of the two
-does not know are counted, not compared.
+zguard's kinds come from Tests/Graph/ObjectEdges, a program that `swift build --scratch-path build/debug` makes. Words whose kind one of the
+two does not know are counted, not compared.
 """
 
 import subprocess

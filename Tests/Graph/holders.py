@@ -140,7 +140,7 @@ def none_asked(directory):
 
 
 def limited(directory):
-    """A finding whose search takes longer than scan_ms is reported, and says so."""
+    """If the search for holders takes longer than scan_ms, the finding is still reported, and says so."""
     started = time.monotonic()
     finding, _ = first_finding(directory, build_c("-O0"), "huge", options=["-o", "scan_ms=1"])
     assert time.monotonic() - started < 60
@@ -240,7 +240,8 @@ def references(out):
 
 
 def dangling_core(program, name):
-    """Core files of gdb and of the kernel have the references of the process. If gdb could not read live blocks, zguard says so instead."""
+    """zguard finds the same references in core files of gdb and of the kernel as in the process, or says that gdb could not read live
+    blocks."""
     def test(directory):
         core, kernels = Path(directory) / "gdb", Path(directory) / "kernel"
         kernels.mkdir()
@@ -291,7 +292,7 @@ def tests():
     yield from ((f"dangling core swift {name}", dangling_core(lambda: build_swift("-O"), name)) for name in ("structInArray", "staticLet"))
     for kind in SWIFT_BUILDS:
         # `zguard dangling` only counts references from blocks without a class (of Dispatch, `allocate(capacity:)` and tasks), so leave out
-        # the cases with these.
+        # the cases with such references.
         yield from ((f"dangling {name} {kind}", dangling_swift(kind, name, texts)) for name, texts in swift_cases().items()
                     if not texts[0].startswith("offset "))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Finds leaks and retain cycles in programs that have them, and none in programs that do not. Closing line: N passed, N failed.
 
-lost.c loses blocks in each way, or keeps them; zguard must find the same blocks as LeakSanitizer. containers.cpp does so with C++ objects,
-without LeakSanitizer.
+lost.c loses blocks in each way, or keeps them; zguard must find the same blocks as LeakSanitizer. containers.cpp loses and keeps C++
+objects, which are not compared with LeakSanitizer.
 cycles.swift, value_cycles.swift and service_cycles.swift have one retain cycle of each kind and a corrected twin of each, which must be
 silent; the path of the cycle stands in the comment above each case. xctests.swift has tests of XCTest. correct.swift, and real programs
 that LeakSanitizer or Valgrind finds clean, must be silent.
@@ -147,7 +147,7 @@ def containers(directory):
     assert found[0]["blocks"] in (9, 10), found
     found = findings_at_end(directory, program, "array")
     assert [(each["kind"], each["blocks"]) for each in found] == [("leak", 1)], found
-    # The names of four items are in blocks of their own, and one item has a block.
+    # Four items (one is shared by an item of the array) have names in blocks of their own; the shared item has a block, too.
     assert found[0]["indirect"]["blocks"] == 5, found
     found = findings_at_end(directory, program, "ring")
     assert [each["kind"] for each in found] == ["leak"] and found[0]["blocks"] in (9, 10), found
@@ -155,8 +155,8 @@ def containers(directory):
 
 
 def swift_cases(source):
-    """Returns the expected paths of each case of a Swift program by its name; without paths, the case has no cycle. "leak": it has lost
-    blocks."""
+    """Returns {case: expected paths of its cycle} of a Swift program. "-" in place of the paths: the case is correct. "- leak":
+    it loses blocks, but has no cycle."""
     text = (PROGRAMS / f"{source}.swift").read_text()
     found = re.findall(r"^// case: (.*)\n(?:.*\n)*?^func (\w+)\(_ isFixed: Bool\)", text, re.M)
     listed = re.search(r"let cases: .*?\n\]", text, re.S)[0]
@@ -168,7 +168,7 @@ def swift_cases(source):
 def swift_case(source, kind, name, paths):
     def test(directory):
         program = build_swift(source, kind)
-        # A stale reference in main's own frame or in a register may hide the cycle. Addresses, which vary, decide that.
+        # A stale reference in main's own frame or in a register may hide the cycle. This varies from run to run, as addresses do.
         for _ in range(TRIES if paths != "-" else 1):
             found = findings_at_end(directory, program, name)
             cycles = [finding for finding in found if finding["kind"] == "retain-cycle"]
@@ -202,7 +202,7 @@ def build_xctests():
 
 
 def test_cases(directory):
-    """What XCTest keeps is not lost; a cycle that a test loses is. Cycles that only the lost one refers to are no findings."""
+    """What XCTest keeps is not lost; a cycle that a test loses is. Cycles that only the lost cycle refers to are no findings."""
     program = build_xctests()
     assert not findings_at_end(directory, program)
     for _ in range(TRIES):
@@ -219,7 +219,7 @@ def plain(text):
 
 
 def paths_said(directory):
-    """The paths of the cycles in the last report, as its text has them."""
+    """The paths of the cycles in the last report, as the text report shows them."""
     _, out, _ = run_within(TIMEOUT_SECONDS, [ZGUARD, "report", Path(directory) / "report.jsonl"], env=scrubbed())
     return re.findall(r"retain-cycle: .* alive: (.*); \d+ block", out)
 
@@ -235,7 +235,7 @@ def real_program(*command, needs=None):
 
 
 def core_file(directory):
-    """zguard finds the same in gdb's core file as in the process, or says that the file lacks memory."""
+    """zguard finds the same leaks in gdb's core file as in the process, or says that the file lacks memory."""
     core = Path(directory) / "core"
     process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -255,7 +255,7 @@ def core_file(directory):
 
 
 def kernels_core_file(directory):
-    """zguard finds the same in the kernel's core file as in the process."""
+    """zguard finds the same leaks in the kernel's core file as in the process."""
     if not kernel_writes_here():
         return
     process = subprocess.Popen([build_c(), "indirect"], env=guarded_by(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=directory,

@@ -2,7 +2,7 @@
 """Opens the pages with pictures in a browser: the heap (flame graph, treemap, tables, growth), the path from a root to a freed block, and
 the parts of a finding in a narrow window. Closing line: N passed, N failed.
 
-Each page is looked at with 1,280 and 400 points, light and dark, with and without its script. The numbers in it are those of the JSON.
+Each page is opened 1,280 and 400 points wide, light and dark, with and without its script. Its numbers are those of the JSON output.
 """
 
 import json
@@ -92,7 +92,7 @@ def expect(problems):
 
 
 def check_everywhere(browser, directory, page):
-    """Looks at a page in both widths and colors, and expects boxes within their callers."""
+    """Opens a page in both widths, light and dark, and checks that flame graph boxes are within their callers' boxes."""
     expect(text_problems(page))
     for width in (1280, 400):
         for dark in (False, True):
@@ -169,7 +169,7 @@ def growth_page(directory, browser):
     # The width of a box is the growth.
     width = "document.querySelector('.flame').querySelectorAll('.fb')[1].getAttribute('width')"
     assert browser.evaluate(width) == "100%" and browser.evaluate("document.querySelector('[aria-pressed=true]').textContent") == "growth"
-    # If the saved file is of another process, no block has survived from then, so the output has no ages.
+    # No block of this process can have survived from a file that was saved of another process, so the output has no ages.
     with Growing() as other:
         assert "ages" not in json.loads(other.heap("--since", saved, "--format", "json"))
     described = json.loads((ROOT / "docs/heap.schema.json").read_text())

@@ -9,7 +9,7 @@ import shutil
 import struct
 from pathlib import Path
 
-# swift_layout_kind_t, in its order.
+# Names of the values of swift_layout_kind_t, in the order of that type.
 KINDS = ["unknown", "builtin", "raw pointer", "tuple", "struct", "enum without payload", "enum of one payload", "enum of several payloads",
          "function", "opaque existential", "class existential", "error existential", "existential metatype", "strong", "unowned", "weak",
          "unmanaged", "class instance", "closure context"]
@@ -154,7 +154,7 @@ class RemoteMirror:
         self.add_children(found, info, self.library.swift_reflection_childOfInstance, instance)
         above = self.word(self.word(instance) + WORD) if KINDS[info.kind] == "class instance" else 0
         while above:
-            # An instance's children are only the properties of its own class: add those of its superclasses.
+            # The library's children of an instance are only properties of the instance's own class: add those of the superclasses.
             more = self.library.swift_reflection_infoForMetadata(self.context, above)
             if KINDS[more.kind] != "class instance":
                 return None

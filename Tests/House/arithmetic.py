@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests that the runtime does no floating-point arithmetic.
 Otherwise malloc would set the program's flags (FE_INEXACT), or a program that traps them would die in free. Disassembles the built
-libraries of both processors; each instruction that can set a flag of MXCSR, the x87 unit or FPSR is a failure, and each call of a libc
-function that does floating-point arithmetic. Closing line: N passed, N failed."""
+libraries of both processors. Failures are instructions that can set a flag of MXCSR, the x87 unit or FPSR, and calls of libc functions that
+do floating-point arithmetic. Closing line: N passed, N failed."""
 
 import argparse
 import re
@@ -50,7 +50,7 @@ def objdump(*words):
 
 
 def arithmetic_of(arch, path):
-    """Returns (number of instructions, [function: instruction])."""
+    """Returns the number of all instructions, and a list with "FUNCTION: INSTRUCTION" for each arithmetic instruction."""
     count, found, function = 0, [], ""
     for line in objdump("-d", "--no-show-raw-insn", "--no-print-imm-hex", path).splitlines():
         if named := re.match(r"[0-9a-f]+ <(.*)>:$", line):

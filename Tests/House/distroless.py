@@ -61,7 +61,7 @@ def libraries_of(program):
 
 
 class Root:
-    """A root for one program. `is_root`: whether it is used by root, though without capabilities."""
+    """A root for one program. `is_root`: whether zguard runs there as root, though without capabilities."""
 
     def __init__(self, path, program, is_root, has_proc, writable):
         self.path, self.is_root = path, is_root

@@ -101,7 +101,8 @@ def problems_of(symbol):
     text = "\n".join(line["text"] for line in symbol["docComment"]["lines"])
     if kind not in ("swift.func", "swift.method", "swift.type.method", "swift.init") or not place:
         return []
-    # The standard library documents the requirements of its protocols; properties document the parameters of a memberwise initializer.
+    # Nothing can be missing: the standard library documents the requirements of its protocols, and the properties document the parameters
+    # of a memberwise initializer.
     if symbol["pathComponents"][-1] in ("init(from:)", "encode(to:)") or "Each parameter sets the property of the same name" in text:
         return []
     signature = symbol.get("functionSignature", {})

@@ -94,7 +94,7 @@ def symbols(objects):
 
 
 def call_graph(objects):
-    """Returns {caller: {called file: one of the symbols}}."""
+    """Returns the call graph: {file: {called file: one of the called symbols}}."""
     defined, taken = symbols(objects)
     graph = {name: {} for name in objects}
     for caller in sorted(taken):

@@ -40,7 +40,7 @@ def tables():
 
 
 def shown(options):
-    """Returns the names of the options that are listed; hidden ones are for tests and special machines."""
+    """Returns the names of the options that the help lists. Hidden options are for tests and special machines."""
     return [name for name, option in options.items() if option["shown"]]
 
 

@@ -273,7 +273,8 @@ def check_package_manager(run, package):
     stored = subprocess.run(["strace", "-f", "-qq", "-e", "trace=execve", "-e", "signal=none", "-s", "300", ZGUARD, "run", "--quiet", *words, "--",
                              "swift", "test", *filters], cwd=package.directory, env=scrubbed(), capture_output=True, text=True,
                             timeout=TIMEOUT_SECONDS) if shutil.which("strace") else None
-    # Under strace, the first run may compile the manifests again, because strace changes the environment. The second run must not.
+    # Under strace, the first run may compile the manifests again, because strace changes the environment. The second run must not
+    # compile them.
     if stored:
         stored = subprocess.run(stored.args, cwd=package.directory, env=scrubbed(), capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         run.check("swift test: the manifests are those of the run before", [

@@ -194,7 +194,7 @@ def write_keys(folder):
 
 
 def checksums_are_signed(work):
-    """The signature verifies, and does not with another key or for changed checksums."""
+    """The signature verifies. It does not verify with another key, nor for changed checksums."""
     for name in ("SHA256SUMS", "SHA256SUMS.sig"):
         shutil.copy(RELEASE / name, work)
     assert verify(work, KEYS / "key.signers"), "the signature does not verify"
@@ -245,7 +245,7 @@ def is_licence(text):
 
 
 def list_of_contents(_):
-    """The document has the fields that SPDX 2.3 requires, in their formats, and they are right about the files."""
+    """The document has the fields that SPDX 2.3 requires, in their formats. Its statements about the files are right."""
     for arch in made_for():
         name = f"zguard-{VERSION}-linux-{arch}"
         text = (RELEASE / f"{name}.spdx.json").read_bytes()
@@ -368,7 +368,7 @@ def integration_steps(root, checks, said):
 
 
 def workflow_runs(checks):
-    """Runs the rest of the workflow's steps with Swift, on a package whose test uses a deallocated object."""
+    """Runs the workflow's build and test steps in a root that has Swift, on a package whose test uses a deallocated object."""
     swift = helper_root.toolchain()
     try:
         if not swift:

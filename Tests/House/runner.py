@@ -116,7 +116,7 @@ def failures_are_counted(work):
 
 
 def what_hangs_is_ended(work):
-    """The processes of a hanging part are killed, in all sessions; the output of other parts is kept."""
+    """The processes of a hanging part are killed in all of the part's sessions. The output of other parts is kept."""
     script = f"echo $$ > {work}/own; setsid sh -c 'echo $$ > {work}/other; sleep 600' & sleep 600; echo 1 passed, 0 failed"
     outcomes, said = finished([
         shell("good", "echo 3 passed, 0 failed"), shell("hangs", script), shell("hangs after its line", "echo 2 passed, 0 failed; sleep 600"),

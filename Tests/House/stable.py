@@ -38,7 +38,7 @@ def said(*words, status=0, **variables):
 
 
 def commands():
-    """Commands with their flags and the kind of value, and the shells of completions."""
+    """Commands, their flags with the kinds of the flags' values, and the shells of completions."""
     names = re.findall(r"^  ([a-z-]+)", said(ZGUARD, "help"), re.M)
     assert len(names) > 15, names
     for name in names:
@@ -194,7 +194,7 @@ def recorded():
 
 
 def gone(released, present):
-    """Lines of the released list that are no longer there: each is a break."""
+    """Returns the lines of the released list that the present lines lack. Each is a break of compatibility."""
     return sorted(set(released) - set(present))
 
 
@@ -216,7 +216,7 @@ def breaks_are_seen(present):
 
 
 def schema_changes_are_seen():
-    """Removes a key, a requirement and a value of a schema, and changes a type; returns those of these changes that are not noticed."""
+    """Removes a key, a requirement and a value of a schema, and changes a type; returns the changes that are not noticed."""
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "enum": ["x", "y"]}, "b": {"type": ["integer", "null"]}}}
     before = set(keys_of(schema, "s"))
     changes = {"key": lambda s: s["properties"].pop("b"), "required": lambda s: s["required"].clear(),

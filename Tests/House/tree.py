@@ -171,7 +171,7 @@ FILE = re.compile(r"(?:[A-Za-z][\w.-]*/)+[\w.-]*|[\w-]+\.(?:c|h|cpp|swift|md|py|
 
 
 def named_places(text):
-    """Files and folders in backticks, each once: relative paths, and names that end as those of the project's files do."""
+    """Files and folders in backticks, each once: relative paths, and names with a suffix of the project's files."""
     quoted = {word.strip() for word in re.findall(r"`([^`\n]+)`", text)}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir()} | {path.name for path in (ROOT / "Sources/CZombie").iterdir()}
     return {word for word in quoted if FILE.fullmatch(word) or word in folders or word.split("/")[0] in folders and " " not in word}
@@ -229,7 +229,8 @@ OURS = ("Benchmarks", "Debuggers", "Examples", "Fuzz", "Plugins", "Services", "S
 
 
 def user_documents():
-    """README.md is one screen. Each page of docs answers one question, is short and listed. The files that they name and link to exist."""
+    """README.md is one screen. Each page of docs has a question as its title, is short and listed. Files that a document names or links to
+    exist."""
     readme = (ROOT / "README.md").read_text()
     lines, size = readme.count("\n"), len(readme.encode())
     problems = []
@@ -484,7 +485,7 @@ def symbols_are_old_enough():
         for family, version, symbol in asked:
             if family not in newest or tuple(map(int, version.split("."))) > newest[family]:
                 problems.append(f"{name}: {symbol} of {family}_{version}")
-        # The loader also requires versions that no symbol references.
+        # The loader also requires the versions that the file lists although none of its symbols uses them.
         needed = re.search(r"^Version References:\n((?:  .*\n)+)", run("objdump", "-p", ROOT / name).stdout, re.M)
         assert needed, name
         problems += [f"{name}: needs {family}_{version}" for family, version in re.findall(r"\b([A-Z]+)_([\d.]+)$", needed[1], re.M)

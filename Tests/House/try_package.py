@@ -68,7 +68,7 @@ def tried(work, special, *words):
 
 
 def every_end(work):
-    """One package, changed from case to case, so that it is built once."""
+    """All cases change one package, so that most of it is built only once."""
     result, rows, found = tried(work, "Cart().add(\"milk\")")
     assert result.returncode == 0 and rows["status"] == ["0", "0"] and rows["tests"] == ["4", "4"] and not found, result
     assert rows["findings"] == ["–", "0"] and re.fullmatch(r"\d+ %", rows["coverage"][1]) and rows["coverage"] != ["–", "0 %"], result
@@ -77,10 +77,10 @@ def every_end(work):
     result, rows, found = tried(work, "_ = leave().retain()", "--runs", "1")
     assert result.returncode in (1, 99) and rows["findings"] == ["–", "1"], result
     assert len(found) == 1 and found[0].startswith("use-after-free Shop.Cart"), result
-    # A test that fails under zguard alone.
+    # A test that fails only under zguard is a difference.
     result, rows, found = tried(work, "#expect(getenv(\"ZGUARD_OPTIONS\") == nil)", "--runs", "1")
     assert result.returncode == 1 and rows["status"][0] == "0" != rows["status"][1], result
-    # A test that fails in both is no difference.
+    # A test that fails with and without zguard is no difference.
     result, rows, found = tried(work, "#expect(Bool(false))", "--runs", "1")
     assert result.returncode == 0 and rows["status"] == ["1", "1"], result
     # A package's own entry point runs all tests, whichever testing library is asked for.

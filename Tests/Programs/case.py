@@ -66,7 +66,7 @@ class Case:
     # need, with --version.
     what = ""
     version = None
-    # Whether the case takes too long to run it at every change, and so runs only with --long.
+    # Whether the case takes too long to be run at every change. It is then run only with --long.
     long = False
     # If the tests run as root, the commands run as this account: some servers refuse root.
     user = None

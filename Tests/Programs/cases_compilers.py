@@ -119,7 +119,7 @@ class Cmake(Case):
 
 
 class Linkers(Case):
-    """The same objects through four linkers, threads in two of them."""
+    """Four linkers link the same objects. Two of the linkers use threads."""
     name = "linkers"
     long = True
     what = "bfd, gold, lld and mold link C++ objects, with sections collected and folded; the results run"
@@ -148,7 +148,7 @@ class Linkers(Case):
 
 
 class DebianSource(Case):
-    """A source package that is built. Every object file and the program must be identical."""
+    """Builds a source package. Every object file and the program must be identical in the plain and the guarded run."""
     long = True
 
     def source(self):

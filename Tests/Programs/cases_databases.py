@@ -16,7 +16,7 @@ def postgres_need(command, package="postgresql-15"):
 
 
 class Postgres(Case):
-    """Each connection is a process. One is killed: the server ends all others, recovers, and continues."""
+    """Each connection has a server process. If one process is killed, the server ends all others, recovers, and continues."""
     name = "postgresql"
     what = ("initdb, SQL with parallel workers and generated code, pgbench with 4 clients, recovery after a killed backend, "
             "restart, dump")

@@ -119,7 +119,7 @@ class Tmux(Case):
             self.until(run, tmux, "one.1", "colour 3")
             for i in range(20):
                 run.step([*tmux, "send-keys", "-t", "one.2", f"typed line {i}", "Enter"])
-                # The terminal echoes the line and cat repeats it. Wait for both outputs; otherwise the next line may come in between.
+                # The terminal echoes the line, and cat prints it again. Wait for both outputs; otherwise the next line may come in between.
                 self.until(run, tmux, "one.2", f"typed line {i}\ntyped line {i}\n")
             for pane in range(3):
                 run.step([*tmux, "capture-pane", "-p", "-e", "-S", "-", "-t", f"one.{pane}"])

@@ -58,7 +58,7 @@ def pages(folder):
 
 
 class WebServer(Case):
-    """Requests one by one and eight at a time under load from `wrk`, and again after a configuration reload."""
+    """Sends requests one by one, and eight at a time under load from `wrk`, and sends all again after a configuration reload."""
     load_seconds = 2.0
     load_path = "/3.txt"
     requests = ()
@@ -239,8 +239,8 @@ class Apache(WebServer):
         (cgi / "show").write_text("#!/bin/sh\necho 'Content-Type: text/plain'\necho\necho \"$REQUEST_METHOD $QUERY_STRING $CONTENT_LENGTH\"\nwc -c\n")
         (cgi / "show").chmod(0o755)
         (run.dir / "mime.types").write_text("text/html html\ntext/plain txt\n")
-        # disablereuse=on: a reload may close the other end of a connection that the proxy keeps alive, which gives a 502. Mutex pthread:
-        # Apache names POSIX semaphores by the time of day, so that of two servers that start in the same microsecond one fails.
+        # disablereuse=on: a reload may close the other end of a connection that the proxy keeps alive, and the proxy then answers 502.
+        # Mutex pthread: Apache names POSIX semaphores by the time of day, so if two servers start in one microsecond, one fails.
         (run.dir / "apache.conf").write_text(f"""
 {loads}
 ServerName localhost
@@ -273,7 +273,7 @@ ScriptAlias /cgi/ {cgi}/
         return ["apache2", "-D", "FOREGROUND", "-f", str(run.dir / "apache.conf")]
 
     def wait_for_reload(self, server, number):
-        """Waits until Apache has replaced the daemon that runs CGI programs. Until then it answers CGI requests with 503."""
+        """Waits until Apache has replaced the daemon that runs CGI programs. Until then Apache answers CGI requests with 503."""
         log = server.run.dir / "error.log"
         server.until(lambda: log.read_text(errors="replace").count("resuming normal operations") > number,
                      "it loads its configuration anew", seconds=30)
@@ -352,7 +352,7 @@ backend files
     load_path = "/lua/load"
 
     def wait_for_reload(self, server, number):
-        """Waits until the master has reloaded. It loses signals that arrive while it executes itself again, guarded or not."""
+        """Waits until the master process has reloaded. A signal is lost while the master executes itself again, guarded or not."""
         def is_loaded():
             log = server.outputs[1].read_text(errors="replace")
             return log.count("Reloading HAProxy") >= number and log.count("Former worker") == log.count("Reloading HAProxy")

@@ -23,7 +23,7 @@ from Support.environment import ARCH, HERE, LIBRARY, guarded_by, scrubbed  # noq
 
 SECONDS = 900  # time limit under emulation on a busy machine
 
-# In qemu's user mode /proc/self/smaps lacks a field, whose absence redis takes for a bug of arm64 kernels: ignore that warning.
+# In qemu's user mode /proc/self/smaps lacks a field. Redis takes this for a bug of arm64 kernels (ARM64-COW-BUG): ignore that warning.
 CASES = {
     "python3": r"""
 python3 - <<'END'

@@ -45,7 +45,7 @@ class Guard:
         self.options = options
         self.zguard = Path(zguard).resolve() if zguard else None
         self.preload = Path(preload).resolve() if preload else None
-        # The memory map of a guarded process must contain these: the library, and the page that the library maps when it runs.
+        # Names that the memory map of a guarded process must contain: of the library, and of the page that the library maps when it runs.
         self.marks = (self.preload.name,) if preload else ("libzguard.so", "zguard-stats")
 
     def prefix(self, report, flags=()):
@@ -94,7 +94,7 @@ class Watcher(threading.Thread):
                 return
             with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
                 maps = file.read()
-            same = os.readlink(f"/proc/{pid}/exe") == executable  # otherwise the process called exec meanwhile
+            same = os.readlink(f"/proc/{pid}/exe") == executable  # if not, the process has called exec since `executable` was read
         except OSError:
             return
         if not same:
@@ -164,7 +164,7 @@ class Server:
             status = wait_without_reaping(self.pid, wait)
             wait = min(pause, wait * 1.5)
             if status is not None:
-                if condition():  # it came true just before the end: another process continues the work
+                if condition():  # came true just before the command ended: another process continues the work
                     return
                 raise Explained(f"{self.label}, {self.run.mode}: ended with {status} after {time.monotonic() - started:.1f} s, "
                                 f"before {what}\n" + self.explanation(port))
@@ -176,7 +176,7 @@ class Server:
         self.until(lambda: listens(port), f"something listens on port {port}", seconds, port=port)
 
     def explanation(self, port=None):
-        """Returns the command's output, the owners of the port, and the stacks of all its threads."""
+        """Returns the command's output, the owners of the port, and the stacks of all threads of the command's processes."""
         pids = [*descendants(self.pid), *session_members(self.pid)]
         return (said([*self.outputs, *logs_below(self.run.dir)]) + (holders(port) if port else "") + stacks(pids)).rstrip("\n")
 
@@ -296,8 +296,8 @@ class Run:
         return self._ports.take()
 
     def stop(self):
-        """Ends the processes that still run, in this run's own sessions only. No session leader has been reaped, so that no session id can
-        belong to another process by now."""
+        """Ends the processes that still run, in this run's own sessions only. No session leader has been reaped yet, so the kernel cannot
+        have given a session id to another process."""
         for server in self._servers:
             kill_session(server.pid)
         for server in self._servers:

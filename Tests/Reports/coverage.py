@@ -22,9 +22,9 @@ TIMEOUT_SECONDS = 60
 ALL_BLOCKS = 65535  # maximum of isolated_per_context
 
 # usage: blocks STACKS BLOCKS [END [CHILDREN]]: allocates BLOCKS blocks from each of STACKS stacks (at most 65,536), then ends as END says.
-# With CHILDREN, one child after another does this instead; then the parent allocates the same, and ends by exit. END spawn: the program is
-# executed once more, with END exit. END rare: frees one more block at another place. END wait: waits until standard input is closed. END
-# inherit: see inherit().
+# With CHILDREN, CHILDREN processes do this, one after another. Then the parent also allocates the blocks, and ends by exit.
+# END spawn: executes the program once more, with END exit. END rare: frees one more block at another place. END wait: waits until standard
+# input is closed. END inherit: see inherit().
 SOURCE = r"""
 #define _GNU_SOURCE
 #include <signal.h>
@@ -155,7 +155,7 @@ def is_all(result, pairs=None):
 
 
 def shares_are_counted(work):
-    # Each block is freed 256 allocations later, by the second or the third stack after its own: 8 + 7 pairs.
+    # Each block is freed 256 allocations later, when the second or the third stack after the block's own stack allocates: 8 + 7 pairs.
     assert is_all(work.run(10, 100, flags=options(isolated_per_context=ALL_BLOCKS)), pairs=15)
     found = work.coverage(10, 100, flags=options(isolated_per_context=ALL_BLOCKS))
     assert (found["blocks"], found["blocks_watched"], found["stacks"], found["stacks_watched"]) == (1000, 1000, 10, 10), found
@@ -188,7 +188,7 @@ def processes_are_added_up(work):
         assert found["unknown_processes"] == found["unguarded_programs"] == 0, (end, found)
     found = work.coverage(20, 500, "kill", 3)
     assert 0.95 * 40_000 <= found["blocks"] <= 40_000, found
-    # Every child watches the same pair, which the parent has, too. This pair counts at most once.
+    # All children watch one and the same pair, which the parent has, too. This pair counts at most once.
     found = work.coverage(10, 0, "inherit", 20, flags=options(isolated_per_context=1, isolated_windows="off"))
     assert found["pairs"] == 10 and found["pairs_watched"] <= 1 and found["frees_guarded_at_once_percent"] > 60, found
 

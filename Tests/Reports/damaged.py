@@ -2,7 +2,7 @@
 """Fuzzes zguard with damaged reports: reports of real runs with bytes flipped, cut off, doubled and replaced, in all formats.
 
 No call ends by a signal, takes more than 2 seconds of CPU time, or more than 200 MB of memory. The damage follows from the report's number
-alone, so that --only repeats it. With an unoptimized zguard (a debug build, recognized by its size) calls may take 5 times as long.
+alone, so that --only repeats the damage. With an unoptimized zguard (a debug build, recognized by its size) calls may take 5 times as long.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -34,7 +34,8 @@ BUGS = ["use-after-free/plain.c", "double-free/plain.c", "heap-overflow/plain.c"
 
 
 def real_lines(place):
-    """Returns lines of real runs (raw and finished findings, crashes, run records), and one of each other schema."""
+    """Returns lines of real runs (raw and finished findings, crashes, run records) followed by made-up lines with other fields and schemas;
+    and the number of the real lines."""
     lines = []
     chosen = []
     for kind in sorted((TESTS / "Bugs").iterdir()):
@@ -226,7 +227,7 @@ class Damaged:
         if number % 3:
             target.mkdir()
         problems += self.call([ZGUARD, "collect", "--quiet", "--from", place, "--to", target, *(["--redact", self.rules] if number % 2 else [])])
-        # `serve` shows a collected report through the same code.
+        # `zguard serve` makes its pages of collected reports with the same code.
         problems += self.call([ZGUARD, "report", "--format", "html", target])
         if problems and len(self.lines) and os.environ.get("KEEP_DAMAGED"):
             shutil.copy(report, Path(os.environ["KEEP_DAMAGED"]) / f"damaged-{number}.jsonl")

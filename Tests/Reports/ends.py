@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests that the closing line and every report format say how the program ended.
-Cases: SIGKILL, a limit on CPU time, a seccomp filter. If a run was cut short, "no findings" never appears without the way it
-ended, and its test suite does not pass. Closing line: N passed, N failed."""
+Cases: SIGKILL, a limit on CPU time, a seccomp filter. If a run was cut short, "no findings" appears only together with
+how the run ended, and the run's test suite does not pass. Closing line: N passed, N failed."""
 
 import json
 import re

@@ -125,7 +125,7 @@ def collect(zguard, library, directory):
 
 
 WARNINGS = ("dealloc-mismatch", "stall", "leak", "retain-cycle")  # kinds whose findings are warnings
-# keys for which the schema documents every value
+# keys for which the schema must document every value
 LISTS = {"kind", "access", "confidence", "state", "language", "part", "operation", "found_by", "what"}
 
 

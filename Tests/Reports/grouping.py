@@ -26,7 +26,7 @@ from Support.slices import add_slice_option  # noqa: E402
 
 TIMEOUT_SECONDS = 60
 
-# Sources in Tests/Reports/Grouping: bugs with their arguments; entries with the same name before the slash are the same bug.
+# For each source in Tests/Reports/Grouping: the arguments that choose its bugs. Arguments with the same name before a slash are one bug.
 BUGS = {
     "bugs.c": ["show", "again", "other-free", "twice", "write", "walk", "walk/5", "walk/20"],
     "bugs.cpp": ["lambda", "method", "template", "twice"],

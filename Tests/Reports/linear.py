@@ -2,8 +2,8 @@
 """Tests that the time of zguard is linear in the size of a report: callgrind counts instructions at three sizes.
 
 Each case makes an input of n, 2n and 4n parts. From 2n to 4n there are twice as many new parts as from n to 2n: a linear algorithm takes
-twice the additional instructions, a quadratic one four times. More than 2.5 fails. Applying a rules file takes time in proportion to rules
-times findings: one case has more rules each time, another more findings.
+twice the additional instructions, a quadratic one four times. More than 2.5 times is a failure. Applying a rules file takes time in
+proportion to rules times findings: one case has more rules each time, another more findings.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -23,7 +23,7 @@ from Support.environment import ZGUARD, scrubbed  # noqa: E402
 from Support.slices import add_slice_option  # noqa: E402
 
 MOST_GROWTH = 2.5
-# Smaller numbers of instructions are noise, due to tables that double and the random seed of Swift's hashing.
+# So many further instructions are noise, because tables double their sizes.
 NOISE = 1_000_000
 TIMEOUT_SECONDS = 300
 

@@ -68,7 +68,7 @@ class Workplace:
 
 
 def each_run_watches_others(work):
-    """With a budget too small for all pairs, early runs each add watched pairs, and all runs watch at least twice as many as the first."""
+    """With a budget too small for all pairs, each early run adds watched pairs, and ten runs watch at least twice as many as the first."""
     small = ["-o", "isolated_overhead=0.1%", "-o", "isolated_bytes=64m"]
     for _ in range(10):
         work.run("many", 11, flags=small)

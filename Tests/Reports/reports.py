@@ -217,7 +217,7 @@ def daemon_outlives_the_run(work):
         time.sleep(0.05)
     assert (work.path / "out").read_text() == "later\n", (work.path / "out").read_text()
     assert "==zguard== double-free" in (work.path / "found").read_text(), (work.path / "found").read_text()
-    # If the directory is not that of an ended run, a missing report is an error.
+    # If the report is missing and its directory is not that of an ended run of zguard, the runtime prints an error.
     out = subprocess.run(["/bin/true"], env={"LD_PRELOAD": str(LIBRARY), "ZGUARD_OPTIONS": f"report_path={work.path}/absent/findings"},
                          capture_output=True, text=True)
     assert "cannot open report" in out.stderr, out.stderr

@@ -157,7 +157,8 @@ def killed_at_random(work, rounds, seed):
                     except ValueError as fault:
                         raise AssertionError(f"{name} holds a line that is torn and is not the last: {fault}") from None
 
-    # Kill runs after up to 1.5 times the time that six runs at once take on this machine, so that some runs end before.
+    # Kill each run after a random time, up to 1.5 times the time that six parallel runs take on this machine. So some runs end by
+    # themselves.
     began = time.monotonic()
     first = [work.start(program=[work.many, FUNCTIONS, 4]) for _ in range(6)]
     for process in first:
@@ -210,7 +211,7 @@ def killed_at_random(work, rounds, seed):
 
 
 def fault(work, number, action, *flags):
-    """A run with one fault. Returns status, standard error, the number of complete lines, and the name of the failed call."""
+    """Makes a run with one fault. Returns status, standard error, the number of complete lines, and the name of the failed call."""
     log = work.path / "log"
     log.unlink(missing_ok=True)
     words = ["run", "--report", f"{work.store}/", *flags, "-o", "on_finding=continue", "-o", "error_text=headline", "--",
@@ -260,7 +261,7 @@ def killed_at_every_call(work, action):
                 break
             continue
         calls[call] += 1
-        # Three functions make findings; a finding that is repeated has no second line.
+        # Three functions make findings; the first function makes its finding twice, but a repeated finding has no second line.
         assert len(own_lines(work)) >= min(written, 3), f"{what}: {written} lines were written, {len(own_lines(work))} are left"
         whole = own_lines(work)
         result = work.report()
@@ -354,7 +355,7 @@ def directory_is_refused(work):
 def racing_prunes(work):
     for number in range(40):
         old_report(work, f"20260101T000000.{number:03}Z-old-1-0123abcd.jsonl", age=1000 - number)
-    # One run starts first and ends last; meanwhile many others keep only three reports.
+    # One run starts first and ends last. Meanwhile many other runs prune the store to three reports (--keep-count).
     long = work.start("--keep-count", "3", program=[work.many, FUNCTIONS, 60])
     others = []
     try:

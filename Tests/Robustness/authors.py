@@ -138,8 +138,8 @@ def own_reports(work):
         assert (SECRET in shown) == is_shown and "PATH=" not in shown and "Linux version" not in shown, (path, shown)
 
 def other_users(work):
-    """An unprivileged reader sees, from another user's report, no file that only the reader may read; from its own and root's, every
-    file."""
+    """In another user's report an unprivileged reader sees no file that only the reader may read; in its own and root's reports it sees
+    every file."""
     for owner, is_shown in ((STRANGER, False), (NOBODY, True), (0, True)):
         shown = work.shown(work.report([source(work.own)], owner=owner), user=NOBODY, forms=["text", "html"])
         assert ("their_own_line" in shown) == is_shown, (owner, shown)
@@ -189,7 +189,7 @@ def names_that_change(work):
 
 
 def symbols(work):
-    """Names from executables, from their debug information, and from files that the debug information names."""
+    """zguard shows no symbol names from executables, debug information, and debug links that the report's writer may not read."""
     (work.path / "program.c").write_text(PROGRAM)
     program = work.private / "program"
     subprocess.run(["gcc", "-g", "-O0", "-no-pie", "-Wl,--build-id", work.path / "program.c", "-o", program], check=True)

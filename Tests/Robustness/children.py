@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests guarded programs that start programs which cannot load the library.
-The started programs are built for musl, built with a sanitizer, run by qemu's user mode, or scripts for such interpreters. They must end
-as they do unguarded, whichever function starts them, and the parent's statistics must count them; ordinary programs must stay guarded.
+The started programs are built for musl, built with a sanitizer, run by qemu's user mode, or scripts whose interpreter is such a program.
+They must end as they do unguarded, whichever function starts them, and the parent's statistics must count them. Ordinary programs must
+stay guarded.
 Closing line: N passed, N failed."""
 
 import argparse
@@ -208,7 +209,8 @@ def counted(work):
 
 
 def own_page(work):
-    """A forked child also maps its parent's statistics page. `zguard stats` shows the child's page, whichever of the two lies lower."""
+    """A forked child also maps its parent's statistics page. `zguard stats` shows the child's page, whichever page has the lower
+    address."""
     source, program = work.path / "forks.c", work.path / "forks"
     source.write_text(FORKS)
     subprocess.run(["gcc", "-O1", "-o", program, source], check=True, timeout=DEADLINE_SECONDS)
@@ -250,7 +252,7 @@ def exempt(work):
     library, both = str(LIBRARY), f"{OTHER}:{LIBRARY}"
     for way in WAYS:
         if way in ("execvp", "execvpe", "execlp", "posix_spawnp", "syscall"):
-            continue  # these search PATH, or the runtime does not see them
+            continue  # these functions search PATH; the runtime does not see a raw system call
         for preload, rest in ((library, "nothing"), (both, OTHER)):
             for program, shown in ((work.path / "tests", preload), (tools / "clang", rest), (work.path / "shop-manifest", rest)):
                 result = work.run(preload, tools / "swift-test", way, "fork", program)
@@ -259,7 +261,7 @@ def exempt(work):
     # A program in a system directory is exempt, also if posix_spawnp starts it.
     result = work.run(library, tools / "swift-test", "posix_spawnp", "fork", "/usr/bin/env")
     assert "LD_PRELOAD" not in result.stdout, result.stdout
-    # A compiler is guarded if it is started by `swift` without a verb, or by a program that is no package manager.
+    # A compiler is guarded if it is started by `swift` without a subcommand, or by a program that is no package manager.
     for program in (tools / "swift", work.programs / "starter"):
         assert f" {library}\n" in work.run(library, program, "execve", "fork", tools / "clang").stdout, program
     # A program named swift-test is no package manager if no compiler (swift-frontend) is beside it.

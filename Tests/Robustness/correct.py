@@ -26,7 +26,7 @@ from Support.slices import add_slice_option  # noqa: E402
 PARTS = TESTS / "Robustness/Correct"
 PROFILES = {"guard": "", "fence": "profile=fence", "fence, private": "profile=fence:isolated_windows=off", "more isolated": "isolated_overhead=100%",
             "sample": "profile=sample:sample_rate=20", "overhead": "overhead=5%"}
-# Compiler and flags, in turn; one program in six is C++.
+# Compilers and flags, used in turn for successive programs; one program in six is C++.
 WAYS = (["gcc", "-O0"], ["gcc", "-O2"], ["clang", "-O2"], ["gcc", "-O3", "-march=native"], ["g++", "-O1"], ["gcc", "-O3"], ["clang", "-O0"],
         ["gcc", "-O2", "-fno-builtin"], ["gcc", "-Os"], ["clang", "-O3", "-march=native"], ["clang++", "-O2"], ["gcc", "-O1", "-fno-builtin"])
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 20, 23, 24, 25, 31, 32, 33, 40, 45, 48, 63, 64, 65, 72, 100, 127, 128, 129, 200, 250, 256, 300,
@@ -40,7 +40,7 @@ def names_of(source):
 
 
 def text_of(number, source):
-    """The source of program `number`."""
+    """Returns the source text of program `number`."""
     numbers = random.Random(number)
     parts = names_of(source)
     calls = []

@@ -195,8 +195,8 @@ class Crashes:
         result, data = self.guarded(case)
         if result.hung:
             return result.hung
-        # RLIMIT_FSIZE cuts lines. The last line is also cut if the process exits from a handler, after a tracer's change, or after the
-        # pages that hold the line were unmapped.
+        # RLIMIT_FSIZE cuts lines. The last line may also be cut if the process exits from a handler, or if the fault was a changed
+        # register, overwritten memory, or an inaccessible page.
         at_once = case["program"] == "storm" and (result.status >= 0 or case["what"] in ("trace", "scribble", "code", "page", "heap"))
         may_be_cut = case["short"] == "size"
         found, problems = findings_of(data, may_be_cut, may_be_cut or at_once)
@@ -298,7 +298,7 @@ class Crashes:
 
 class Kills:
     """Guarded programs that report continuously and are killed at a moment given by the seed. The moment is a number of findings, so that
-    it falls into the reporting on slow machines too."""
+    a slow machine, too, is reporting when the kill comes."""
 
     routes = ["file", "file", "file", "each", "terminal", "run", "run-file", "run-store"]
     processes, threads, findings = 3, 2, 30
@@ -398,7 +398,7 @@ class Kills:
         cut = 0
         if route in ("terminal", "run"):
             texts = errors.decode(errors="replace")
-            # The headline may follow, on the same line, partial output of another process that was killed.
+            # On the headline's line, partial output of another process that was killed may come first.
             readable = collections.Counter(number.encode() for number in re.findall(r"==zguard== double-free \([^=\n]*\[pid (\d+)\]$", texts, re.M))
             total = texts.count("==zguard== double-free")
             # Each process completes its texts; only the last text of a killed process may be incomplete.
@@ -426,7 +426,7 @@ class Kills:
             total = sum(readable.values())
         if seen is not None and not seen <= self.lines_in(place) and victim == "all" and not ended_before and not (place / "store").exists():
             problems.append("lines that stood in the report before the kill are gone")
-        # A process that outlives the program may print a finding behind the closing line.
+        # A process that outlives the program may print a finding behind the closing line, so the report may contain more findings.
         if closing := re.search(rb"==zguard== (\d+) findings?\b[^\n]*, written to '", errors):
             count = int(closing[1])
             if total < count:

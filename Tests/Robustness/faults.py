@@ -46,7 +46,8 @@ COUNT_BYTES, FILE_BYTES = 48, 8192
 EPERM, EINTR, EIO, EBADF, EAGAIN, ENOMEM, EFAULT, EINVAL, EMFILE, ENOSPC, EPIPE, ENOSYS = 1, 4, 5, 9, 11, 12, 14, 22, 24, 28, 32, 38
 EACCES, ENOENT, ETIMEDOUT = 13, 2, 110
 
-# Plausible errors of each kind of call. Without --long a single failure has one of the first three. "half" and "one": a short transfer.
+# Plausible errors of each kind of call. Without --long, a call that fails once gets one of the first three. "half" and "one": a short
+# transfer.
 ERRORS = {
     "mmap-reserve": (ENOMEM, EAGAIN, EPERM, ENOSYS),
     "mmap-table": (ENOMEM, EAGAIN, EPERM, ENOSYS),
@@ -117,8 +118,8 @@ NOT_FOR_EVER = {"sigprocmask-set"}
 # The program itself sees these failures: libc's allocation functions return NULL.
 REFUSING = {"libc-memory"}
 
-# Imported libc functions and how the injector treats them. "injected": can fail. "none": makes no system call. "program": called for the
-# program or at its end, or during fork, where libc itself takes the lock of the stream list.
+# Imported libc functions and how the injector treats them. "injected": can fail. "none": makes no system call. "program": called on
+# behalf of the program, when the program ends, or during fork, where libc itself takes the lock of the stream list.
 IMPORTS = {
     "injected": "dlsym pthread_key_create pthread_setspecific",
     "none": "_ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __errno_location __gmon_start__ "
@@ -143,11 +144,11 @@ TOGETHER = {
                    f"open-append:{EMFILE}:1:ever,write:{ENOSPC}:2:ever", f"fcntl:{EMFILE}:1:ever,write:one:1:ever",
                    f"fstat:{EBADF}:1:ever,open-append:{EMFILE}:2:ever", f"futex-wait:{EINTR}:1:ever,futex-wake:{EPERM}:1:ever"],
 }
-# Findings are lost first; the message about lost findings at the end can be written.
+# Writes of findings fail at first, so findings are lost; the message about lost findings, at the end, can be written.
 SAID = [f"write:{ENOSPC}:1:x3", f"write:{EIO}:4:x6", f"write:{EIO}:16:x3"]
 
-# By kind of call: the degradation that 'zguard stats' shows for a process in which such calls always fail. NO_PAGE: 'zguard stats' shows
-# that there are no statistics.
+# By kind of call: the degradation that 'zguard stats' shows for a process in which calls of this kind always fail. NO_PAGE: 'zguard
+# stats' shows that there are no statistics.
 NO_PAGE = "shows no statistics"
 # The page exists, but zguard rejects it because the process could still truncate it.
 NOT_SEALED = "not sealed"
@@ -196,7 +197,7 @@ class Scenario:
         self.name, self.command, self.options = name, command, options
         self.share = share  # share of the fault positions to try
         self.findings = findings  # minimum number of findings without a fault
-        self.may_die = may_die  # the bug may end the program, if it is unguarded or if the runtime cannot continue
+        self.may_die = may_die  # the bug may end the program, if the program is unguarded or if the runtime cannot continue
         self.kinds = kinds  # try only these kinds of calls
 
 
@@ -387,7 +388,7 @@ def problems_of(run, plain):
         lost = sum(page[1].get("findings_lost", 0) for page in pages)
         if not pages:
             problems.append("no statistics were left")
-        # The first line of a text that was cut off, and counted as lost, may be complete.
+        # If a text was cut off, the finding counts as lost, but its first line may be complete: then it is counted twice here.
         twice = found + lost - findings if told and re.search(r"write:(half|one)", run.fault) else 0
         # Without atfork handlers, children count their parent's findings as their own.
         if found + lost != findings + (twice == 1) and not run.fault.startswith("pthread_atfork"):

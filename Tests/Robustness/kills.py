@@ -127,7 +127,7 @@ class Trial:
             target = self.work / "collected"
             self.zguard("collect", "--from", str(Path(self.report) if self.report.endswith("/") else self.work), "--to", str(target))
             return [line for path in target.glob("*.jsonl") for line in path.read_text().splitlines()]
-        # Run again with the same report and a program without findings; a second such run must not add the recovered findings twice.
+        # Runs a program without findings with the same report, which adds the recovered findings. A second run must not add them again.
         for _ in range(2 if how == "again" else 1):
             result = self.zguard("run", "--report", self.report, *self.format, "--", "/bin/true")
             assert result.returncode == 0, result
@@ -144,7 +144,7 @@ class Trial:
         return [path.name for path in self.work.rglob("*") if ".unfinished-" in path.name]
 
     def printed(self):
-        """If the program was killed, returns the functions of findings that surviving children printed: zguard waits only for the program.
+        """If the program was killed, returns the functions of findings that its surviving children printed: zguard does not wait for them.
         A child survives if it is forked after `run` has listed the processes to kill. The block size identifies the function."""
         if self.victim != "program":
             return set()

@@ -179,8 +179,8 @@ ALLOCATORS = ("libjemalloc.so.2", "libmimalloc.so.2", "libtcmalloc_minimal.so.4"
 
 
 def run_allocator(program, allocator):
-    """All blocks are guarded if the allocator is preloaded after the library, and none if before it; then the library names the malloc in
-    use."""
+    """If the allocator is preloaded after the library, all blocks are guarded. If it is preloaded before, no block is guarded, and the
+    library names the malloc in use."""
     problems = []
     for behind in (True, False):
         preload = f"{LIBRARY}:{allocator}" if behind else f"{allocator}:{LIBRARY}"
@@ -235,7 +235,7 @@ int main(void) {
 
 
 def run_parts_behind():
-    """Libraries loaded after zguard's that define only some functions of the family: the program ends as it does with such a library
+    """A library loaded after zguard's defines only some functions of the malloc family: the program ends as it does with this library
     alone."""
     problems = []
     with tempfile.TemporaryDirectory(prefix="zguard-life-") as place:

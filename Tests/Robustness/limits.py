@@ -25,10 +25,10 @@ SOURCES, FOLDER = TESTS / "Robustness/Limits", builds.BUILD / "limits"
 TIMEOUT_SECONDS = 120
 PROFILES = {"guard": "", "fence": "profile=fence", "sample": "profile=sample", "overhead": "overhead=5%"}
 LIMIT_MIB = 200
-# Largest relative difference between the bytes of guarded and unguarded runs. glibc up to 2.37 wastes up to half of aligned memory, so
-# guarded memalign of 100 bytes may yield up to 120 % more.
+# Largest relative difference between the bytes of guarded and unguarded runs. Exception (1.2): guarded memalign of 100 bytes may yield up
+# to 120 % more, because glibc up to 2.37 wastes up to half of aligned memory.
 DIFFERENCE_MOST = 0.1
-# Ratio of the times of failing calls. Measured: at most 1.5; the machine may be busy.
+# Largest ratio of the times of failing calls, guarded to unguarded. Measured: at most 1.5; a busy machine may double it.
 RATIO_MOST, TIMED = 3, 3
 
 
@@ -125,7 +125,7 @@ def main():
             for size in (100, 1 << 20):
                 tests.append((f"{kind} {name}: refused blocks of {size}", refuses(program, kind, size, options)))
             for part in ("full", "lifted", "number", "own"):
-                # If nearly all blocks bypass the guard, the runtime is asked only after libc has failed.
+                # In profile sample nearly all blocks are libc's: the runtime is asked for memory only after libc has failed.
                 if (part, kind, name) == ("number", "as", "sample"):
                     continue
                 tests.append((f"{kind} {name}: {part}", changes(changing, kind, part, options)))

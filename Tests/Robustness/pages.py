@@ -22,7 +22,8 @@ from Support.environment import LIBRARY, RUNTIME, TESTS, ZGUARD, scrubbed  # noq
 NOBODY = 65534
 DEADLINE_SECONDS = 60
 MOST_SECONDS, MOST_KILOBYTES = 2, 200 * 1000
-# Limit of a call's elapsed time. zguard waits for the answer to trim, and to read changed blocks again; the rest is for a loaded machine.
+# Limit of a call's elapsed time. `zguard trim` waits for an answer, and zguard waits before it reads changed blocks again. The rest is
+# for a loaded machine.
 MOST_WALL_SECONDS = 30
 STATS_BYTES, PID_OFFSET = 8192, 16  # size of struct zg_stats_page, and offset of its pid
 settings = {"pages": 240, "seed": 1, "seconds": MOST_SECONDS}
@@ -182,7 +183,7 @@ def processes_that_change_their_user(work):
 
 def files_named_like_pages(work):
     """In /proc, a file at the root of an unmounted file system can have the same name as a page; any unprivileged user can create one in a
-    mount namespace. zguard rejects it, whoever owns it, and root writes to no such file."""
+    mount namespace. zguard rejects such a file, whoever owns it, and writes to none as root."""
     with work.liar("sealed") as liar, open(f"/proc/{liar.pid}/fd/3", "rb") as page:
         contents = bytearray(page.read(STATS_BYTES))
     place = work.path / "place"

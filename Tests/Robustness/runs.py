@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests that other users cannot tamper with a run, in particular with root's: findings, requests, and the report.
-Attacks: forging and removing findings, requests in the name of another process, files planted at the path of a report. Also reports that
-nobody reads, or for which the disk has no room. Runs as root and as nobody. Closing line: N passed, N failed.
+Attacks: forging and removing findings, requests in the name of another process, files planted at the path of a report. Other
+tests: a report that nobody reads, or for which the disk has no room. Runs as root and as nobody. Closing line: N passed, N failed.
 
 usage: runs.py [--filter WORD]"""
 
@@ -106,7 +106,7 @@ def strangers_add_nothing(work):
     assert not list(work.shared.glob("zguard.*")), list(work.shared.iterdir())
 
 
-# Runs as a process of the guarded run after a change of user; it knows the run's directory.
+# Runs in a process of the guarded run that has changed its user and knows the run's directory.
 INSIDE = """
 import os, sys
 path = os.environ["ZGUARD_OPTIONS"].split("report_path=")[1].split(":")[0]
@@ -250,7 +250,8 @@ def pipes_that_nobody_reads(work):
                 began = time.monotonic()
                 assert process.stdout.readline() == "began\n"
                 line = process.stdout.readline()
-                # The program printed the time of its 400 findings. Only the first that meets a full pipe may wait, for 0.1 s.
+                # The program printed the time of its 400 findings. Only the first finding that meets a full pipe may wait, for
+                # 0.1 s.
                 milliseconds = int(line.removeprefix("took "))
                 assert milliseconds < 20_000, (reads, command, milliseconds)
                 process.wait(DEADLINE_SECONDS)
@@ -276,7 +277,7 @@ def removed_directories(work):
 
 
 def full_disks(work):
-    """Every finding that the closing line claims is written is complete on the disk; the line also names the place of the others."""
+    """Every finding that the closing line claims is written is complete on the disk; the line also says where the others are."""
     twice = work.build("twice")
     disk = work.path / "disk"
     disk.mkdir()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests that planted files, environments and reports cannot make the library or zguard do harm.
-Files at a report's path, the environment of privileged programs, hostile reports, core files and statistics; how the library and zguard are
-linked, and which system calls the library makes. Closing line: N passed, N failed."""
+Tested are files at a report's path, the environment of privileged programs, hostile reports, core files and statistics, how the library
+and zguard are linked, and which system calls the library makes. Closing line: N passed, N failed."""
 
 import argparse
 import json
@@ -77,7 +77,7 @@ def planted_links(work):
     for name in ("link", "dangling", "hard", "directory"):
         is_refused(work, work.path / name)
     assert target.read_text() == "kept" and not (work.path / "new").exists()
-    # A report path that contains the process id is checked in the same way.
+    # A report path that contains the process id is checked like any other path.
     process = work.waiting(f"on_finding=continue:report_path={work.path}/%p")
     report = work.path / str(process.pid)
     end = time.monotonic() + DEADLINE_SECONDS
@@ -101,7 +101,7 @@ def planted_pipes(work):
 
 
 def planted_files(work):
-    """A file of another user in a world-writable directory."""
+    """The library refuses another user's file in a world-writable directory as a report."""
     directory = work.path / "shared"
     directory.mkdir()
     directory.chmod(0o1777)

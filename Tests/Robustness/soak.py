@@ -244,7 +244,7 @@ class Redis(Server):
 
 
 class Replica(Redis):
-    """Replicates the server started before it, and answers readers."""
+    """A replica of the redis server that was started before; its client only reads."""
     name = "replica"
     master = None
 

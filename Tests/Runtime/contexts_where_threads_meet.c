@@ -1,4 +1,4 @@
-// Threads allocate in the same new contexts at the same time: a context is counted once, and once as isolated.
+// Two threads use the same new contexts at the same time: each context is counted once, and as isolated once.
 // link: runtime
 // options: isolated_overhead=100%:isolated_windows=off
 

@@ -49,7 +49,7 @@ int main(void) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
         pthread_create(&threads[i], NULL, work, kept[i]);
-        pthread_join(threads[i], NULL); // one thread after the other: libc allocates a block for each and keeps it
+        pthread_join(threads[i], NULL); // one thread at a time: libc allocates a block for each and keeps it
     }
     struct counts done = change_since(before);
     uint64_t libc_blocks = done.live_blocks - THREADS * KEPT;

@@ -144,18 +144,18 @@ static void check_questions_meanwhile(void) {
 
 enum { WHOLE = 32, MEBIBYTE = 1 << 20 };
 
-// Checks how many frames of a new stack are recorded, depending on the used share of the bound and on past captures.
+// Checks how many frames of a new stack are recorded, depending on the used share of stack_bytes and past captures.
 static void check_depth(void) {
     uint64_t nodes = node_count(), saved = zg_config.stack_bytes;
     const int captures_per_node = 64;
     CHECK_EQUAL(zg_depot_depth(0, WHOLE), WHOLE, "with room left a stack is whole");
-    zg_config.stack_bytes = nodes * 64 * 4; // the unshortened part, an eighth of the bound, is used up
+    zg_config.stack_bytes = nodes * 64 * 4; // a quarter is used: more than the eighth for whole stacks
     CHECK(zg_depot_depth(0, WHOLE) < WHOLE, "stacks that have not repeated are shortened");
     CHECK(zg_stats->degradations >> zg_degradation_stacks_shortened & 1, "and the statistics say so");
     CHECK_EQUAL(zg_depot_depth(0, 3), zg_depot_depth(0, WHOLE) < 3 ? zg_depot_depth(0, WHOLE) : 3, "none gets longer");
     CHECK_EQUAL(zg_depot_depth(nodes * captures_per_node, WHOLE), WHOLE,
                 "after many captures that did, new ones are whole");
-    zg_config.stack_bytes = nodes * 64 * 3 / 2; // more than half of the bound is used
+    zg_config.stack_bytes = nodes * 64 * 3 / 2; // two thirds are used: more than the half for whole stacks
     int last = WHOLE;
     CHECK(zg_depot_depth(UINT64_C(1) << 40, WHOLE) < WHOLE,
           "half of the bound is for shortened stacks, whatever was captured");

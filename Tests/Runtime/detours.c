@@ -37,7 +37,7 @@ static const struct row rows[] = {
      "4829c0"
      "5d",
      0, true},
-    // The function reads memory at its argument: the fault must occur in the function itself.
+    // Reads memory at the function's argument: must not move, because a fault must occur in the function itself.
     {"mov rax,[rdi+8]; nop",
      "488b4708"
      "90",

@@ -67,7 +67,7 @@ static bool is_isolated(const struct zg_block_view *view) {
     return view->start >= AT(FENCED, 0) && view->start <= AT(NOTHING, 0);
 }
 
-// Memory of freed blocks whose records the runtime has discarded. It lies behind all blocks of this heap.
+// Returns whether the record of the address's freed block was discarded: true for a page behind all blocks.
 static bool is_forgotten(uint64_t address) { return address >= HEAP_END - 8192 && address < HEAP_END - 4096; }
 
 // Finds the block with the pointer's tag: the block at the address, or the block that lies one or five slots before it.

@@ -45,7 +45,7 @@ int main(void) {
         block = heap_allocate(BYTES, 16, false);
         __atomic_store_n(&round_begun, i, __ATOMIC_RELEASE);
         for (volatile unsigned left = i % LONGEST_DELAY; left; left--) {
-        } // the other thread begins later
+        } // wait a little, because the other thread begins later
         heap_free(block);
         await(&rounds_done, i);
     }

@@ -215,7 +215,7 @@ static int rise_large(void) {
     return grown < last + 5 * MIB ? 0 : 2;
 }
 
-// If sizes alternate, their pages are not given back and faulted in again each time.
+// Blocks of alternating sizes keep their pages: no page is given back and then faulted in again each time.
 static int take_turns(void) {
     enum { ROUNDS = 200 };
     size_t pages = 0;

@@ -138,7 +138,7 @@ static void check_preference(void) {
 
 // --- processor time --------------------------------------------------------------------------------------------------
 
-// Returns the largest sum spent at which the budget still allows this use, plus one.
+// Returns the lowest spent time at which the budget does not allow this use.
 static uint64_t limit_of(struct zg_page_budget budget, enum zg_page_use use, bool ample) {
     uint64_t low = 0, high = 1000000 * MS;
     while (low < high) {

@@ -20,7 +20,7 @@ static void add(uint64_t length) {
     written++;
 }
 
-// Every line that the journal counts as kept is complete.
+// Checks that every line which the journal still has is complete.
 static void check_kept(uint64_t longest) {
     static char text[BYTES];
     uint64_t first, count = zg_journal_count(&first), bytes = 0;

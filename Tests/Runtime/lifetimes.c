@@ -1,4 +1,4 @@
-// Long-lived blocks lie apart from short-lived ones, so that fewer windows are kept by a single block.
+// Long-lived blocks lie apart from short-lived ones, so that fewer windows stay mapped because of a single block.
 // link: runtime
 // options: profile=fence:isolated_windows=all
 

@@ -99,7 +99,7 @@ static int close_all(void) {
     result |= work_everywhere();
     char byte = 0;
     if (fcntl(pipes[0], F_SETFL, O_NONBLOCK) != 0 || read(pipes[0], &byte, 1) != -1)
-        return 13; // nothing was written into the program's pipe
+        return 13; // something was written into the program's pipe
     return result;
 }
 

@@ -1,4 +1,4 @@
-// With little address space, addresses of freed blocks are reused before they run out: all blocks stay guarded.
+// With little address space, freed blocks' addresses are reused before the space runs out: all blocks stay guarded.
 // preload
 // options: profile=fence
 

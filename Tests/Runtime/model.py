@@ -31,9 +31,8 @@ from Support.environment import LIBRARY, TESTS, ZGUARD, guarded_by, scrubbed  # 
 
 BUILDS = ("checked", "undefined")
 
-# Name, share of the operations, options, and arguments of the program. Isolated blocks cost system calls, so these runs have fewer
-# operations.
-# Memory must not be given back in runs that read freed blocks (`fill`).
+# Name, share of the operations, options, and arguments of the program. Isolated blocks cost system calls, so runs with isolated blocks
+# have fewer operations. Memory must not be given back in runs that read freed blocks (`fill`).
 CONFIGURATIONS = [
     ("default", 120, "", []),
     ("continue", 48, "on_finding=continue", []),

@@ -1,4 +1,4 @@
-// Live isolated blocks: reads behind a block fault, only at first if masked loads are slow; writes are always found.
+// Live isolated blocks: writes behind a block are always found; reads, too, or only at first if masked loads are slow.
 // preload
 
 #include <dlfcn.h>

@@ -10,7 +10,7 @@
 
 #define MS UINT64_C(1000000)
 #define BLOCK_NS (1000 + 2500)             // cost that zg_page_time_charge(1) charges
-#define RETIRED_NS (BLOCK_NS + 8000 + 600) // cost that zg_page_time_retired charges for one page after a long time
+#define RETIRED_NS (BLOCK_NS + 8000 + 600) // charge for a retired page: a fresh page, and the cap of the measured time
 
 // The test's clock replaces the runtime's. It returns the processor time that the test sets, and converts every short
 // interval to ten milliseconds.

@@ -23,7 +23,7 @@ static void check_limit(uint64_t least, uint64_t most, const char *text) {
     CHECK(zg_stats_get(zg_counter_quarantine_cap) <= most, "the statistics have the limit of now");
 }
 
-// Frees one block in each of 64 contexts (call sites): each is its context's newest, so the queue stays empty.
+// Frees one block in each of 64 contexts (call sites). Each block is its context's newest, so the queue stays empty.
 #define ONE heap_free(heap_allocate(8 * KIB, 16, false));
 #define EIGHT ONE ONE ONE ONE ONE ONE ONE ONE
 static void check_rows(void) {

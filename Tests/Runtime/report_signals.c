@@ -1,4 +1,4 @@
-// A report that cannot be written (file size limit, pipe without a reader) does not end the program or eat its signals.
+// A report that cannot be written (file size limit, pipe without reader) neither ends the program nor eats its signals.
 // preload
 // warning: findings could not be written
 // options: on_finding=continue:report_path=/tmp/zguard-signals-%p.jsonl

@@ -15,7 +15,7 @@
 #include "stacks/unwind_cfi.h"
 
 // The binary search table of .eh_frame_hdr: start and frame description of each function, relative to the header (LSB,
-// 10.6.2). Entries begin behind four encodings, a pointer and a count.
+// 10.6.2). Entries begin behind four encoding bytes, a pointer, a count.
 struct entry {
     int32_t start, frame;
 };
@@ -43,7 +43,7 @@ int main(void) {
                 none++;
                 continue;
             }
-            // Compilers emit no CFI for the pop of a frame pointer: its saved value then lies below the stack pointer.
+            // Compilers emit no CFI when they pop the frame pointer: the saved value then lies below the stack pointer.
             const struct zg_cfi_rule *fp = &row.registers[ZG_ARCH_FP];
             uint64_t fp_back = fp->how == zg_cfi_at_offset ? (uint64_t)-fp->value : 0;
             if (fp_back > (uint64_t)row.cfa.value) fp_back = 0;
@@ -57,7 +57,7 @@ int main(void) {
     }
     printf("%lu instructions: %lu equal, %lu other, %lu not found\n", equal + other + none, equal, other, none);
     CHECK(equal + other > 100000, "most instructions of libc show a way back");
-    // 3 % differ in Debian 12's libc: behind a call that does not return (__stack_chk_fail, abort) is another function.
+    // 3 % differ in Debian 12's libc: calls that do not return (__stack_chk_fail, abort) may be a function's last code.
     CHECK(other * 25 < equal, "it is the right one");
     return check_end();
 }

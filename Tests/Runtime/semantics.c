@@ -290,7 +290,7 @@ static void check_queries(void) {
     CHECK_EQUAL(result, EINVAL, "malloc_info knows no options");
 }
 
-// C23. glibc has these functions since 2.43, so the control may lack them.
+// Functions of C23. glibc has them since 2.43, so the control run may lack them.
 static void check_sized_free(void) {
     extern void free_sized(void *, size_t) __attribute__((weak));
     extern void free_aligned_sized(void *, size_t, size_t) __attribute__((weak));

@@ -168,7 +168,7 @@ static void *nap(void *unused) {
     return unused;
 }
 
-// When the program starts a thread, the runtime starts its own, without checking that only the program is on the stack.
+// When the program starts a thread, the runtime also starts its own, without the usual check of the calling stack.
 static int start_beside(void) {
     pthread_t thread;
     if (!fill_and_free(200 * MIB, 8000)) return 1;
@@ -249,7 +249,7 @@ static void limit(int resource, rlim_t value) {
     setrlimit(resource, &limit);
 }
 
-// Frees more than the limits allow to keep, with a quarantine that would hold all of it.
+// Frees more bytes than the limits permit in memory, with a quarantine large enough to hold them all.
 static int churn_much(void) {
     return churn(2000 * MIB, 8000) && churn(1000 * MIB, 20000) && churn(1000 * MIB, 300000) ? 0 : 1;
 }
@@ -391,7 +391,7 @@ static void check_group(int version) {
 
 static void little_space(void) { limit(RLIMIT_AS, (rlim_t)4 << 30); }
 static void little_data(void) { limit(RLIMIT_DATA, (rlim_t)200 << 20); }
-// A higher limit: memory that one size class has taken serves no other class, even if it is freed or unused.
+// A higher limit, because memory that one size class has taken serves no other class, even if freed or unused.
 static void some_data(void) { limit(RLIMIT_DATA, (rlim_t)1000 << 20); }
 
 static const struct {

@@ -1,4 +1,4 @@
-// A signal handler that allocates and frees after every single instruction of malloc, realloc and free.
+// A signal handler allocates and frees after every single instruction of malloc, realloc and free.
 // slow
 // preload
 // timeout: 240

@@ -131,7 +131,7 @@ static void handle(int number, siginfo_t *info, void *context) {
         return;
     }
     refused++;
-    interrupted->uc_mcontext.gregs[REG_RIP] += 64; // skips the instruction: from there the code returns, too
+    interrupted->uc_mcontext.gregs[REG_RIP] += 64; // skips the instruction: `ret` follows there, too
 }
 
 // Runs the code at `code` with the vectors, flags and registers of the state, except rsp, and stores them there again.
@@ -218,7 +218,7 @@ static struct instruction make(const struct opcodes *group, uint8_t opcode, int 
             put(&to, (uint32_t)draw(2) << 7 | 0x78 | group->prefix);
         }
     } else {
-        bool is_plain = opcode == 0x2b || opcode == 0xe7 || opcode == 0x2a; // these allow no mask, and only one W
+        bool is_plain = opcode == 0x2b || opcode == 0xe7 || opcode == 0x2a; // these allow no mask, and one value of W
         uint32_t high = (uint32_t)draw(2), mask = is_plain ? 0 : (uint32_t)draw(8);
         uint32_t w = opcode == 0x6f || opcode == 0x7f   ? (uint32_t)draw(2)
                      : opcode == 0xe7 || opcode == 0x2a ? 0

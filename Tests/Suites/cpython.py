@@ -76,7 +76,8 @@ class CPython(Suite):
                 starts.append((event["time"], running))
             else:
                 running = None
-                # A test may report several failures, and a success even if subtests were skipped.
+                # A test may report several outcomes, such as a success after skipped subtests: the last one counts, except that a
+                # failure stays.
                 if outcomes.get(event["test"]) not in ("failed", "failed as expected"):
                     outcomes[event["test"]] = event["outcome"]
         if ended.status is None:

@@ -146,7 +146,7 @@ class Suite:
     name = ""
     title = ""  # for the document
     command = ""  # for the document: how a unit is started
-    packages = ()  # binary packages; results belong to their versions
+    packages = ()  # binary packages; stored results are valid for their versions only
     sources = ()  # source packages that `prepare` reads
     revision = 1  # increment when outcomes are parsed or named differently: stored plain outcomes are then discarded
     deadline = 300.0  # seconds for one unit
@@ -177,7 +177,7 @@ class Suite:
         return BUILD / self.name
 
     def versions(self):
-        """Returns the package versions to which results belong."""
+        """Returns the package versions for which stored results are valid."""
         found = {}
         for package in self.packages:
             shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", package], capture_output=True, text=True)
@@ -185,8 +185,8 @@ class Suite:
         return found
 
     def fetch_source(self, source, needed, same=None):
-        """Downloads and unpacks the source of a package's installed version; `needed` is a path in it, `same` maps a version to the part
-        that must agree. Returns its directory."""
+        """Downloads and unpacks the source of a package's installed version; `needed` is a path in the source. `same` maps a
+        version to the part that installed version and source must have in common. Returns the source's directory."""
         same = same or upstream
         wanted = self.build / "source"
         version = subprocess.run(["dpkg-query", "-W", "-f", "${source:Version}", self.packages[0]], capture_output=True,
@@ -212,8 +212,9 @@ class Suite:
         return wanted / "tree"
 
     def download_source(self, source, version, same, directory):
-        """Downloads the package's files with the .dsc. After a security update, the archive may lack the source of the installed
-        revision, and a mirror that of the newest: then takes any version for which `same` returns the same part."""
+        """Downloads the package's files with the .dsc; returns whether that succeeded. After a security update, the archive may lack the
+        source of the installed revision, and a mirror may lack that of the newest revision. Then takes any version for which `same`
+        returns the same part."""
         shown = subprocess.run(["apt-cache", "showsrc", "--only-source", source], capture_output=True, text=True)
         others = re.findall(r"^Version: (\S+)$", shown.stdout, re.M)
         for each in dict.fromkeys([version, *others]):

@@ -56,7 +56,7 @@ PARTS = [
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
     Part("sanitizers", driver("Runtime/sanitizers"), 16, needs=()),
-    # The cost of operations in instructions, which is equal on every machine.
+    # Instruction counts of operations, which are equal on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10, needs=("library",)),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=4),
     # Runs the report readers again, with AddressSanitizer: a separate build of the library.
@@ -166,7 +166,7 @@ PARTS = [
     Part("plugins-all", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.
     Part("plugins-built", driver("House/plugins", "--built"), 110, when="full"),
-    # dpkg allows one process at a time.
+    # Installs packages. (dpkg allows one process at a time.)
     Part("package", driver("House/package", "--quick"), 10),
     Part("package-built", driver("House/package"), 35, needs=INSTALLED, when="full"),
     # Roots with libc alone.
@@ -197,10 +197,10 @@ PARTS = [
     # One-bug, clean and real programs with glibc 2.31 and 2.43, in roots of their own.
     Part("glibc-2.31", driver("Detection/other_libc", "bullseye"), 300, needs=("library",), when="long"),
     Part("glibc-2.43", driver("Detection/other_libc", "sid"), 300, needs=("library",), when="long"),
-    # Every stack capture of every program compared with an uncached walk; a difference traps.
+    # Compares every stack capture of every program with an uncached walk; a difference traps.
     Part("stacks-library", driver("Support/builds", "library", "stacks"), 10, needs=(), says=BUILD, when="long"),
     Part("stacks", programs("--preload", "build/tests/stacks/libzguard.so"), 400, needs=(*INSTALLED, "stacks-library"), when="long"),
-    # Six million captures compared with libunwind's results.
+    # Compares six million captures with libunwind's results.
     Part("captures", driver("Runtime/captures", "--quick"), 100, when="long"),
     Part("runtime-long", driver("Runtime/runtime", "--filter", "retiring"), 60, needs=("runtime",), when="long",
          environment={"ZG_TEST_LONG": "1"}),
@@ -245,6 +245,6 @@ def elsewhere(arch):
           for kind in ("39-bits", "42-bits", "wide-vectors", "first")),
         # Tests on a kernel with pages of 16 KiB.
         Part("pages-of-16-kib", on("Detection/larger_pages"), 200, needs=("zguard",), when="long", environment={"ZG_TEST_MACHINE": "sid-16k"}),
-        # A million captures compared with libunwind's results.
+        # Compares a million captures with libunwind's results.
         Part("captures", on("Runtime/captures_elsewhere"), 2400, needs=("library",), when="long"),
     ]

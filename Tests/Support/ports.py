@@ -30,7 +30,7 @@ def kernels_range(text=None):
 
 def candidates(first, last):
     """Returns all ports that may be used if the kernel's range is `first` to `last`."""
-    # A row of consecutive ports has no ports on both sides of the kernel's range, because the ports inside are missing.
+    # A row of consecutive ports cannot span the kernel's range, because the ports inside the range are missing.
     outside = [port for port in range(FIRST, LAST + 1) if not first <= port <= last]
     return outside if len(outside) >= FEWEST else list(range(FIRST, LAST + 1))
 

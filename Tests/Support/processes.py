@@ -54,8 +54,8 @@ def running_in(pid, executable):
 
 
 def descriptors(pid):
-    """Returns the paths in /proc of the process's open descriptors, with what each refers to. A descriptor that is closed meanwhile, as a
-    starting process closes many, is left out."""
+    """Returns the paths in /proc of the process's open descriptors, with what each refers to. Omits descriptors that
+    are closed meanwhile; a starting process closes many."""
     found = {}
     folder = Path(f"/proc/{pid}/fd")
     with contextlib.suppress(OSError):

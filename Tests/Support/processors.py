@@ -211,8 +211,8 @@ def write_script(path, lines):
 
 
 def build_zguard(arch, folder, flags):
-    """Builds zguard with the package manager of the compiler's root; returns the program. The file is a SwiftPM destination in the format
-    that Swift evolution 0387 calls version 1."""
+    """Builds zguard with the package manager of the compiler's root; returns the program. destination.json is a SwiftPM destination in the
+    format that Swift evolution 0387 calls version 1."""
     root, compiler, folder = root_of(arch), roots.make(SUITE, COMPILER_PACKAGES), ROOT / folder
     folder.mkdir(parents=True, exist_ok=True)
     static = f"{root.path}{SWIFT}/lib/swift_static"

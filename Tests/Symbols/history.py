@@ -511,7 +511,7 @@ def check_damage(folder, core, at):
 
 
 def check_replaced(folder):
-    """The program file was replaced meanwhile: zguard does not take contents that the core omits from the new file."""
+    """The program file was replaced meanwhile: zguard does not read the new file for contents that the core omits."""
     program = folder / "replaced"
     shutil.copy(PROGRAMS / "objects", program)
     core, at = core_of(folder, program, "abort", "isolated_per_context=0", "core-replaced")

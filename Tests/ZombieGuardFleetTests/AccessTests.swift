@@ -1,4 +1,4 @@
-// Tests tokens, sessions, and what is admitted: Serve/Tokens.swift, Sessions.swift, AccessControl.swift.
+// Tests tokens, sessions, and which requests are admitted: Serve/Tokens.swift, Sessions.swift, AccessControl.swift.
 
 import Glibc
 import Testing
@@ -24,7 +24,7 @@ import ZombieGuard
 
     @Test func comparisonLooksAtEveryByte() {
         let hash = Array(Secret.hash("a token").utf8)
-        // Reads all bytes, wherever the difference is; nil: the bytes are equal.
+        // The comparison reads all bytes, wherever the difference is. `place` nil: the bytes are equal.
         for place in [nil] + (0..<hash.count).map(Optional.some) {
             var other = hash
             if let place { other[place] ^= 1 }
@@ -66,7 +66,7 @@ import ZombieGuard
         #expect(bound.tenant(asked: nil) == "shop")
         #expect(bound.tenant(asked: "shop") == "shop")
         #expect(bound.tenant(asked: "default") == nil)
-        // Canonically equal to an allowed name, but another tenant in a database.
+        // This name is canonically equal to an allowed one, but in a database it is another tenant.
         #expect(bound.tenant(asked: "cafe\u{301}") == nil)
         let all = User(name: "a", roles: [.read], tenants: .all)
         #expect(all.tenant(asked: nil) == "default")

@@ -1,4 +1,4 @@
-// Tests of alerts: rules, the stored memory of earlier events, pauses, and message formats.
+// Tests of alerts: rules, the stored record of earlier events, pauses, and message formats.
 
 import Foundation
 import Testing

@@ -1,4 +1,4 @@
-// Redaction rules: their replacements, compared with a simple implementation, and that matching ends.
+// Tests of redaction rules: compares their replacements with a simple implementation's; matching must end.
 
 import Testing
 

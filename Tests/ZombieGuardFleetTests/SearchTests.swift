@@ -1,4 +1,4 @@
-// Tests of searches: their text, names and their parts, and which indices the main queries of a store use.
+// Tests of searches: the text of a search, names and parts of names, and the indices that a store's main queries use.
 
 import Testing
 import ZombieGuard

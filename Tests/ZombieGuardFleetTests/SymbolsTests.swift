@@ -1,4 +1,4 @@
-// Tests of symbols that arrive after their findings: kept files, and names for stored findings. Tests/Fleet/symbols.py
+// Tests of symbols that arrive after their findings: stored files, names for stored findings. Tests/Fleet/symbols.py
 // tests these symbols with real programs in every kind of store.
 
 import Glibc
@@ -73,7 +73,7 @@ import ZombieGuardCore
         #expect(result.apart[old] == result.after)
         #expect(try numbers(database, "zguard_totals").values.sorted() == [2, 4])
         try expectConsistent(database, 6)
-        // Sent again with the old signature, and named again: nothing changes.
+        // The findings are sent again with the old signature, and named again: nothing changes.
         #expect(try database.insert(findings) == 0)
         #expect(try apply([0x10: "shop::add", 0x20: "shop::drop"], to: database).findings == 0)
         try expectConsistent(database, 6)
@@ -180,7 +180,7 @@ import ZombieGuardCore
     }
 
     private func expectKept(_ keeper: any SymbolKeeper, _ other: any SymbolKeeper) throws {
-        // Needs more than one row of a database, because random bytes cannot be compressed.
+        // This file needs more than one database row, because random bytes cannot be compressed.
         let large = (0..<1_300_000).map { _ in UInt8.random(in: 0...255) }
         let small: [UInt8] = Array("other".utf8)
         #expect(try keeper.version() == nil && keeper.entries().isEmpty && keeper.open(.debug, buildID: "ab") == nil)

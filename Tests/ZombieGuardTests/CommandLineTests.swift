@@ -64,7 +64,7 @@ import Testing
     ]
 
     @Test(arguments: bad) func refused(row: (words: [String], message: String, hint: String?)) throws {
-        // The macro returns the expected error only since Swift 6.1.
+        // #expect(throws:) and #require(throws:) return the error only since Swift 6.1.
         var refusal: Failure?
         do { _ = try parse(row.words) } catch { refusal = error as? Failure }
         let failure = try #require(refusal)

@@ -40,7 +40,7 @@ import Testing
                 "pairs_watched": 1_234_567,
             ], "watched 1,234,567 of 1,234,567 allocation and free pairs, 99 % of the frees at once"
         ),
-        // Threads may publish their counters late: no part is larger than its whole.
+        // Threads may publish their counters late; even then no part is shown as larger than its whole.
         (
             [
                 "allocations": 100, "frees": 100, "guarded_at_once": 4, "guarded_later": 200, "pairs": 7,
@@ -80,7 +80,8 @@ import Testing
         #expect(!all.reaches(percent: 0.1) && all.reaches(percent: 0))
     }
 
-    /// The requirement is a share of pairs: all blocks of one stack may be watched, but no rare free.
+    /// The required coverage is a share of pairs: it is missed if rare frees are unwatched, even if all blocks are
+    /// isolated.
     @Test func requirementIsAboutPairs() {
         let busy = coverage([
             "allocations": 300_000, "fenced_blocks": 300_000, "contexts": 1, "contexts_fenced": 1, "frees": 300_000,

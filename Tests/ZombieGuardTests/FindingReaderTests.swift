@@ -31,7 +31,8 @@ import Testing
         "count":1,"pid":9,"program":"/bin/x","time":"2026-01-02T03:04:05.678Z","signature":"","later":{"a":[1]}}
         """
 
-    /// A process that may not read the clock writes the first second of 1970; a clock that is not set is later in 1970.
+    /// A process that may not read the clock writes the first second of 1970. A process whose clock is not set writes a
+    /// later time of 1970.
     @Test(arguments: ["1970-01-01T00:00:00Z", "1970-01-01T00:00:00.000Z", "1970-03-02T04:00:00Z"])
     func timeThatNoClockToldIsNone(_ time: String) throws {
         let plain =

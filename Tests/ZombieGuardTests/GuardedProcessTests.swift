@@ -245,7 +245,7 @@ private final class FakeHeap {
         let (none, intact) = try check(heap)
         #expect(none.isEmpty)
         #expect(intact.verifiedLiveBlocks == 1)
-        // The last byte of the gap, then the first checked byte of the lead. Bytes further away are not checked.
+        // Changes the gap's last byte, then the lead's first checked byte. Bytes further away are not checked.
         (pages + 8191).storeBytes(of: 0x42, as: UInt8.self)
         let behind = try #require(try check(heap).findings.first)
         #expect(behind.kind == .heapOverflow)
@@ -270,7 +270,7 @@ private final class FakeHeap {
         place(at: 0, size: 5000)
         (pages + 8000).storeBytes(of: 0x42, as: UInt8.self)
         #expect(try check(heap).findings.map(\.block?.offset) == [8000])
-        // A block with a reported change, and one without a red zone.
+        // Neither a block whose change was already reported nor a block without a red zone makes a finding.
         place(at: 0, size: 5000, marks: ZG_HEADER_CHANGED)
         #expect(try check(heap).findings.isEmpty)
         place(at: 0, size: 8192)

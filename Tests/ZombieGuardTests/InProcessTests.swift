@@ -106,7 +106,7 @@ private struct Thrown: Error {}
         try await GuardRuntime.$substitute.withValue(Fake.runtime, operation: body)
     }
 
-    /// In a guarded process, the sequence of findings would have no end.
+    /// Not in a guarded process, where the sequence of findings would never end.
     @Test(.enabled(if: !ZombieGuard.isActive, "this test run is guarded"))
     func withoutARuntimeEverythingSaysSo() async {
         #expect(throws: ZombieGuardError.inactive) { try ZombieGuard.zombie(at: Address(1)) }

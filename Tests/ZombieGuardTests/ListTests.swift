@@ -19,8 +19,8 @@ struct ProjectFiles {
         return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
     }
 
-    /// Returns the rows of a document's table whose first column has this title: the cells, without header and
-    /// separator.
+    /// Returns the cells of each row of a document's table, without header and separator. `head`: title of the table's
+    /// first column.
     func table(_ head: String, of path: String) throws -> [[String]] {
         let lines = try text(path).split(separator: "\n", omittingEmptySubsequences: false)
         let start = try #require(lines.firstIndex { $0.hasPrefix("| \(head) |") })

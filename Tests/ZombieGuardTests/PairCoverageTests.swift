@@ -42,7 +42,7 @@ import Testing
         #expect(all.runs == [.init(pairs: 2, watched: 1), .init(pairs: 3, watched: 2)])
         #expect(all.pairs[.init(alloc: 1, free: 2)] == .init(seen: 1, watched: 1))
         #expect(all.pairs[.init(alloc: 3, free: 4)] == .init(seen: 2, watched: 1))
-        // Each of the two runs watched one new pair. Ten more would watch more, but only one pair is still unwatched.
+        // Each of the two runs watched one new pair. Ten more runs would watch ten more, but only one is unwatched.
         #expect(all.expectedInTenRuns == 1)
         let read = try #require(PairCoverage(lines: Array(all.lines.utf8)))
         #expect(read.lines == all.lines && read.runs == all.runs && read.pairs == all.pairs)

@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test func damagedTables() {
-        // Numbers without an end, and lines that overflow.
+        // Unterminated varints, and line numbers that overflow.
         for byte: UInt8 in [0x7f, 0xf7, 0xff, 0x40, 0xef] {
             let table = [UInt8](repeating: byte, count: 300)
             for first in [1, .max] { _ = PythonLines(first: first, table: table).line(of: 100_000) }

@@ -373,7 +373,8 @@ import Testing
     }
 
     @Test func prunesThatNeverEndDoNotStopWriters() async throws {
-        // Another process removes each new file as the remains of a dead writer, and stops while it holds the lock.
+        // Like a process that is stopped while it removes the remains of dead writers, this task locks each new
+        // temporary file and never unlocks it.
         let opened = try StoreDirectory(creating: directory)
         let meddler = Task.detached {
             var taken: [Descriptor] = []

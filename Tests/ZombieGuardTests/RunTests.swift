@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT]) func signalIsPassedOn(signal: Int32) throws {
-        // The test's own threads block most signals, and zguard passes its signal mask on.
+        // The test's own threads block most signals, and zguard passes its signal mask on to the program.
         let script = """
             import os, signal, time
             signal.signal(\(signal), lambda *a: os._exit(40))

@@ -1,4 +1,4 @@
-// Tests of signatures, which never change, and of groups, which count findings with the same signature.
+// Tests of signatures, which must not change, and of groups, which count findings with the same signature.
 
 import Testing
 
@@ -213,7 +213,7 @@ import Testing
         other.stacks.access.insert(contentsOf: [library, runtime], at: 0)
         #expect(other.computeSignature() == Finding.sample().computeSignature())
         #expect(other.stacks.accessOrigin?.function == "close_twice")
-        // If a stack contains only frames of libraries, they enter the signature.
+        // If a stack contains only frames of libraries, these frames enter the signature.
         other.stacks.access = [library]
         let one = other.computeSignature()
         other.stacks.access = [runtime]

@@ -66,7 +66,7 @@ import Testing
             "double-free: swift_*\n    ...\n    std::*\n    main",
         ] { #expect(try matches(text, finding), "\(text)") }
         #expect(try !matches("double-free: close_twice\n    close_twice\n    close_twice", finding))
-        // If a stack contains only frames of libraries, a rule has to name them.
+        // If a stack contains only frames of libraries, a rule has to name these frames.
         finding.stacks.access = [.named("swift_release"), .named("swift_retain")]
         #expect(try !matches("double-free: swift_retain", finding))
         #expect(try matches("double-free: swift_release", finding))

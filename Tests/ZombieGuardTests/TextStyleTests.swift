@@ -1,4 +1,4 @@
-// The look of text reports: folded stacks, colors, source excerpts.
+// The appearance of text reports: folded stacks, colors, source excerpts.
 
 import Foundation
 import Testing
@@ -34,8 +34,8 @@ import Testing
         let (own, free, release, sort, start) = (Self.own, Self.free, Self.release, Self.sort, Self.start)
         #expect(folded([]) == [])
         #expect(folded([own]) == ["0 Cart.add(_:)"])
-        // A run of library frames is named by its outermost frame if the program called it, else by its innermost
-        // frame.
+        // A folded run of library frames is named by its outermost frame if the program called that frame, else by its
+        // innermost frame.
         #expect(
             folded([free, release, own, free, start]) == ["0-1 swift_release", "2 Cart.add(_:)", "3-4 libc.so.6"])
         #expect(folded([own, free, sort, own]) == ["0 Cart.add(_:)", "1-2 std::sort<…>(…)", "3 Cart.add(_:)"])
@@ -58,7 +58,7 @@ import Testing
             ])
         #expect(folded([own, partial, thunk, own]) == ["0 Cart.add(_:)", "1-2 reabstraction thunk", "3 Cart.add(_:)"])
         #expect(folded([own, witness]) == ["0 Cart.add(_:)", "1-1 protocol witness for P.f() in conformance Cart"])
-        // A run is named by a frame that is not a thunk.
+        // A folded run is named by a frame that is not a thunk.
         #expect(
             folded([own, partial, release, thunk, own]) == ["0 Cart.add(_:)", "1-3 swift_release", "4 Cart.add(_:)"])
         // The closure, which was inlined into the thunk, calls the runtime.

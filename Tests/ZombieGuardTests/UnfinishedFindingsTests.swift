@@ -84,7 +84,7 @@ import Testing
         while let entry = try read.next() {
             if case .finding(let finding, _) = entry { processes.append(finding.processID) } else { Issue.record() }
         }
-        // The findings differ only in the process: one group.
+        // The findings differ only in the process, so they form one group.
         #expect(processes.count == 1)
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path) == ["report.jsonl"])
         #expect(try store.completeReports { warnings.append($0) } == ReportStore.Completed())
@@ -113,7 +113,8 @@ import Testing
         var raw = Finding.sample()
         raw.stacks.free = [Finding.Frame(pc: Address(rawValue: 16)), Finding.Frame(pc: Address(rawValue: 32))]
         var finished = raw
-        // Symbolication adds inlined functions as frames of the same address. zguard may replace a crash's stack.
+        // Symbolication adds inlined functions as frames of the same address, and zguard may replace a crash's stack.
+        // Neither changes the identity.
         finished.stacks.free.insert(Finding.Frame(pc: Address(rawValue: 16)), at: 0)
         finished.stacks.access = []
         finished.signature = "0123456789abcdef"

@@ -43,7 +43,7 @@ import Testing
         for words in ["queue worker", "served by", "held for writing by", "waits for the end of", "held by"] {
             #expect(text.contains(words), "\(words)")
         }
-        // Reports of earlier versions do not say what is waited for.
+        // Reports of earlier versions do not say what the threads wait for.
         #expect(boxes(picture(deadlock(1))) == 4)
     }
 

@@ -13,7 +13,7 @@
 #include "../bug.h"
 #include <dlfcn.h>
 
-// C23; NULL if the C library does not have it yet.
+// The function free_aligned_sized of C23; NULL if the C library does not have it yet.
 static void (*sized)(void *, size_t, size_t);
 
 FRAME char *make_packet(void) {

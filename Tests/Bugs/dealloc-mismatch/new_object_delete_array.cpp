@@ -1,4 +1,4 @@
-// A single object is freed by delete[], which reads an array cookie (the count) from the red zone in front of it.
+// delete[] of a single object reads an array cookie (the count) from the red zone in front of the object.
 // finding: dealloc-mismatch
 // access: free
 // block: size=32 state=live

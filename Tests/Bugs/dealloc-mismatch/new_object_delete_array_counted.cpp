@@ -1,4 +1,4 @@
-// A single object is freed by delete[], which reads a count of 0 from the word in front of it and frees that address.
+// delete[] of a single object reads a count of 0 from the word in front of the object and frees the word's address.
 // finding: dealloc-mismatch
 // access: free
 // block: size=32 offset=0 state=live

@@ -1,4 +1,4 @@
-// A closure reads a property that it is modifying as an inout argument.
+// A closure reads a property directly while the closure modifies the property through its inout argument.
 // finding: exclusivity
 // access: read
 // block: state=live language=swift class=Shop.Cart member=total

@@ -1,4 +1,4 @@
-// read() is passed more bytes than the block has, and writes all of them.
+// read() is passed a length beyond the end of the block, and writes that many bytes.
 // finding: heap-overflow
 // access: write
 // block: size=100 offset=100 state=live language=unknown

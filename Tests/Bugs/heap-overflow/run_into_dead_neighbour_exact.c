@@ -1,4 +1,4 @@
-// A loop runs over the end of a live block of 64 bytes and changes the freed block behind it; found at exit.
+// A loop writes past a live block of 64 bytes into the freed block behind it; the change is found at exit.
 // finding: heap-overflow
 // access: write
 // block: size=64 offset=64 state=live

@@ -1,4 +1,4 @@
-// With on_finding=continue, strncpy() goes on into the guard page of an isolated block: there is one finding.
+// With on_finding=continue, strncpy() goes on into the guard page of an isolated block, without a second finding.
 // finding: heap-overflow
 // access: write
 // block: size=100 offset=100 state=live language=unknown

@@ -1,4 +1,4 @@
-// A text runs over the end of a live block and changes the freed block behind it; found at exit.
+// A text is written past the end of a live block into the freed block behind it; the change is found at exit.
 // finding: heap-overflow
 // access: write
 // block: size=32 offset=32 state=live

@@ -1,4 +1,4 @@
-// write() is passed more bytes than the block has, and reads all of them.
+// write() is passed a length beyond the end of the block, and reads that many bytes.
 // finding: heap-overflow
 // access: read
 // block: size=100 offset=100 state=live language=unknown

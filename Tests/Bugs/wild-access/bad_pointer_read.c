@@ -1,4 +1,4 @@
-// A pointer made from an integer is read through.
+// Memory is read through a pointer made from an integer.
 // finding: wild-access
 // access: read
 // address: 0x1234000000

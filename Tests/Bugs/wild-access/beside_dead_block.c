@@ -1,4 +1,4 @@
-// A pointer leads from a live block to the guard page behind a freed block: the finding attributes it to neither block.
+// A pointer leads from a live block to the guard page behind a freed block: the read is attributed to neither block.
 // finding: wild-access
 // access: read
 // stack-access: read_from

@@ -1,4 +1,4 @@
-// A pointer with corrupted upper bits is read through: the kernel does not report the non-canonical address.
+// Memory is read through a pointer with corrupted upper bits: the kernel does not report the non-canonical address.
 // finding: wild-access
 // access: read
 // stack-access: use_value

@@ -1,4 +1,4 @@
-// A pointer into an array is written through after realloc has moved the array.
+// An element is written through a pointer into an array after realloc has moved the array.
 // finding: write-after-free
 // access: write
 // block: size=40 offset=12 state=quarantined language=unknown

@@ -1,4 +1,4 @@
-// An iterator is written through after its vector has reallocated.
+// An element is written through an iterator after the vector has reallocated its elements.
 // finding: write-after-free
 // access: write
 // block: size=80 offset=20 state=quarantined

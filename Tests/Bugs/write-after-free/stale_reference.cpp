@@ -1,4 +1,4 @@
-// A reference to the first element is written through after push_back has reallocated the vector.
+// The first element is written through a reference after push_back has reallocated the vector.
 // finding: write-after-free
 // access: write
 // block: size=32 offset=0 state=quarantined

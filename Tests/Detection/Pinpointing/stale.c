@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Larger blocks are protected as soon as they are freed.
+// Larger blocks are protected as soon as they are freed, so that a write to them faults.
 enum { LEAST_BYTES = 16, MOST_BYTES = 32768, PAGE = 4096 };
 
 static uint64_t at, after, calls, wanted_site;

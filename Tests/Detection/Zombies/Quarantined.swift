@@ -1,5 +1,5 @@
 // Accesses to freed objects in the quarantine (isolated_per_context=0; by default the first object of a context is an
-// isolated block). Trap words or the fill in the freed object reveal the access, or nothing does.
+// isolated block). Trap words or the fill in the freed object reveal most accesses; some are not detected.
 
 import Foundation
 

@@ -145,7 +145,7 @@ template <typename Value> [[noreturn]] static void done(Value value) {
 // MARK: cases
 //
 // The first vtable pointer of a freed object is a trap word, whose use distinguishes a call from a cast. Further vtable
-// pointers and members hold the plain fill: reads of isolated blocks fault, findings in the quarantine are inferred.
+// pointers and members hold the plain fill: reads fault in isolated blocks, and are inferred in the quarantine.
 
 // case: A virtual method is called.
 // class: Circle

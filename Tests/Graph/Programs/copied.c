@@ -89,7 +89,7 @@ static void much_shared(void) {
     for (size_t at = 0; at < region_bytes; at += PAGE) ((char *)region)[at + PAGE / 2] = 1;
 }
 
-// Waits for any child. The process has no child but the one that this thread forks.
+// Forks a child and waits for any child: must get this child only, and not the copy that zguard makes of the process.
 static int wait_flags;
 static void *wait_for_children(void *unused) {
     while (!ends) {

@@ -1,4 +1,4 @@
-// Retain cycles of each kind, and their corrected twins. Words: the case's name, and "fixed" for the twin.
+// Retain cycles of each kind, and their corrected twins. Arguments: the case's name, and "fixed" for the twin.
 // The comment above a case is its only registration: "// case: PATH", the cycle as zguard must write it, "-" if the
 // case is correct in both forms, or "- leak" if it loses objects without a cycle. Several paths are separated by " | ".
 
@@ -298,7 +298,7 @@ func task(_ isFixed: Bool) {
         worker.continuation = nil
         usleep(20_000)
     }
-    // Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs reuse it.
+    // Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs overwrite it.
     for _ in 0..<8 {
         Task {
             for _ in 0..<64 { Task { started.signal() } }

@@ -1,5 +1,5 @@
 // Accesses a freed block to which a pointer remains. Arguments: the case; the access: read (default), write or free;
-// any third one: waits for a line of input. A case's comment is what the finding must name first: "// case: TEXT".
+// with any third argument, waits for input. A case's comment has what the finding must name first: "// case: TEXT".
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -33,7 +33,7 @@ __attribute__((noinline)) static char *make_block(void) {
     return block;
 }
 
-// Encodes a pointer, so that only the planted one is found. The barrier makes the compiler finish earlier stores.
+// Encodes a pointer, so that searches find only the planted one. The barrier makes the compiler finish earlier stores.
 static uint64_t hidden(void *pointer) {
     __asm__ volatile("" : : "r"(pointer) : "memory");
     return ~(uint64_t)pointer;

@@ -1,5 +1,5 @@
-// A freed block to which a C++ object still points. The word chooses the case; the comment above a case says what the
-// finding must name first: "// case: TEXT".
+// A freed block to which a C++ object still points. The argument chooses the case; the comment above a case says what
+// the finding must name first: "// case: TEXT".
 
 #include <any>
 #include <array>

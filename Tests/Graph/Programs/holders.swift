@@ -1,5 +1,5 @@
-// Freed objects to which something still points, and a use of the object. The word chooses the case. The comment above
-// a case says what the finding must name first: "// case: TEXT"; several texts are separated by " | ".
+// Freed objects to which something still points, and a use of the object. The argument chooses the case. The comment
+// above a case says what the finding must name first: "// case: TEXT"; several texts are separated by " | ".
 
 import Dispatch
 import Glibc
@@ -19,7 +19,7 @@ final class Listener {
     for _ in 0..<retainCount(object) { Unmanaged<Listener>.fromOpaque(object).release() }
 }
 
-// The address of an object, so encoded that no search takes it for a pointer.
+// Returns an object's address, encoded so that no search takes it for a pointer.
 @inline(never) func hidden(_ listener: Listener) -> UInt {
     ~UInt(bitPattern: Unmanaged.passUnretained(listener).toOpaque())
 }
@@ -551,7 +551,7 @@ nonisolated(unsafe) var recent: (Listener?, Listener?) = (nil, nil)
 
 // MARK: what Dispatch holds
 
-// A closure that captures one object has that object as its context, which is word 5 of the Dispatch block.
+// If a closure captures one object only, the object itself is the closure's context, word 5 of the Dispatch block.
 
 // case: a closure that has captured it
 @inline(never) func dispatchSource() -> UInt {

@@ -1,5 +1,5 @@
 // Freed heap objects of the kinds in Detection/Zombies/Kinds.swift, each still held by the property of Store with the
-// name of the case. Arguments: the case; any second one; with a third one, waits for a line of input before the use.
+// name of the case. Arguments: the case; the second is ignored; with a third, waits for a line of input before the use.
 
 import Foundation
 
@@ -69,7 +69,7 @@ nonisolated(unsafe) let store = UnsafeMutablePointer<Store>.allocate(capacity: 1
 @inline(never) func makeAction(_ count: Int, _ text: String) -> () -> Int { { count + text.count } }
 
 nonisolated(unsafe) var readCount: () -> Int = { 0 }
-/// A variable that two closures share: its box is the context of each.
+/// A variable that two closures share: the variable's box is the context of each closure.
 @inline(never) func makeCounter() -> () -> Int {
     var count = 0
     readCount = { count }
@@ -85,7 +85,7 @@ struct Aisle { var people: [String: Person] = [:] }
 
 @inline(never) func words(_ number: Int) -> String { "a string that is not short, number \(number)" }
 
-/// Puts an object into the property of the store, and returns its address.
+/// Each case puts an object into the property with the case's name, and returns the object's encoded address (`set`).
 nonisolated(unsafe) let cases: [(String, (Store) -> UInt)] = [
     ("genericClass", { set(&$0.genericClass, Box(7)) }),
     ("nestedGenericClass", { set(&$0.nestedGenericClass, Box(["a"])) }),
@@ -109,7 +109,7 @@ nonisolated(unsafe) let cases: [(String, (Store) -> UInt)] = [
     ("keyPathObject", { set(&$0.keyPathObject, makeKeyPath(words(1))) }),
 ]
 
-/// Stores a value; returns the reference in one of its words, encoded so that no search finds it. Clears tag bits.
+/// Stores a value; returns the reference in one of the value's words, without tag bits, and encoded against searches.
 @inline(never) func set<Value>(_ place: inout Value, _ value: consuming Value, word: Int = 0) -> UInt {
     place = value
     return ~(withUnsafeBytes(of: place) { $0.load(fromByteOffset: word * 8, as: UInt.self) } & 0xffff_ffff_fff8)

@@ -5,10 +5,10 @@ import Dispatch
 import Foundation
 import Glibc
 
-// Tasks and Dispatch blocks run on other threads, which release them a moment later.
+// Tasks and Dispatch blocks run on other threads. Such a thread releases its task or block a moment later.
 func settle() { usleep(30_000) }
 
-// Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs reuse it.
+// Threads of the pool cache the memory of their last jobs, which still refers to the task. New jobs overwrite it.
 func useUpJobs() {
     let done = DispatchSemaphore(value: 0)
     for _ in 0..<8 {

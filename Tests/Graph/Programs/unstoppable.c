@@ -1,5 +1,5 @@
 // Ends while a thread is in a call that nothing interrupts: vfork, whose child sleeps. "main": the first thread is in
-// the call, and another one ends the process. "abort": the process ends by a signal.
+// the call, and another ends the process. "abort": the process ends by a signal.
 
 #define _DEFAULT_SOURCE
 #include <pthread.h>

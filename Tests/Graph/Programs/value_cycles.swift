@@ -274,7 +274,7 @@ final class Wizard {
     var first: (() -> Void)?
     var second: (() -> Void)?
     var count = 0
-    // The outer closure captures self weakly, but the inner one captures the outer one's strong self.
+    // The outer closure captures self weakly, but the inner closure captures the strong self of the outer closure.
     func start(_ isFixed: Bool) {
         first = { [weak self] in
             guard let self else { return }

@@ -5,7 +5,7 @@ import warnings
 
 warnings.simplefilter("ignore")
 
-# Modules that open a browser, print when imported, or start an editor.
+# Modules that must not be imported, because their import opens a browser, prints, or starts an editor.
 SKIPPED = {"antigravity", "this", "idlelib", "turtledemo", "turtle", "tkinter", "test", "__main__"}
 
 

@@ -192,7 +192,7 @@ static unsigned long long *base_of(pid_t tid, struct user_regs_struct *registers
                                  NULL,
                                  &registers->r13,
                                  &registers->r14,
-                                 &registers->r15}; // 4 and 12: a SIB byte with base and index follows
+                                 &registers->r15}; // NULL at 4 and 12: a SIB byte follows, not a base
     static const unsigned char known[] = {0x01, 0x03, 0x29, 0x2b, 0x39, 0x3b, 0x63, 0x80, 0x81,
                                           0x83, 0x85, 0x88, 0x89, 0x8a, 0x8b, 0xc6, 0xc7};
     unsigned char code[8];

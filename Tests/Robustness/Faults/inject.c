@@ -190,7 +190,7 @@ static void map_file(void) {
     for (int i = 0; i < kind_count; i++) zg_string_copy(counts[i].name, names[i], sizeof counts[i].name);
 }
 
-// Reads the rules from /proc/self/environ: the first call comes before libc has initialized `environ`.
+// Reads the rules from /proc/self/environ, because the runtime calls this before libc has initialized `environ`.
 static void begin(void) {
     static bool begun;
     static char environment[64 << 10];
@@ -279,10 +279,10 @@ static enum kind kind_of(long number, long a, long b, long c, long d) {
     case SYS_getrusage: return kind_getrusage;
     case SYS_perf_event_open: return kind_watch_open;
     case SYS_ioctl: return b == (long)PERF_EVENT_IOC_MODIFY_ATTRIBUTES ? kind_watch_move : kind_watch_id;
-    case SYS_execve: // calls of the program that the runtime forwards, as other prctl calls are
+    case SYS_execve: // the runtime forwards these calls of the program, like prctl calls with other options
     case SYS_execveat:
     case SYS_tgkill:
-    case SYS_kill: // tests whether zguard is alive, only during a crash
+    case SYS_kill: // the runtime tests with it whether zguard is alive, but only during a crash
     case SYS_exit_group: return kind_never;
     default: return kind_other;
     }
@@ -330,7 +330,7 @@ long zg_inject_syscall(long number, long a, long b, long c, long d, long e, long
         return -rules[rule].error;
     }
     if (kind == kind_read_memory) {
-        // Read only the first bytes, as if readable memory ended there.
+        // Read only the first bytes, as if the memory behind them were not readable.
         struct iovec local = *(const struct iovec *)b;
         if (local.iov_len > 1) local.iov_len = rules[rule].action == ones ? 1 : local.iov_len / 2;
         return call(number, a, (long)&local, c, d, e, f);
@@ -352,7 +352,7 @@ static int inject_sigaction(int signal, const struct sigaction *action, struct s
     return -1;
 }
 
-// Fails only for the maintenance thread, which has a stack of 256 KiB.
+// Fails only for the maintenance thread, recognized by its stack size of 256 KiB.
 static int inject_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                  void *context) {
     size_t bytes = 0;
@@ -434,5 +434,5 @@ static void write_statistics(void) {
     call(SYS_close, file, 0, 0, 0, 0, 0);
 }
 
-// Destructors run from high to low numbers. The runtime's has 101, the lowest that compilers permit; this runs later.
+// Destructors run from high to low numbers. The runtime's has 101, the lowest that compilers permit, so it runs first.
 __attribute__((section(".fini_array.00100"), used)) static void (*const at_end)(void) = write_statistics;

@@ -23,7 +23,7 @@ int zg_inject_setspecific(pthread_key_t key, const void *value);
 #define libcs_key_create zg_inject_key_create
 #define libcs_set_specific zg_inject_setspecific
 #define libcs_set_stack_size pthread_attr_setstacksize
-// Above, the functions that the sources declare became injected ones, which have no symbol version.
+// The macros above rename functions that the sources declare with a glibc symbol version. Injected ones have none.
 #undef ZG_SINCE_FIRST_GLIBC
 #define ZG_SINCE_FIRST_GLIBC(symbol)
 #endif

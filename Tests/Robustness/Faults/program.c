@@ -206,7 +206,7 @@ static void look_around(void) {
     printf("the thread is called %s\n", name);
 }
 
-// A block so large that the runtime asks the kernel whether enough memory is available.
+// Allocates a block so large that the runtime asks the kernel whether enough memory is available.
 static void use_a_large_block(void) {
     size_t size = ((size_t)1 << 30) + 4097;
     errno = 0;
@@ -264,7 +264,7 @@ static NOINLINE void *all_bugs(void *unused) {
     write_late();
     return NULL;
 }
-// Frees some blocks of a busy allocation site on rare stacks, while the process has one thread, to get watchpoints.
+// Frees some blocks of a busy allocation site on rare stacks: in a single-threaded process these get watchpoints.
 static NOINLINE void free_deep(void *block, int depth) {
     if (depth) free_deep(block, depth - 1);
     else free(block);
@@ -292,7 +292,7 @@ int main(int count, char **words) {
     look_around();
     if (bugs) {
         free_rarely();
-        // Before exec the runtime takes pending signals of watchpoints. No file has this path, so execl returns.
+        // Before exec the runtime consumes pending watchpoint signals. No file has this path, so execl returns.
         execl("/nothing/is/here", "nothing", (char *)NULL);
     }
     work((void *)1);

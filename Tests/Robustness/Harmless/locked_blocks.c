@@ -72,7 +72,7 @@ int main(int count, char **words) {
     rlim_t limit = (rlim_t)atol(words[2]) << 10;
     if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){limit, limit})) return 3;
     if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) return 4;
-    // Neighbors that are never locked, and some that stay locked.
+    // Blocks that stay live next to those of `churn`: never locked, or ("kept", "rounded") locked until the end.
     char *neighbours[400], *kept[KEPT];
     int stay = is("kept") || is("rounded") ? KEPT : 0;
     for (int i = 0; i < 400; i++) neighbours[i] = malloc(32 + (size_t)i % 64);
@@ -89,7 +89,7 @@ int main(int count, char **words) {
     }
     int lost = 0;
     for (int i = 0; i < stay; i++) lost += !is_locked(kept[i]);
-    // Memory of the program's own; a quarter of the limit must still be available for it.
+    // The program must still be able to lock a mapping of its own, of a quarter of the limit.
     void *own = mmap(NULL, limit / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int refused = mlock(own, limit / 4) != 0;
     munlock(own, limit / 4);

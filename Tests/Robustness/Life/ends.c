@@ -51,8 +51,8 @@ static void destructors(void) {
     MUST(wrong_blocks == 0, "and found their blocks as they were");
 }
 
-// In the last round of destructors the runtime's own destructor has already run. If the thread still calls the runtime,
-// these calls use a state that threads share.
+// In the last round of key destructors, the runtime's own destructor has already run. If the thread still calls the
+// runtime, these calls use a thread state that all such threads share.
 static pthread_key_t last_key;
 static void last_rounds(void *value) {
     uint64_t round = (uint64_t)value;
@@ -183,7 +183,7 @@ static void at_quick(void) {
     quick_exit(0);
 }
 
-// Children call exit while their other threads are anywhere in the heap's code; no child may hang or crash.
+// Children call exit while their other threads run the heap's code, anywhere in it. No child may hang or crash.
 static void *quiet_churn(void *unused) {
     for (;;) work_with_blocks(100);
     return unused;

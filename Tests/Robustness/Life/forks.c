@@ -38,7 +38,7 @@ static void *work_in_thread(void *rounds) { return (void *)(uint64_t)work_with_b
 
 enum { THREADS = 2 };
 static pthread_t busy[THREADS];
-// libc's fork does not reset the loader's locks. If it forks while a thread loads libraries, the child must not load
+// libc's fork does not reset the loader's locks. A child that was forked while a thread loaded libraries must not load
 // libraries, start threads, or call exit.
 static bool loads;
 static void start_busy_threads(void) {
@@ -81,7 +81,7 @@ static void storm_with_loader(void) {
     storm();
 }
 
-// Each process of the chain starts a thread, which does not exist in the process that it forks.
+// Each process of the chain starts a thread and then forks the next process, in which that thread does not exist.
 static void generations(void) {
     for (int depth = 0; depth < 8; depth++) {
         pthread_t thread;
@@ -207,7 +207,7 @@ static void while_maintained(void) {
     }
 }
 
-// libc does not know of a process made by a bare clone: the child's blocks are guarded, its faults are not reported.
+// A bare clone bypasses libc's fork: the child's blocks are guarded, but its faults are not reported.
 static void bare_clone(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) {

@@ -47,7 +47,7 @@ static void back_to_default(void) {
     signal(SIGBUS, SIG_DFL);
 }
 
-// Write barriers, and pages made accessible when first touched, both by a fault handler.
+// A fault handler makes pages accessible at their first use, and implements write barriers.
 static void barriers(void) {
     page_bytes = 200 * 4096;
     page = mmap(NULL, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -57,7 +57,7 @@ static void barriers(void) {
     mprotect(page, page_bytes, PROT_READ);
     for (size_t i = 0; i < page_bytes; i += 4096) page[i + 18] = 1;
     MUST(calls == 400 && last_code == SEGV_ACCERR, "and written to after another fault");
-    // Pages of a guarded block, protected and made accessible again by the program.
+    // The program protects pages of a guarded block, and makes them accessible again.
     char *block = aligned_alloc(4096, 64 << 10);
     page = block;
     page_bytes = 64 << 10;
@@ -94,7 +94,7 @@ static void probing(void) {
     back_to_default();
 }
 
-// Installs handlers with several functions and flags, and checks the previous handler that each returns.
+// Installs handlers with several functions and flags, and examines the previous handler that each call returns.
 static void ways(void) {
     struct sigaction old;
     sigaction(SIGSEGV, NULL, &old);
@@ -111,7 +111,7 @@ static void ways(void) {
         say("way %d: %d call, handler stays %d, flags %x", i, calls, old.sa_handler == simple_jump,
             old.sa_flags & ~0x04000000);
     }
-    // SA_RESETHAND, SA_NODEFER, and a chain of handlers.
+    // Tests SA_RESETHAND, SA_NODEFER, and a chain of handlers.
     install(SIGSEGV, jump_back, SA_RESETHAND | SA_NODEFER);
     calls = 0;
     if (!sigsetjmp(back, 1)) *(volatile int *)4 = 1;
@@ -139,7 +139,7 @@ static void ways(void) {
     MUST(found.handler == bare.handler, "a bare system call gives what was set");
 }
 
-// A crash handler that faults itself: the process dies, as it does without the library.
+// If a crash handler faults, too, the process dies, as it does without the library.
 static void fault_again(int number) {
     (void)number;
     *(volatile int *)12 = 1;

@@ -26,7 +26,7 @@ static void *in_thread(void *library) {
     return NULL;
 }
 
-// Thread-local and static destructors of a library that is closed, and blocks that it does not free.
+// Closes a library that has thread-local and static destructors and leaves a block unfreed.
 static void gone(void) {
     void *kept[50];
     for (int i = 0; i < 50; i++) {
@@ -43,8 +43,8 @@ static void gone(void) {
     for (int i = 0; i < 50; i++) free(kept[i]);
 }
 
-// With RTLD_DEEPBIND a library would find libc's malloc first: the runtime drops the flag, so either side can free the
-// other's blocks.
+// With RTLD_DEEPBIND a library would find libc's malloc first. The runtime drops the flag, so that the program and the
+// library can free each other's blocks.
 static void deep(void) {
     void *library = open_library(RTLD_NOW | RTLD_DEEPBIND);
     if (!library) return;

@@ -50,7 +50,7 @@ static void with_own_files(const char *name, void (*give_away)(int file)) {
 }
 
 static void everywhere(int file) {
-    // All descriptor numbers are the program's, as in a process with many descriptors.
+    // Opens the program's file at every descriptor number below 1100, as if the process had many descriptors.
     for (int i = 0; i < 1100; i++)
         if (i != file) dup2(file, i);
 }
@@ -80,7 +80,7 @@ static void close_listed(int file) {
         if (numbers[i] != file) dup2(file, numbers[i]);
 }
 static void given_away(void) {
-    // The runtime opens a report that has a path again, so the report holds all findings.
+    // The runtime can reopen a report, because it has a path. So the report holds all findings.
     with_own_files("everywhere", everywhere);
     with_own_files("range", close_range_all);
     with_own_files("from", close_from);
@@ -205,8 +205,8 @@ static void limits(void) {
         snprintf(number, sizeof number, "%d", i);
         setenv("LIFE_LIMIT", number, 1);
         for (int before = 0; before < 2; before++) {
-            // The limit includes the address space that the runtime reserved before: the guarded heap can still
-            // allocate, libc's heap cannot.
+            // The limit includes the address space that the runtime reserved before. So libc's heap cannot allocate;
+            // the guarded heap still can.
             bool space = limited[i].resource == RLIMIT_AS || limited[i].resource == RLIMIT_DATA;
             if (space && !before && (mode == quiet || mode == goes_on)) continue;
             pid_t child = fork();
@@ -256,7 +256,7 @@ static const struct {
 };
 enum { DENIED = sizeof denied / sizeof *denied };
 
-// Installs a filter that denies call `which` of `denied`; if negative, all calls but those of a strict sandbox.
+// Installs a filter that denies call `which` of `denied`; if `which` is negative, all calls but a strict sandbox's.
 static void filter(int which, unsigned answer) {
     struct sock_filter program[128];
     int at = 0;

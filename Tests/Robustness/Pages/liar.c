@@ -1,13 +1,13 @@
-// Imitates a guarded process with a forged statistics page. A number on standard input makes the page of this seed;
-// "change" and "truncate" start a thread that does so all the time; "stay" changes nothing. The answer to each line is
-// a line with addresses to query. If the library is preloaded, the program changes the real page of a real heap.
+// Imitates a guarded process with a forged statistics page. A number on standard input is the seed of a new forgery;
+// "change" and "truncate" start a thread that changes or truncates the page all the time; "stay" does nothing. Answers
+// each line with a line of addresses to query. If the library is preloaded, changes the real page of a real heap.
 //
 // usage: liar HOW [FILE]
 //   sealed    a page like the runtime's
 //   changing  a page like the runtime's, for "change"
 //   unsealed  a page without seals, for "truncate"
 //   foreign   a sealed page made by root, in a process of another user
-//   file      a mapping of FILE, which has only the name of a page
+//   file      a mapping of FILE, which resembles a page only by its name
 //   borrowed  a read-only mapping of FILE
 //   many      a sealed page behind up to twenty thousand descriptors, among twenty thousand mappings
 

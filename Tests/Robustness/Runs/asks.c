@@ -1,6 +1,6 @@
 // Drops its privileges, as a server's worker does, and writes into its run's coverage page. Tries to make zguard stop a
 // thread of process PID, which is not part of the run. usage: asks WHAT PID USER
-//   request    asks for the stacks of PID, as if PID were crashing, in the page and by a message
+//   request    asks, in the page and by a message, for the stacks of PID, as if PID were crashing
 //   heartbeat  registers a wait heartbeat, busy for long, with PID as process and thread
 //   thread     registers a wait heartbeat with its own process ID, but with PID as thread
 // zguard recognizes a process by an address and the nonce there. Both match in PID too, because both programs are
@@ -20,7 +20,7 @@
 #include "zg_coverage.h"
 #include "zg_run_directory.h"
 
-enum { FIXED = 0x400000 }; // load address of both programs; the same bytes are there: \177ELF…
+enum { FIXED = 0x400000 }; // load address of both programs, which have equal bytes there: \177ELF…
 
 static struct zg_coverage_page *find_page(void) {
     FILE *maps = fopen("/proc/self/maps", "r");

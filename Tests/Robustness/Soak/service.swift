@@ -1,5 +1,5 @@
-// A Swift service without clients for the soak test: orders are made and removed, JSON, tasks, closures, strings,
-// sometimes a child process. The amount of live memory is bounded. Exits with 0 at SIGTERM.
+// A Swift service without clients for the soak test: makes and removes orders, uses JSON, tasks, closures and strings,
+// and sometimes starts a child process. The amount of live memory is bounded. Exits with 0 at SIGTERM.
 
 import Foundation
 

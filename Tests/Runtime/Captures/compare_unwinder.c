@@ -84,7 +84,7 @@ static __thread bool is_inside;
 #define NAME_OF(macro) TEXT(macro)
 static int (*backtrace_of)(void **, int);
 #if defined(__aarch64__)
-#define GET_CONTEXT(context) unw_tdep_getcontext(context) // a macro that contains the code itself
+#define GET_CONTEXT(context) unw_tdep_getcontext(context) // not a function: the macro contains the code
 #else
 static int (*get_context)(unw_context_t *);
 #define GET_CONTEXT(context) get_context(context)
@@ -323,7 +323,7 @@ static uint32_t answer_by_unwinder(uint64_t caller, bool is_timed) {
 
 static uint32_t answer_both(struct zg_thread *thread, bool allocates, uint64_t caller, uint64_t event) {
     struct answer_of_unwinder theirs;
-    bool ours_first = zg_mix(event) & 1; // random: in turn, one order might get all allocations, the other all frees
+    bool ours_first = zg_mix(event) & 1; // alternating orders might measure only allocations in one, frees in the other
     int got = ours_first ? 0 : ask_unwinder(&theirs, caller, true);
     uint32_t stack = capture(thread, allocates, ours_first);
     if (ours_first) got = ask_unwinder(&theirs, caller, false);

@@ -287,7 +287,7 @@ static __attribute__((noinline)) void do_free(struct worker *worker, struct bloc
         break;
     }
     if (errno != 1234) fail(worker, "a free of %zu bytes changed errno to %d", size, errno);
-    // Read slots only: other blocks leave the quarantine earlier, perhaps at once.
+    // Reads only blocks in slots: other blocks leave the quarantine earlier, perhaps at once.
     if (reads_fill && size >= 16 && size <= 32768 && block->alignment <= 4096) {
         uint64_t head, tail, wanted = UINT64_C(0x5555555555555555);
         __builtin_memcpy(&head, start + 8, 8), __builtin_memcpy(&tail, start + size - 8, 8);
@@ -320,7 +320,7 @@ static __attribute__((noinline)) void do_resize(struct worker *worker, struct bl
     worker->operations++;
 }
 
-// Calls that must fail, and calls of free with NULL.
+// Makes calls that must fail, and calls free with NULL.
 static void do_fail(struct worker *worker, struct block *block, uint64_t r) {
     void *made = &made;
     int expected = ENOMEM;
@@ -349,7 +349,7 @@ static void do_fail(struct worker *worker, struct block *block, uint64_t r) {
     worker->operations++;
 }
 
-// Blocks that libc makes and the program frees.
+// Frees blocks that libc's functions have allocated.
 static void do_libc(struct worker *worker, uint64_t r) {
     char text[200], *copy, *line = NULL;
     size_t capacity = 0, length = r % 190;

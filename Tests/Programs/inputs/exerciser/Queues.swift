@@ -87,7 +87,7 @@ func timers() -> Int {
     }
     group.wait()
     require(sources.allSatisfy(\.isCancelled), "a timer that was not cancelled")
-    // A source that gets its data from the program, and a child process.
+    // A Dispatch source whose data comes from the program, and a child process.
     let sum = Counter(), feed = DispatchSource.makeUserDataAddSource(queue: queue)
     feed.setEventHandler { [unowned feed = feed as! DispatchSource] in sum.add(Int(bitPattern: feed.data)) }
     feed.activate()

@@ -38,8 +38,8 @@ func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     for thread in threads { thread.wait() }
 }
 
-/// Each reader loads its own weak reference repeatedly, while the owner releases the object. The last holder destroys
-/// it.
+/// Each reader loads its own weak reference repeatedly, while the owner releases the object. The thread with the last
+/// strong reference destroys the object.
 func weakAgainstDeinit(rounds: Int) -> Int {
     let readers = 4, starter = Starter(threads: readers + 1)
     nonisolated(unsafe) var boxes: [WeakBox<Leaf>] = []

@@ -177,7 +177,7 @@ func buffers(_ seed: Int) -> Int {
     var sum = 0
     var kept: [Buffer] = []
     for round in 0..<300 {
-        // Some buffers are larger than a slab's slot, or than ZG_RETIRE_LEAST, where free releases the pages.
+        // Some buffers are larger than a slab's slot, or than ZG_RETIRE_LEAST, from which on free() releases pages.
         let count = round % 100 == 99 ? 150_000 : round % 20 == 19 ? 6000 : numbers.below(40)
         let buffer = Buffer.make(count)
         sum &+= buffer.total

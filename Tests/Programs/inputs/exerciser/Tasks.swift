@@ -21,7 +21,7 @@ actor Bank {
     }
 }
 
-/// The actor's deinit runs on its own executor, after the last release on another thread.
+/// The actor's deinit runs on the actor's executor, after the last release on another thread.
 actor Closer {
     private let counter: Counter
     private var leaves: [Leaf] = []
@@ -137,7 +137,7 @@ func streams(_ seed: Int) async -> Int {
             for number in 0..<300 { continuation.yield(Leaf(number)) }
             continuation.finish()
         }
-        if policy > 0 { await producer.value }  // so that the dropped elements do not depend on timing
+        if policy > 0 { await producer.value }  // so that timing does not decide which elements are dropped
         for await leaf in stream { sum += leaf.value }
         await producer.value
     }
