@@ -506,6 +506,15 @@ def check_batch(zguard, configuration, programs, cases):
     return bugs, clean
 
 
+def builds_of(part):
+    """Returns the configurations of a slice: building all of them takes longer than the cases of a slice. Each slice has a debug and an
+    optimized Swift build, dynamic and static, one of them stripped, one whose object is the first, and both C++ compilers. Slices in turn
+    have the others, but not the linked ones, which need libzguard.a."""
+    first = ("Onone-static-first", "O-dynamic-first", "O-static-first")[part.number % 3]
+    cxx = ("clang-O0", "gcc-O2") if part.number % 2 else ("clang-O2", "gcc-O0")
+    return {"Onone-dynamic", "O-static", "O-static-stripped", ("Onone-static", "O-dynamic")[part.number % 2], first, *cxx}
+
+
 def sliced(cases, configuration, part):
     """Chooses the cases of a slice: each case in one or two configurations, each configuration with every access and kind of finding."""
     def kinds(case):
@@ -604,10 +613,8 @@ def main():
         if arguments.zguard and not os.access(arguments.zguard, os.X_OK):
             parser.error(f"cannot run '{arguments.zguard}'")
         chosen = [each for each in CONFIGURATIONS if not arguments.config or each.name in arguments.config]
-        if not arguments.slice.is_whole and not arguments.config and LINKED_CONFIGURATIONS:
-            # Linking takes longer than the cases of a slice, so each slice leaves out one of the two linked configurations.
-            left = LINKED_CONFIGURATIONS[arguments.slice.number % len(LINKED_CONFIGURATIONS)]
-            chosen = [each for each in chosen if each is not left]
+        if not arguments.slice.is_whole and not arguments.config:
+            chosen = [each for each in chosen if each.name in builds_of(arguments.slice)]
         if any(each in LINKED_CONFIGURATIONS for each in chosen):
             builds.run_compiler(["scripts/build", "--static"], cwd=ROOT)
         programs = build_all(chosen, arguments.build.resolve(), cases)

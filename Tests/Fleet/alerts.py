@@ -31,6 +31,7 @@ from Fleet.triage import HOSTILE, signature  # noqa: E402
 from Fleet.triage import Work as TriageWork  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SECONDS = 120  # deadline for an arrival, on a busy machine
 
@@ -785,9 +786,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=15, help="watchers of each store that are killed (default 15)")
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     KILLS = arguments.kills
-    return fleet.run_with_server(TESTS, "zguard-alerts-", arguments.only, Work)
+    return fleet.run_with_server(TESTS, "zguard-alerts-", arguments.only, Work, arguments.slice)
 
 
 if __name__ == "__main__":

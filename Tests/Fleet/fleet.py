@@ -715,12 +715,12 @@ TESTS = [("arrives once", arrives_once), ("only what is complete", only_what_is_
          ("what is cut does not leave", what_is_cut_does_not_leave), ("wrong calls", wrong_calls)]
 
 
-def run_with_server(tests, prefix, only, work):
-    """Runs tests with a PostgreSQL server, `server`."""
+def run_with_server(tests, prefix, only, work, part=None):
+    """Runs tests, or a slice of them, with a PostgreSQL server, `server`."""
     global server
     server = Postgres()
     try:
-        return run_tests(tests, prefix, only, work)
+        return run_tests(tests, prefix, only, work, part=part)
     finally:
         server.close()
 

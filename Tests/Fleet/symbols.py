@@ -23,6 +23,7 @@ from Fleet import fleet  # noqa: E402
 from Fleet.serve import Served  # noqa: E402
 from Fleet.store_server import finding, write_report  # noqa: E402
 from Support.environment import ZGUARD  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 # A program with two bugs, a use after free and a double free. With MORE, a further function moves their code.
 C_SOURCE = """#include <stdlib.h>
@@ -664,9 +665,10 @@ def main():
     parser.add_argument("--findings", type=int, default=2000, help="findings that are regrouped at once (default 2000)")
     parser.add_argument("--kills", type=int, default=12, help="uploads for each store, of which most are killed (default 12)")
     parser.add_argument("--megabytes", type=int, default=40, help="size of a large debug file (default 40)")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     FINDINGS, KILLS, MEGABYTES = arguments.findings, arguments.kills, arguments.megabytes
-    return fleet.run_with_server(TESTS, "zguard-symbols-", arguments.only, Work)
+    return fleet.run_with_server(TESTS, "zguard-symbols-", arguments.only, Work, arguments.slice)
 
 
 if __name__ == "__main__":

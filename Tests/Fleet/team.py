@@ -36,6 +36,7 @@ from Fleet.triage import described  # noqa: E402
 from Support.browser import Browser  # noqa: E402
 from Support.environment import ROOT, ZGUARD  # noqa: E402
 from Support.ports import Ports  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 KILLS = 20
 pictures = None
@@ -1012,9 +1013,10 @@ def main():
     parser.add_argument("--kills", type=int, default=KILLS, help="servers, shippers and databases to kill, in each of two stores (default 20)")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="keeps what was seen in this folder")
     parser.add_argument("--only", default="", metavar="NAME", help="only tests whose name contains this")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     KILLS, pictures = arguments.kills, arguments.pictures
-    return fleet.run_with_server(TESTS, "zguard-team-", arguments.only, Work)
+    return fleet.run_with_server(TESTS, "zguard-team-", arguments.only, Work, arguments.slice)
 
 
 if __name__ == "__main__":

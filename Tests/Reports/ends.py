@@ -3,6 +3,7 @@
 Cases: SIGKILL, a limit on CPU time, a seccomp filter. If a run was cut short, "no findings" appears only together with
 how the run ended, and the run's test suite does not pass. Closing line: N passed, N failed."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import run_tests, run_within  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Reports/Ends/ends.c", builds.BUILD / "ends"
 TIMEOUT_SECONDS = 60
@@ -118,7 +120,11 @@ def main():
               ("explained by a finding", signal_of_own(program, "null", 139, "SIGSEGV", ["null-access"], ("0", "1"))),
               ("abort", signal_of_own(program, "abort", 134, "SIGABRT", [], ("1", "0"))),
               ("shell", shell_cannot_know(program))]
-    return run_tests(tests, "zguard-ends-", sys.argv[1] if len(sys.argv) > 1 else "")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
+    add_slice_option(parser)
+    options = parser.parse_args()
+    return run_tests(tests, "zguard-ends-", options.filter, part=options.slice, kinds=lambda name: (name.split(": ")[-1],))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from Support import builds  # noqa: E402
 from Support.checks import Failed, close, run_within, said_by_library  # noqa: E402
 from Support.environment import LIBRARY, TESTS, scrubbed  # noqa: E402
+from Support.slices import add_slice_option  # noqa: E402
 
 SOURCES = TESTS / "Robustness/Life"
 BUILD = builds.BUILD / "life"
@@ -274,10 +275,11 @@ def main():
     parser.add_argument("--filter", default="", metavar="TEXT", help="only scenarios whose name contains TEXT")
     parser.add_argument("--mode", action="append", choices=list(MODES), help="only this mode, after plain (repeatable)")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what passes")
+    add_slice_option(parser)
     arguments = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     passed = failed = 0
-    jobs = {}
+    jobs, scenarios = {}, []
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         def timed(function, *words):
             started = time.monotonic()
@@ -302,7 +304,11 @@ def main():
                 name, _, traits = line.partition(" ")
                 name_shown = f"{source.stem} {name}"
                 if arguments.filter in name_shown and "modes=none" not in traits:
-                    jobs[pool.submit(timed, run_scenario, program, name, traits_of(traits), arguments.mode)] = name_shown
+                    scenarios.append((name_shown, program, name, traits_of(traits)))
+        chosen = arguments.slice.choose(scenarios, name=lambda scenario: scenario[0])
+        arguments.slice.say(len(chosen), len(scenarios), "scenarios")
+        for name_shown, *words in chosen:
+            jobs[pool.submit(timed, run_scenario, *words, arguments.mode)] = name_shown
         if arguments.filter in "allocator of its own":
             jobs[pool.submit(timed, run_own_allocator, build(SOURCES / "own_allocator.c"))] = "allocator of its own"
         if arguments.filter in "parts of allocators behind":
@@ -310,7 +316,7 @@ def main():
         if arguments.filter in "opened late":
             jobs[pool.submit(timed, run_opened_late, build(SOURCES / "opened_late.c"))] = "opened late"
         for allocator in ALLOCATORS:
-            if arguments.filter in f"allocator {allocator}":
+            if arguments.filter in f"allocator {allocator}" and arguments.slice.takes(allocator):
                 program = build(SOURCES / "forks.c")
                 jobs[pool.submit(timed, run_allocator, program, allocator)] = f"allocator {allocator}"
         for job in concurrent.futures.as_completed(jobs):

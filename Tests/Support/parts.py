@@ -55,7 +55,9 @@ PARTS = [
     Part("runtime", driver("Runtime/runtime"), 45, needs=("library",), slices=14),
     Part("model", driver("Runtime/model", "--operations", "3e6"), 3),
     Part("decoding", driver("Runtime/decoding"), 5, needs=()),
-    Part("sanitizers", driver("Runtime/sanitizers"), 16, needs=()),
+    Part("sanitizers", driver("Runtime/sanitizers", "--filter", "undefined"), 8, needs=()),
+    # A build of the runtime of its own.
+    Part("sanitizers-thread", driver("Runtime/sanitizers", "--filter", "thread"), 16, needs=(), when="full"),
     # Instruction counts of operations, which are equal on every machine.
     Part("instructions", ["scripts/bench", "--check"], 10, needs=("library",)),
     Part("fuzz-corpus", ["scripts/fuzz", "--corpus", "options", "heap", "diagnose", "stack_cache"], 18, needs=(), slices=4),
@@ -74,12 +76,12 @@ PARTS = [
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
-    Part("zombies", driver("Detection/zombies"), 24, needs=("zguard", "archive"), slices=216),
+    Part("zombies", driver("Detection/zombies"), 30, slices=216),
     Part("uses", driver("Detection/uses"), 8, slices=120),
     Part("crashing", driver("Detection/crashing"), 14, slices=64),
     Part("handlers", driver("Detection/handlers"), 60, slices=24, waits=True),
     Part("uncaught", driver("Detection/uncaught"), 10, slices=4),
-    Part("stalling", driver("Detection/stalling"), 20, slices=40, waits=True),
+    Part("stalling", driver("Detection/stalling"), 20, slices=80, waits=True),
     # Real servers, and event loops of third-party libraries.
     Part("stalling-servers", driver("Detection/stalling_servers"), 60, needs=INSTALLED, when="full"),
     Part("stalling-hour", driver("Detection/stalling_servers", "--minutes", "60", "--filter", "all for long"), 3600, needs=INSTALLED, when="long"),
@@ -91,7 +93,7 @@ PARTS = [
     Part("planted", driver("Detection/planted"), 13, needs=("library", "packages"), slices=80),
 
     # Robustness: program behavior, refused system calls, crashes at any moment, attacks.
-    Part("life", driver("Robustness/life"), 28, needs=("library",)),
+    Part("life", driver("Robustness/life"), 28, needs=("library",), slices=2),
     Part("filters", driver("Robustness/filters"), 10),
     Part("limits", driver("Robustness/limits"), 60, slices=24),
     Part("crashes", driver("Robustness/crashes"), 11, slices=4, waits=True),
@@ -101,7 +103,7 @@ PARTS = [
     Part("authors", driver("Robustness/authors"), 8),
     Part("runs", driver("Robustness/runs"), 12, waits=True),
     # A group that is short of memory stalls and so raises the pressure numbers of the whole machine, so other parts must not run.
-    Part("groups", driver("Robustness/groups"), 45, slices=6, quiet=True),
+    Part("groups", driver("Robustness/groups"), 45, slices=13, quiet=True),
     Part("pages", driver("Robustness/pages"), 20),
     Part("pages-full", driver("Robustness/pages", "--pages", "5000", "--seed", "2"), 300, needs=("zguard", "pages"), when="full"),
     Part("harmless", driver("Robustness/harmless"), 20),
@@ -114,7 +116,7 @@ PARTS = [
     Part("reports", driver("Reports/reports"), 3),
     Part("coverage", driver("Reports/coverage"), 10),
     Part("pair-coverage", driver("Reports/pair_coverage"), 6),
-    Part("ends", driver("Reports/ends"), 20),
+    Part("ends", driver("Reports/ends"), 20, slices=4),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
     Part("symbols", driver("Symbols/symbols"), 20, slices=96),
@@ -132,21 +134,21 @@ PARTS = [
     Part("fleet-files", driver("Fleet/fleet", "--files", "100000", "--only", "many files"), 60, needs=("fleet",), when="full"),
     Part("serve", driver("Fleet/serve"), 20, waits=True),
     Part("search", driver("Fleet/search"), 30, waits=True),
-    Part("team", driver("Fleet/team"), 90, waits=True),
+    Part("team", driver("Fleet/team", "--kills", "6"), 90, slices=2, waits=True),
     Part("team-killed", driver("Fleet/team", "--kills", "200", "--only", "killed"), 200, needs=("team",), when="full"),
     Part("triage", driver("Fleet/triage"), 15, waits=True),
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
-    Part("alerts", driver("Fleet/alerts"), 60, waits=True),
+    Part("alerts", driver("Fleet/alerts", "--kills", "6"), 60, slices=2, waits=True),
     Part("alerts-killed", driver("Fleet/alerts", "--kills", "70", "--only", "killed"), 120, needs=("alerts",), when="full", waits=True),
-    Part("later-symbols", driver("Fleet/symbols"), 30, waits=True),
+    Part("later-symbols", driver("Fleet/symbols", "--findings", "500", "--kills", "6"), 30, slices=2, waits=True),
     Part("later-symbols-many", driver("Fleet/symbols", "--findings", "100000", "--only", "many findings"), 250, needs=("later-symbols",), when="full"),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),
     # Two machines and a database, with the commands of docs/FLEET.md.
     Part("walk", driver("Fleet/walk"), 15, when="full"),
-    Part("history", driver("Symbols/history"), 16, slices=12),
+    Part("history", driver("Symbols/history"), 16, slices=24),
     # Finds leaks and retain cycles, and none in programs without any.
-    Part("leaks", driver("Graph/leaks"), 60, slices=12),
+    Part("leaks", driver("Graph/leaks"), 60, slices=24),
     Part("edges", driver("Graph/edges"), 10, needs=("zguard", "debug"), slices=4),
     Part("holders", driver("Graph/holders"), 40, slices=8),
     Part("copies", driver("Graph/copies"), 60, slices=4),
@@ -162,8 +164,7 @@ PARTS = [
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
     Part("ci", driver("House/ci"), 30, when="full"),
     Part("try-package", driver("House/try_package"), 20, when="full"),
-    Part("plugins", driver("House/plugins", "--quick"), 18),
-    Part("plugins-all", driver("House/plugins"), 46, when="full"),
+    Part("plugins", driver("House/plugins"), 46, when="full"),
     # Compiles zguard twice.
     Part("plugins-built", driver("House/plugins", "--built"), 110, when="full"),
     # Installs packages. (dpkg allows one process at a time.)
@@ -180,12 +181,12 @@ PARTS = [
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),
     Part("compatibility", driver("House/systems"), 1, needs=()),
-    Part("programs", programs(), 50, needs=INSTALLED, slices=12),
+    Part("programs", programs(), 50, needs=INSTALLED, slices=24),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, when="full"),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
     Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
     Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
-    Part("suites", driver("Suites/suites", "--quick"), 20, needs=INSTALLED, slices=4),
+    Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED, when="full"),
 
     Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
     Part("bundle", driver("Detection/bundle"), 200, needs=("debug", "library"), when="long", holds=("debug",)),
