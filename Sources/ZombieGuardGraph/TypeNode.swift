@@ -266,7 +266,7 @@ struct TypeParser {
         case "w": items.append(.type(.number(bytes: 8)))
         case "i", "f":
             guard let bits = number(), bits > 0 else { return false }
-            // Sizes are powers of two: Bool has one bit.
+            // Round the size up to a power of two, at least one byte: Bool is a Builtin.Int1, of one bit.
             var bytes: UInt64 = 1
             while bytes * 8 < UInt64(bits), bytes < 64 { bytes *= 2 }
             items.append(.type(.number(bytes: bytes)))

@@ -3,8 +3,8 @@
 import ZombieGuard
 
 extension WaitChain {
-    /// Whether glibc's own code executes every wait for memory that looks like a lock of glibc. Other code may use
-    /// memory with the same contents for another purpose.
+    /// Whether glibc's own code makes every futex wait of the chain whose memory looks like a lock or thread of glibc.
+    /// Other code may use a futex with the same contents for another purpose.
     ///
     /// - Parameters:
     ///   - mappings: mappings of the process.

@@ -110,7 +110,7 @@ int main(void) {
         advise(wiped, whole, MADV_KEEPONFORK);
         free(mine);
         free(wiped);
-        // free() must undo the advice: children inherit the contents of the next blocks at these addresses.
+        // free() must undo madvise's effect, so that children inherit the contents of later blocks at these addresses.
         free(big);
         free(odd);
         char *next = aligned(large), *last = malloc(large);

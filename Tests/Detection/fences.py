@@ -104,7 +104,7 @@ def aligned_in_fence(size, make):
 
 
 def aligned_by_default(size, make):
-    """Returns a block's alignment with isolated_align=auto in other profiles: at least 2, so that no block begins at an odd address."""
+    """Returns a block's alignment with isolated_align=auto in profiles other than fence: at least 2, so that no block's address is odd."""
     return max(2, aligned_in_fence(size, make))
 
 

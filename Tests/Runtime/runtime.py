@@ -284,8 +284,8 @@ def check_thread_storage(checked):
 
 
 def check_version_needs(checked):
-    """Checks the oldest glibc that the library runs with. Weak references name functions that other libraries had in that glibc; a
-    program may lack them."""
+    """Checks that the library needs no newer glibc than OLDEST_GLIBC. Apart from names in the compiler's start files, only functions that
+    this glibc has in libdl and libpthread may be weak references, because a program may run without these two libraries."""
     text = command_output(["readelf", "-VW", LIBRARY])
     versions = {tuple(int(part) for part in version.split(".")) for version in re.findall(r"Name: GLIBC_([\d.]+)", text)}
     checked(versions, "no version needs")

@@ -26,7 +26,7 @@ from Support.emulation import Unavailable
 from Support.roots import ENVIRONMENT, KEPT, MIRROR
 
 QEMU = "qemu-system-aarch64"
-# QEMU before version 8 has one tag for each page. If the installed QEMU is older, Debian 13's QEMU is used, in a root.
+# QEMU before version 8 has one MTE tag for each page, not for each 16 bytes. If QEMU is older here, a Debian 13 root's QEMU is used.
 TAGS_SINCE, TAGS_SUITE = (8,), "trixie"
 HOST = "/host"  # mount point of this machine's files in the root
 MEMORY_MIB = 3072

@@ -175,8 +175,9 @@ PARTS = [
     Part("distroless-full", driver("House/distroless", "--full"), 8, needs=("distroless",), when="full"),
     # Compares the interfaces that users rely on with those of the releases.
     Part("stable", driver("House/stable"), 6, needs=("zguard", "debug"), holds=("debug",)),
-    # The release, in roots of four Debian releases, which take minutes to make; a second build elsewhere must have the same bytes.
+    # Checks the products of scripts/release, and installs them in roots of four Debian releases. Making the roots takes minutes.
     Part("release", driver("House/release"), 150, when="full", holds=("release",)),
+    # Builds the release again in another directory: the bytes must be the same.
     Part("release-built", driver("House/release", "--built"), 150, when="long", holds=("release",)),
     # Makes the release for other processors, too.
     Part("release-all", driver("House/release", "--all"), 900, when="long", holds=("release",)),

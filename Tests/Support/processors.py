@@ -162,9 +162,9 @@ def record(driver, what, passed, failed, skipped=0, swift=""):
 
 
 def run_preloaded(command, options, seconds, **variables):
-    """Emulates `zguard run` in the root: runs the command with the library preloaded, and this machine's zguard reads the report. The
-    emulated zguard would take most of the time. Returns the status, output, errors and findings, as `zguard run` would; the status is None
-    after a timeout."""
+    """Does the work of `zguard run` in the root: runs the command with the library preloaded, and lets this machine's zguard read the
+    report (the root's zguard if there are findings in C++). `zguard run` itself would take most of the time under qemu. Returns the status,
+    output, errors and findings, as `zguard run` would; the status is None after a timeout."""
     with tempfile.TemporaryDirectory(prefix="zguard-test-") as directory:
         raw = Path(directory) / "raw.jsonl"
         words = [f"report_path={raw}", *filter(None, options)]

@@ -24,7 +24,8 @@ void zg_entry_free(void *address, enum zg_deallocator deallocator, uint64_t size
 // Like zg_entry_free, specialized for free.
 void zg_entry_plain_free(void *address, const uint64_t *frame);
 void *zg_entry_reallocate(void *address, uint64_t size, const uint64_t *frame);
-// Reports a finding if the address is neither NULL nor the start of a live block of the heap or of libc.
+// Returns the block's usable size; 0 for NULL. Reports a finding unless the address is NULL, the start of a live block
+// of the heap, or a block of libc or of another allocator.
 uint64_t zg_entry_usable_size(void *address, const uint64_t *frame);
 // Releases free pages; with `quarantine`, also those of quarantined blocks. Returns the bytes released.
 uint64_t zg_entry_trim(bool quarantine, const uint64_t *frame);

@@ -171,7 +171,7 @@ void zg_handled_leave_all(const struct zg_handled *but, bool from_pages) {
 void zg_handled_after_fork_in_child(void) {
     struct zg_thread *thread = zg_thread_current_or_null();
     if (thread) thread->handled = NULL;
-    // Leave the entries on the run's page: they are the parent's.
+    // Do not clear the handler records on the page that all processes of the run share: they are the parent's.
     for (int i = 0; i < CALLS; i++) __atomic_store_n(&calls[i].is_taken, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
 }

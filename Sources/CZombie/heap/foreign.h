@@ -9,8 +9,8 @@
 // Allocates from libc, or from zg_next. Serves nested calls, and all calls when the heap is exhausted. The blocks count
 // as unguarded. If `alignment` is 0, aligns like malloc.
 void *zg_foreign_allocate(uint64_t size, uint64_t alignment, bool zero);
-// Returns true if every block outside the guarded heap is libc's: no other allocator was found, and nothing is
-// bypassed.
+// Returns true if every block outside the guarded heap is libc's: no other allocator was found, and zg_bypass_mode is
+// zg_bypass_none. Single threads may bypass the runtime nevertheless.
 bool zg_foreign_is_libc_alone(void);
 // Allocates for threads that bypass the runtime: always from libc, not counted. Requires zg_foreign_is_libc_alone.
 void *zg_foreign_allocate_bypassed(uint64_t size, uint64_t alignment, bool zero);

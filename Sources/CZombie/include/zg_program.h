@@ -20,7 +20,8 @@ enum zg_program_kind {
     zg_program_emulator,
     // Statically linked: LD_PRELOAD has no effect and does no harm, and the program's children may load the library.
     zg_program_static,
-    // Its execution changes the user or the capabilities: its loader and the loaders of its children ignore LD_PRELOAD.
+    // Its execution changes the user or the capabilities. glibc's loader then ignores LD_PRELOAD and removes it from
+    // the environment, so that the program's children lack it, too.
     zg_program_privileged
 };
 

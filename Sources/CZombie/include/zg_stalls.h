@@ -37,10 +37,10 @@ struct zg_heartbeat {
     };
     // Numbers of completed waits by kind, each counted up to ZG_HEARTBEAT_WAITS. They distinguish an event loop from a
     // program that waits occasionally.
-    uint8_t waits;       // for several files, or ended by a timeout
-    uint8_t times;       // ended by a timeout
-    uint8_t singles;     // for one file, which became ready
-    uint8_t calls;       // of any kind
+    uint8_t waits;       // waits for several files, and all waits that ended by a timeout
+    uint8_t times;       // waits that ended by a timeout; `waits` includes them
+    uint8_t singles;     // waits for one file, which became ready
+    uint8_t calls;       // waits of any kind
     int32_t file;        // file descriptor of the last wait for one file
     uint64_t busy_until; // end of the busy time that `watched` asks for, in ticks
     // Written by zguard to ask when a busy time ended: the low half of that time's `busy_since`; 0: no question.

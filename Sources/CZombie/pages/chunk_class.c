@@ -119,7 +119,8 @@ static bool reuse_window(struct zg_chunk *chunk) {
     return false;
 }
 
-// Gives the chunk another window. False if too few of the chunk's pages have free slots, or a window cannot be mapped.
+// Gives the chunk another window. If memory is narrow, tries first to reuse one of the chunk's retired windows.
+// Otherwise opens a new window; false if too few of the chunk's pages have free slots, or if it cannot be mapped.
 static bool enter_window(struct zg_chunk *chunk) {
     if (zg_conditions_is_narrow() && reuse_window(chunk)) return true;
     return zg_policy_has_enough_free_pages(chunk->pages, chunk->open_pages) && zg_window_space_open(chunk);

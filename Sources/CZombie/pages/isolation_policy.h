@@ -169,8 +169,8 @@ uint64_t zg_policy_closed_pages_most(const struct zg_isolation_conditions *condi
                                      uint64_t record_bytes);
 // Returns how many pages of windows may be in the page tables.
 uint64_t zg_policy_mapped_pages_most(const struct zg_isolation_conditions *conditions);
-// Return how many bytes of freed blocks may wait for their pages to be guarded. _least: under any conditions; _most:
-// under these conditions.
+// Return the limit for the bytes of freed blocks that wait for their pages to be guarded. _most: the limit under these
+// conditions; _least: the smallest limit under any conditions.
 uint64_t zg_policy_pending_bytes_least(void);
 uint64_t zg_policy_pending_bytes_most(const struct zg_isolation_conditions *conditions);
 // Returns how much processor time guarding single pages may have taken by now.

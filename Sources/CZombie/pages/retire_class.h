@@ -1,4 +1,5 @@
-// Retires all freed slots of a class: whole runs, and single pages of incomplete runs.
+// Retires all freed slots of a size class (retire.h): makes whole runs, and single pages of incomplete runs,
+// inaccessible, and releases their memory.
 // Slow path; under the lock of retired runs.
 
 #ifndef ZG_RETIRE_CLASS_H

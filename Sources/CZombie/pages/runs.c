@@ -153,7 +153,8 @@ void zg_run_make_empty(uint32_t class, uint64_t number) {
     zg_queue_add(&zg_runs.empty[class], links_of(class), (uint32_t)number + 1);
 }
 
-// Makes the oldest retired run of the class empty. The run stays protected if its protection costs no mapping. False if
+// Turns the oldest retired run of the class into an empty run (runs.h), so that its slots can be allocated again. Its
+// guard pages stay. Pages protected by mprotect become accessible, because their protection costs mappings. False if
 // the class has no retired run.
 static bool empty_oldest(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];

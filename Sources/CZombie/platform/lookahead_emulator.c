@@ -13,7 +13,9 @@ enum end { goes_on, ends, is_dead_end }; // is_dead_end: the code terminates the
 struct run {
     int steps, forks;
     bool gave_up; // the limit of instructions or of unknown branches is reached
-    bool is_leaf; // enter_asking has entered a function when `forks` was 0; from there, it enters no other function
+    // The emulated code is in a function that enter_asking entered while `forks` was 0. There, enter_asking enters no
+    // further function.
+    bool is_leaf;
     uint64_t code_at;
     int code_count;
     uint8_t code[CODE];

@@ -187,8 +187,9 @@ static char *map_above_hole(uint64_t bytes) {
     return NULL;
 }
 
-// Address space reserved before mlockall(MCL_FUTURE) and handed out once. Otherwise the kernel would back each new
-// mapping of the runtime at once, and count it against the program's RLIMIT_MEMLOCK.
+// A pool of address space that is reserved before mlockall(MCL_FUTURE), and handed out from its start to its end;
+// nothing is taken back. If the runtime made a mapping after mlockall instead, the kernel would back it with memory at
+// once, and count it against the program's RLIMIT_MEMLOCK.
 #define POOL_BYTES ((uint64_t)64 << 30)
 static uint64_t pool_at, pool_end;
 static bool locks_later, locks_blocks_later;

@@ -11,7 +11,7 @@
 ZG_INLINE uint32_t anchor_of(uint32_t at, uint32_t depth) {
     return ZG_LIKELY(at < depth + ZG_STACK_DIFF_STEP) ? 0 : (at - depth) / ZG_STACK_DIFF_STEP * ZG_STACK_DIFF_STEP;
 }
-// Returns the index of the outermost frame that has this anchor.
+// Returns the index of the outermost frame for which anchor_of returns `anchor`.
 ZG_INLINE uint32_t first_with(uint32_t anchor, uint32_t depth) { return anchor ? anchor + depth : 0; }
 
 static uint32_t last_anchor(const struct zg_stack_diff_cache *stack_diff) {

@@ -179,8 +179,8 @@ final class PostgresFleet: PostgresConnection, Database {
             let values = findings[place].columns(versionKey: keys[findings[place].version])
             for (index, value) in values.enumerated() { columns[index].append(value) }
         }
-        // The statement returns one row for each group that was not counted before, and one row without a group that
-        // has the number of new findings.
+        // The statement returns one row for each group that was not counted before. In one more row the group is NULL,
+        // and the last column is the number of new findings.
         let rows = try query(Self.insertion, arrays: columns)
         let unseen = Set(rows.filter { $0[0] != .null }.map { [$0[0].text ?? "", $0[1].text ?? ""] })
         var groups: [[String]: ShippedFinding] = [:]
