@@ -474,11 +474,11 @@ def faults_of(scenario, counts, long):
 
 def kinds_of(scenario, fault):
     """Returns the kinds that a case belongs to. Each slice contains at least one case of every kind: each kind of call failing once, always
-    and now and then, with each errno and cut short; each scenario; and all combined faults."""
+    and now and then; each scenario; and all combined faults."""
     first, _, more = fault.partition(",")
-    kind, error, _, times = first.split(":")
+    kind, _, _, times = first.split(":")
     often = times if times in ("once", "ever") else "now and then"
-    return [(kind, more)] if more else [(scenario.name,), (kind, often), (kind, error)]
+    return [(kind, more)] if more else [(scenario.name,), (kind, often)]
 
 
 # MARK: the whole

@@ -2,6 +2,8 @@
 
 import sys
 
+from Support.environment import HERE
+
 # One debug build serves the package's own tests and those of Examples/CartTests, which depend on it. A cached build manifest would be used
 # for both packages, although only one of them wrote it.
 DEBUG = ["-Xswiftc", "-warnings-as-errors", "--scratch-path", "build/debug", "--disable-build-manifest-caching"]
@@ -36,7 +38,7 @@ INSTALLED = ("zguard", "packages")
 PARTS = [
     # Builds that other parts need.
     Part("library", ["scripts/build", "--library"], 8, needs=(), says=BUILD),
-    Part("archive", ["scripts/build", "--static"], 17, needs=(), says=BUILD),
+    Part("archive", ["scripts/build", "--static"], 17, needs=(), says=BUILD, when="full"),
     Part("archive-musl", ["scripts/build", "--musl"], 17, needs=(), says=BUILD, when="full"),
     Part("zguard", ["scripts/build"], 75, needs=("library",), says=BUILD),
     Part("debug", ["swift", "build", "--build-tests", *DEBUG], 75, needs=(), says=BUILD, holds=("debug",)),
@@ -66,7 +68,7 @@ PARTS = [
 
     # Detection.
     Part("bugs", driver("Detection/bugs"), 28, slices=24),
-    Part("bugs-static", driver("Detection/bugs", "--static"), 20, needs=("zguard", "archive"), slices=48),
+    Part("bugs-static", driver("Detection/bugs", "--static"), 60, needs=("zguard", "archive"), when="full"),
     Part("bugs-musl", driver("Detection/bugs", "--musl"), 90, needs=("zguard", "archive-musl"), when="full"),
     Part("bugs-fence", driver("Detection/bugs", "--fence", "--filter", "Bugs/"), 60, needs=("bugs",), when="full"),
     Part("later-blocks", driver("Detection/later_blocks"), 4),
@@ -76,7 +78,7 @@ PARTS = [
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
-    Part("zombies", driver("Detection/zombies"), 30, slices=216),
+    Part("zombies", driver("Detection/zombies"), 30, needs=("zguard",), slices=216),
     Part("uses", driver("Detection/uses"), 8, slices=120),
     Part("crashing", driver("Detection/crashing"), 14, slices=64),
     Part("handlers", driver("Detection/handlers"), 60, slices=24, waits=True),
@@ -119,7 +121,7 @@ PARTS = [
     Part("ends", driver("Reports/ends"), 20, slices=4),
     Part("snapshots", driver("Reports/snapshots"), 2),
     Part("terminal", driver("Reports/terminal"), 30, slices=3, waits=True),
-    Part("symbols", driver("Symbols/symbols"), 20, slices=96),
+    Part("symbols", driver("Symbols/symbols"), 20, slices=192),
     Part("formats", driver("Reports/formats"), 13),
     Part("grouping", driver("Reports/grouping"), 16, slices=6),
     Part("reading", driver("Reports/reading"), 10),
@@ -159,7 +161,9 @@ PARTS = [
     Part("servers", driver("House/servers"), 10, waits=True),
     Part("layers", driver("House/layers"), 10, needs=("library",)),
     Part("tree", driver("House/tree"), 1),
-    Part("arithmetic", driver("House/arithmetic"), 12, needs=("library",)),
+    Part("arithmetic", driver("House/arithmetic", "--filter", f"{HERE}: "), 8, needs=("library",)),
+    # Builds the library for the other processor.
+    Part("arithmetic-all", driver("House/arithmetic"), 22, needs=("library",), when="full"),
     Part("documentation", driver("House/documentation"), 8, needs=("debug",), holds=("debug",)),
     Part("tutorial", driver("House/documentation", "--built"), 30, needs=("debug", "zguard"), when="full", holds=("debug",)),
     Part("ci", driver("House/ci"), 30, when="full"),
@@ -185,8 +189,8 @@ PARTS = [
     Part("programs", programs(), 50, needs=INSTALLED, slices=24),
     Part("programs-fence", programs("--profile", "fence", only=("git", "jq", "lua", "make", "perl", "python3", "sqlite3")), 20, needs=INSTALLED, when="full"),
     # Blocks that bypass the guard come from the program's own allocator, which in redis is not libc's.
-    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=3),
-    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=3),
+    Part("programs-sample", programs("--profile", "sample", "-o", "sample_rate=50", only=("git", "perl", "redis")), 8, needs=INSTALLED, slices=6),
+    Part("programs-overhead", programs("-o", "overhead=5%", only=("git", "java", "redis")), 10, needs=INSTALLED, slices=6),
     Part("suites", driver("Suites/suites", "--quick"), 40, needs=INSTALLED, when="full"),
 
     Part("counting-long", driver("Detection/counting"), 30, needs=("counting",), when="long"),
