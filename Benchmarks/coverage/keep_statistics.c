@@ -1,7 +1,7 @@
 // Preloaded beside the library: saves the statistics page of each process at its end, as file PID in the directory
 // ZG_KEPT.
 // Finds the page by its name in the memory map, and so works with every build of the library and with guarded test
-// bundles.
+// bundles. With ZG_ACCOUNTS=OFFSET[,OFFSET…], also appends the 64-bit variables at these offsets in libzguard.so.
 // Cold: runs once, at the end; allocates nothing.
 
 #define _GNU_SOURCE
@@ -33,6 +33,16 @@ static const void *find_page(size_t *bytes) {
     return (const void *)start;
 }
 
+// Appends the variables whose offsets in the library ZG_ACCOUNTS lists. The memory map was read by find_page.
+static void keep_accounts(int file) {
+    const char *offsets = getenv("ZG_ACCOUNTS"), *name = strstr(map, "libzguard.so");
+    if (!offsets || !name) return;
+    while (name > map && name[-1] != '\n') name--;
+    uintptr_t base = strtoull(name, NULL, 16);
+    for (char *rest; *offsets; offsets = *rest ? rest + 1 : rest)
+        if (write(file, (const void *)(base + strtoull(offsets, &rest, 16)), sizeof(uint64_t)) < 0) return;
+}
+
 static void keep(void) {
     static int is_kept;
     const char *folder = getenv("ZG_KEPT");
@@ -44,6 +54,7 @@ static void keep(void) {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) return;
     if (write(file, page, bytes) != (ssize_t)bytes) unlink(path);
+    keep_accounts(file);
     close(file);
 }
 

@@ -25,7 +25,7 @@ uint64_t zg_stack_time_step;
 // Leaving step N for step N + 1 requires that stacks cost more than excess[N] times the share. The factor is higher at
 // the last steps, because a stack of a few frames is much more useful than a stack of one.
 static const uint8_t excess[ZG_STACK_TIME_STEPS] = {1, 1, 1, 2, 3, 4};
-static uint64_t spent_ns, refreshed_ticks, look_ticks;
+static uint64_t stacks_ns, refreshed_ticks, look_ticks;
 
 // State at the end of the last period. Written only by the thread that has advanced refreshed_ticks.
 static struct {
@@ -36,7 +36,7 @@ static struct {
 } period = {.left_ns = START_NS, .wanted_ns = RETURN_NS};
 
 static void end_period(int64_t processor_ns) {
-    int64_t elapsed = processor_ns - period.processor_ns, spent = (int64_t)zg_load(&spent_ns);
+    int64_t elapsed = processor_ns - period.processor_ns, spent = (int64_t)zg_load(&stacks_ns);
     if (elapsed < PERIOD_NS) return;
     int64_t income = elapsed / 1000 * zg_config.stack_overhead, cost = spent - period.spent_ns;
     int64_t left = period.left_ns + income - cost, most = KEPT_NS + 2 * period.wanted_ns;
@@ -58,7 +58,7 @@ static void end_period(int64_t processor_ns) {
 void zg_stack_time_spent(uint64_t since, uint64_t stacks) {
     uint64_t ticks = zg_arch_ticks(), last = zg_load(&refreshed_ticks);
     uint64_t ns = zg_min(zg_clock_ns(ticks - since), STACK_MOST_NS);
-    __atomic_fetch_add(&spent_ns, CHARGED_TIMES * (ns - zg_min(ns, CLOCK_NS)) * stacks, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&stacks_ns, CHARGED_TIMES * (ns - zg_min(ns, CLOCK_NS)) * stacks, __ATOMIC_RELAXED);
     if (ticks - last < zg_max(zg_clock_ticks(REFRESH_NS), zg_load(&look_ticks) * LOOKS_SHARE) ||
         !__atomic_compare_exchange_n(&refreshed_ticks, &last, ticks, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
