@@ -86,6 +86,23 @@ def table_is_whole(_):
         assert not sliced or part.slices > 1 or part.when != "always" or part.name != driver.stem, f"{part.name} is never sliced"
 
 
+def needs_are_declared(_):
+    """A part whose driver uses zguard or the library waits for their builds: the order of the parts changes with their times."""
+    by_name = {part.name: part for part in PARTS}
+
+    def all_needs(part):
+        return {name for need in part.needs for name in (need, *all_needs(by_name[need]))}
+    problems = []
+    for part in PARTS:
+        driver = next((Path(word) for word in part.command if re.match(r"Tests/.*\.py$", word)), None)
+        if not driver or (driver.stem == "documentation" and "--built" not in part.command):  # only that option needs zguard
+            continue
+        text = (ROOT / driver).read_text()
+        problems += [f"{part.name} does not wait for {build}" for build in ("library", "zguard")
+                     if re.search(rf"\b{build.upper()}\b", text) and build not in all_needs(part)]
+    assert not problems, problems
+
+
 def finished(parts, work, **how):
     """Runs some parts; returns the outcomes by name, and the output."""
     run.LOGS = work
@@ -184,5 +201,5 @@ def wrong_arguments(_):
 
 if __name__ == "__main__":
     sys.exit(run_tests([(test.__name__, test) for test in (
-        slices_are_everything, slices_are_read, slice_is_the_same_for_all, table_is_whole, failures_are_counted, what_hangs_is_ended,
-        two_at_a_time, longest_first, whole_suites_are_kept_for_the_table, wrong_arguments)], "zguard-runner-", shows_passed=True))
+        slices_are_everything, slices_are_read, slice_is_the_same_for_all, table_is_whole, needs_are_declared, failures_are_counted,
+        what_hangs_is_ended, two_at_a_time, longest_first, whole_suites_are_kept_for_the_table, wrong_arguments)], "zguard-runner-", shows_passed=True))

@@ -48,7 +48,7 @@ PARTS = [
 
     Part("format", ["scripts/format", "--check"], 5, needs=()),
     Part("swift test", ["swift", "test", "--skip-build", *DEBUG], 30, needs=("debug",), says=SWIFT, holds=("debug",)),
-    Part("testing", driver("Detection/testing"), 19, needs=("debug",), holds=("debug",)),
+    Part("testing", driver("Detection/testing"), 19, needs=("zguard", "debug"), holds=("debug",)),
 
     # Tests on a system with only Swift installed; skipped if no such root can be made.
     Part("helper-root", driver("Detection/helper_root"), 160, needs=("zguard",), when="full"),
@@ -76,7 +76,7 @@ PARTS = [
     Part("exact-ends", driver("Detection/exact_ends"), 4),
     Part("watchpoints", driver("Detection/watchpoints"), 4, needs=("library",)),
     Part("pinpointing", driver("Detection/pinpointing"), 12),
-    Part("late-writes", driver("Detection/late_writes"), 30, needs=("library", "packages"), slices=7),
+    Part("late-writes", driver("Detection/late_writes"), 30, needs=INSTALLED, slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
     Part("zombies", driver("Detection/zombies"), 30, needs=("zguard",), slices=216),
     Part("uses", driver("Detection/uses"), 8, slices=120),
