@@ -29,6 +29,7 @@ class Gdb(Case):
     def steps(self, run):
         script = ["set debuginfod enabled off", "set pagination off", "break visit if depth == 9", "run", "backtrace 4", "print *node", "print table.size()",
                   "print table[\"key3\"]", "python print(sum(int(gdb.parse_and_eval('depth')) * i for i in range(1000)))",
+                  "shell sleep 0.5",  # on a busy machine the watcher would miss a shorter life
                   "info locals", "up 3", "delete", "finish", "tbreak fault", "continue", "up", "watch total if total == -1", "continue",
                   "print $_siginfo.si_signo", "backtrace 2", "generate-core-file core", "kill"]
         words = [word for line in script for word in ("-ex", line)]
@@ -59,6 +60,7 @@ class Lldb(Case):
     def steps(self, run):
         script = ["settings set target.disable-aslr true", "breakpoint set -n visit -c 'depth == 9'", "run", "thread backtrace -c 3", "frame variable depth",
                   "expression depth * 7 + (int)node->value", "expression int sum = 0; for (int i = 0; i < 100; i++) sum += i * depth; sum",
+                  "platform shell sleep 0.5",  # on a busy machine the watcher would miss a shorter life
                   "breakpoint delete -f", "continue", "thread backtrace -c 2", "kill"]
         words = [word for line in script for word in ("-o", line)]
         run.step(["/usr/bin/lldb", "--no-lldbinit", "-b", *words, "--", run.inputs / "debugged", "fault"], normalise=lldb_text, stderr="any")
