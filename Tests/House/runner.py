@@ -137,7 +137,7 @@ def what_hangs_is_ended(work):
     script = f"echo $$ > {work}/own; setsid sh -c 'echo $$ > {work}/other; sleep 600' & sleep 600; echo 1 passed, 0 failed"
     outcomes, said = finished([
         shell("good", "echo 3 passed, 0 failed"), shell("hangs", script), shell("hangs after its line", "echo 2 passed, 0 failed; sleep 600"),
-        shell("swift", "sleep 600", says=SWIFT)], work, limit_for=lambda part, is_whole: 1)
+        shell("swift", "exec sleep 600", says=SWIFT)], work, limit_for=lambda part, is_whole: 1)
     assert {name: (outcome.failed, outcome.is_good) for name, outcome in outcomes.items()} == \
         {"good": (0, True), "hangs": (1, False), "hangs after its line": (1, False), "swift": (1, False)}, said
     assert said.count("ended after 1 s, since it did not end itself") == 2 and "FAILED with status -15" in said, said
