@@ -40,18 +40,19 @@ def charged(folder):
     """Returns the accounts in seconds, summed over the processes that were kept in the folder."""
     sums = [0] * len(ACCOUNTS)
     for path in folder.iterdir():
-        values = struct.unpack(f"<{len(ACCOUNTS)}Q", path.read_bytes()[-8 * len(ACCOUNTS):])
+        kept, size = path.read_bytes(), 8 * len(ACCOUNTS)
+        if len(kept) % 4096 != size:
+            sys.exit("accounts: error: a process kept no accounts: the library must be named libzguard.so")
+        values = struct.unpack(f"<{len(ACCOUNTS)}Q", kept[-size:])
         sums = [total + value / 1e9 for total, value in zip(sums, values)]
     return sums
 
 
-def run(target, library, options, size, work):
-    """Runs the program, unguarded without a library. Returns its processor seconds and the accounts."""
+def run(target, guard, size, work):
+    """Runs the program with the variables `guard` in its environment, unguarded without. Returns its processor seconds and the accounts."""
     with tempfile.TemporaryDirectory(dir=work) as kept:
-        variables = {**with_tools.clean_environment(), **target.environment}
-        if library:
-            variables |= {"LD_PRELOAD": f"{library}:{coverage.keeper()}", "ZG_KEPT": kept, "ZGUARD_OPTIONS": options, "ZG_ACCOUNTS": offsets(library)}
-        process = subprocess.Popen([str(word) for word in target.command(work, size, "zguard" if library else "glibc")], cwd=work, env=variables,
+        variables = {**with_tools.clean_environment(), **target.environment, **guard, "ZG_KEPT": kept}
+        process = subprocess.Popen([str(word) for word in target.command(work, size, "zguard" if guard else "glibc")], cwd=work, env=variables,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         target.drive(process, work, size)
         _, status, usage = os.wait4(process.pid, 0)
@@ -61,12 +62,15 @@ def run(target, library, options, size, work):
         return usage.ru_utime + usage.ru_stime, charged(Path(kept))
 
 
-def row(target, library, arguments, work):
+def row(target, guard, arguments, work):
+    def measure(guard, *more):
+        options = {"ZGUARD_OPTIONS": ":".join(filter(None, (arguments.options, *more)))} if guard else {}
+        return run(target, {**guard, **options}, arguments.size, work)
     shares = []
     for _ in range(arguments.runs):
-        plain, _ = run(target, None, "", arguments.size, work)
-        whole, accounts = run(target, library, arguments.options, arguments.size, work)
-        saved = [whole - run(target, library, f"{arguments.options}:{options}".strip(":"), arguments.size, work)[0] for options in WITHOUT.values()]
+        plain, _ = measure({})
+        whole, accounts = measure(guard)
+        saved = [whole - measure(guard, options)[0] for options in WITHOUT.values()]
         shares.append([100 * seconds / plain for seconds in (whole, *(value for pair in zip(accounts, saved) for value in pair))])
     whole, *others = (statistics.median(values) for values in zip(*shares))
     return f"| {target.name} | {whole / 100:.2f} | " + " | ".join(f"{value:.1f}" for value in others) + " |"
@@ -80,13 +84,15 @@ def main():
     parser.add_argument("--size", type=float, default=0.6)
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
+    library = arguments.library.resolve()
+    guard = {"LD_PRELOAD": f"{library}:{coverage.keeper()}", "ZG_ACCOUNTS": offsets(library)}
     known = {target.name: target for target in [*real_programs.all_programs(), *targets.swift_targets()] if target.kind == "real"}
     print("| program | time | pages charged % | pages saved % | stacks charged % | stacks saved % |\n|---|---:|---:|---:|---:|---:|", flush=True)
     for name in arguments.only or known:
         target = targets.built(known, name, "accounts")
         with tempfile.TemporaryDirectory(prefix="zguard-accounts-") as work:
             target.prepare(Path(work), arguments.size)
-            print(row(target, arguments.library.resolve(), arguments, Path(work)), flush=True)
+            print(row(target, guard, arguments, Path(work)), flush=True)
     return 0
 
 

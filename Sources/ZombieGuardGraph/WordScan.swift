@@ -55,7 +55,7 @@ final class WordScan<Target: PointerTarget> {
 
     /// - Parameters:
     ///   - deadline: time of ``monotonicNanoseconds()``.
-    ///   - most: number of hits to store; further ones are only counted.
+    ///   - most: maximum number of hits to store; further hits are only counted.
     init(_ memory: any MemoryReader, _ target: Target, deadline: UInt64, most: Int) {
         self.memory = memory
         self.target = target

@@ -509,7 +509,7 @@ def check_batch(zguard, configuration, programs, cases):
 def builds_of(part):
     """Returns the configurations of a slice: building all of them takes longer than the cases of a slice. Each slice has a debug and an
     optimized Swift build, dynamic and static, one of them stripped, one whose object is the first, and both C++ compilers. Slices in turn
-    have the others, but not the linked ones, which need libzguard.a."""
+    have the others, but not the linked ones, which need libzguard.a. Only the whole part has every case in every configuration."""
     first = ("Onone-static-first", "O-dynamic-first", "O-static-first")[part.number % 3]
     cxx = ("clang-O0", "gcc-O2") if part.number % 2 else ("clang-O2", "gcc-O0")
     return {"Onone-dynamic", "O-static", "O-static-stripped", ("Onone-static", "O-dynamic")[part.number % 2], first, *cxx}

@@ -3,7 +3,6 @@
 Cases: SIGKILL, a limit on CPU time, a seccomp filter. If a run was cut short, "no findings" appears only together with
 how the run ended, and the run's test suite does not pass. Closing line: N passed, N failed."""
 
-import argparse
 import json
 import re
 import subprocess
@@ -14,9 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from Support import builds  # noqa: E402
-from Support.checks import run_tests, run_within  # noqa: E402
+from Support.checks import run_driver, run_within  # noqa: E402
 from Support.environment import ROOT, TESTS, ZGUARD, scrubbed  # noqa: E402
-from Support.slices import add_slice_option  # noqa: E402
 
 SOURCE, FOLDER = TESTS / "Reports/Ends/ends.c", builds.BUILD / "ends"
 TIMEOUT_SECONDS = 60
@@ -112,20 +110,16 @@ def shell_cannot_know(program):
     return test
 
 
-def main():
+def tests():
     program = built()
-    tests = [(f"{way}: closing line", in_closing_line(program, way, status, clause)) for way, status, _, clause in WAYS]
-    tests += [(f"{way}: reports", in_every_form(program, way, status, by, clause)) for way, status, by, clause in WAYS]
-    tests += [("own end", own_end_is_left_alone(program)),
-              ("explained by a finding", signal_of_own(program, "null", 139, "SIGSEGV", ["null-access"], ("0", "1"))),
-              ("abort", signal_of_own(program, "abort", 134, "SIGABRT", [], ("1", "0"))),
-              ("shell", shell_cannot_know(program))]
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--filter", default="", help="run only the tests whose name contains this")
-    add_slice_option(parser)
-    options = parser.parse_args()
-    return run_tests(tests, "zguard-ends-", options.filter, part=options.slice, kinds=lambda name: (name.split(": ")[-1],))
+    for way, status, by, clause in WAYS:
+        yield f"closing line, {way}", in_closing_line(program, way, status, clause)
+        yield f"reports, {way}", in_every_form(program, way, status, by, clause)
+    yield "own end", own_end_is_left_alone(program)
+    yield "explained by a finding", signal_of_own(program, "null", 139, "SIGSEGV", ["null-access"], ("0", "1"))
+    yield "abort", signal_of_own(program, "abort", 134, "SIGABRT", [], ("1", "0"))
+    yield "shell", shell_cannot_know(program)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_driver(__doc__.splitlines()[0], tests, "zguard-ends-"))

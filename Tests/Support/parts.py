@@ -78,7 +78,7 @@ PARTS = [
     Part("pinpointing", driver("Detection/pinpointing"), 12),
     Part("late-writes", driver("Detection/late_writes"), 30, needs=INSTALLED, slices=7),
     Part("fences", driver("Detection/fences"), 12, slices=16),
-    Part("zombies", driver("Detection/zombies"), 30, needs=("zguard",), slices=216),
+    Part("zombies", driver("Detection/zombies"), 30, needs=("zguard", "archive"), slices=216),
     Part("uses", driver("Detection/uses"), 8, slices=120),
     Part("crashing", driver("Detection/crashing"), 14, slices=64),
     Part("handlers", driver("Detection/handlers"), 60, slices=24, waits=True),
@@ -142,7 +142,7 @@ PARTS = [
     Part("triage-killed", driver("Fleet/triage", "--writers", "200", "--only", "killed"), 60, needs=("triage",), when="full"),
     Part("alerts", driver("Fleet/alerts", "--kills", "6"), 60, slices=2, waits=True),
     Part("alerts-killed", driver("Fleet/alerts", "--kills", "70", "--only", "killed"), 120, needs=("alerts",), when="full", waits=True),
-    Part("later-symbols", driver("Fleet/symbols", "--findings", "500", "--kills", "6"), 30, slices=2, waits=True),
+    Part("later-symbols", driver("Fleet/symbols", "--findings", "500"), 30, slices=2, waits=True),
     Part("later-symbols-many", driver("Fleet/symbols", "--findings", "100000", "--only", "many findings"), 250, needs=("later-symbols",), when="full"),
     # The systemd unit, with a systemd of its own in a root.
     Part("service", driver("Fleet/service"), 60, when="full"),

@@ -144,7 +144,7 @@ struct HistoryTests {
     }
 
     /// Arbitrary contents of a heap are read without a crash, and in bounded time.
-    @Test(arguments: 0..<20)
+    @Test(arguments: 0..<60)
     func damagedHeapsAreRead(seed: UInt64) {
         let noise = Noise(seed: seed)
         var page = zg_stats_page()

@@ -169,8 +169,8 @@ uint64_t zg_policy_closed_pages_most(const struct zg_isolation_conditions *condi
                                      uint64_t record_bytes);
 // Returns how many pages of windows may be in the page tables.
 uint64_t zg_policy_mapped_pages_most(const struct zg_isolation_conditions *conditions);
-// Return the limit for the bytes of freed blocks that wait for their pages to be guarded. _most: the limit under these
-// conditions; _least: the smallest limit under any conditions.
+// Freed blocks wait for their pages to be guarded up to a limit, in bytes. The first function returns the smallest
+// limit under any conditions, the second one the limit under these conditions.
 uint64_t zg_policy_pending_bytes_least(void);
 uint64_t zg_policy_pending_bytes_most(const struct zg_isolation_conditions *conditions);
 // Returns how much processor time guarding single pages may have taken by now.
