@@ -1,4 +1,4 @@
-// The slow part of the slab heap: reservation, growth, and the central lists of free slots.
+// The slow part of the slab heap: reservation, growth, and the central bitmaps of free slots.
 // Slow path; one lock per class.
 
 #include "blocks/slab.h"
@@ -29,18 +29,19 @@ ZG_INLINE void *take_part(char **at, uint64_t bytes) {
 
 // Runs at the start of every process, so divisions are avoided: each slot size is derived from the previous one.
 bool zg_slab_init(uint32_t region_shift) {
-    uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
+    uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0, free_bytes = 0;
     uint32_t bytes = 16, step = 16;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++, bytes += step) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->slot_bytes = bytes;
         slots += slab->limit = region / bytes;
+        free_bytes += zg_free_slots_bytes(slab->limit);
         if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as in zg_class_bytes
     }
-    // The list of free slots ends, and the records begin, in the middle of the range that one page-table page maps, so
+    // The bits of free slots end, and the records begin, in the middle of the range that one page-table page maps, so
     // that both share this page-table page.
     uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
-    uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)) +
+    uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death)) + free_bytes +
                             (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
     char *start = zg_os_reserve(slots_bytes + region); // one more region for the alignment
     if (!start) return false;
@@ -62,9 +63,9 @@ bool zg_slab_init(uint32_t region_shift) {
         slab->magazine = zg_magazine_slots(slab->slot_bytes);
         slab->first = (uint64_t)(slab - zg_slabs.slab) << 48 | (uint64_t)slab->slot_bytes << 28;
         slab->filled = zg_fill_bytes(slab->slot_bytes);
-        take_part(&tables, slab->limit * sizeof(uint32_t));
+        take_part(&tables, zg_free_slots_bytes(slab->limit));
         if (shared) tables += (shared / 2 - (uint64_t)tables) & (shared - 1);
-        slab->free_end = (uint32_t *)tables;
+        slab->free.end = (uint64_t *)tables;
         slab->blocks = take_part(&tables, slab->limit * sizeof(struct zg_block));
         slab->deaths = take_part(&tables, slab->limit * sizeof(struct zg_death));
         layout->blocks_base = (uint64_t)slab->blocks;
@@ -81,7 +82,7 @@ bool zg_slab_init(uint32_t region_shift) {
 
 bool zg_slab_is_valid(const struct zg_slab *slab) {
     if (slab->used > slab->committed || slab->committed > slab->limit) return false; // invariant 1
-    return slab->free_count <= slab->used;                                           // invariant 2
+    return slab->free.count <= slab->used;                                           // invariant 2
 }
 
 static bool commit_range(uint64_t from, uint64_t to) {
@@ -96,12 +97,14 @@ static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t 
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Commits the records of slots [from, to), and their room in the list of free slots: freeing must not need memory once
+// Commits the records of slots [from, to), and their bits among the free slots: freeing must not need memory once
 // memory is short.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
-    uint64_t low = (uint64_t)(slab->free_end - to), high = (uint64_t)(slab->free_end - from);
+    uint64_t end = (uint64_t)slab->free.end, low = end - zg_free_slots_bytes(to),
+             high = end - zg_free_slots_bytes(from);
     if (!from) return commit_range(low, (uint64_t)(slab->blocks + to));
-    return commit_part(slab->blocks, from, to, sizeof(struct zg_block)) && commit_range(low, high);
+    if (!commit_part(slab->blocks, from, to, sizeof(struct zg_block))) return false;
+    return low == high || commit_range(low, high);
 }
 
 // deaths_needed: committing slots includes their death records. deaths_complete: all slots have death records.
@@ -134,8 +137,10 @@ static bool commit_step(struct zg_slab *slab, uint64_t step) {
     bool with_deaths = slab->slot_bytes >= ZG_SPARSE_LEAST || __atomic_load_n(&deaths_needed, __ATOMIC_RELAXED);
     if (with_deaths && !commit_part(slab->deaths, slab->committed, committed, sizeof(struct zg_death))) return false;
     zg_stats_add(zg_counter_heap_committed_bytes, (committed - slab->committed) * slab->slot_bytes);
-    zg_stats_add(zg_counter_metadata_bytes, (committed - slab->committed) *
-                                                (sizeof(struct zg_block) + sizeof(struct zg_death) + sizeof(uint32_t)));
+    zg_stats_add(zg_counter_metadata_bytes,
+                 (committed - slab->committed) * (sizeof(struct zg_block) + sizeof(struct zg_death)) +
+                     zg_free_slots_bytes(committed) - zg_free_slots_bytes(slab->committed));
+    zg_free_slots_grow(&slab->free, committed);
     zg_store(&slab->committed, committed); // also read without the lock
     return true;
 }
@@ -157,15 +162,6 @@ void zg_slab_open_reserve(uint64_t bytes) {
     }
 }
 
-// Takes the most recently freed slots first. Under the lock.
-static uint32_t take_free(struct zg_slab *slab, uint32_t *slots, uint32_t most) {
-    uint64_t left = slab->free_count;
-    uint32_t count = (uint32_t)zg_min(most, left);
-    for (uint32_t i = 0; i < count; i++) slots[i] = *zg_slab_free_slot(slab, --left);
-    zg_store(&slab->free_count, left);
-    return count;
-}
-
 // Stores the slots in descending order: a magazine is emptied from its end, so the slots are handed out by ascending
 // address.
 static uint32_t take_in_order(struct zg_magazine *magazine, uint64_t from, uint64_t count) {
@@ -175,7 +171,7 @@ static uint32_t take_in_order(struct zg_magazine *magazine, uint64_t from, uint6
 
 bool zg_slab_is_dry(uint32_t class) {
     const struct zg_slab *slab = &zg_slabs.slab[class];
-    return !zg_load(&slab->free_count) && zg_load(&slab->opened) >= zg_load(&slab->opened_end);
+    return !zg_load(&slab->free.count) && zg_load(&slab->opened) >= zg_load(&slab->opened_end);
 }
 
 void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to) {
@@ -185,10 +181,8 @@ void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to) {
         zg_store(&slab->opened, from);
         zg_store(&slab->opened_end, to);
     } else {
-        // Another thread opened slots at the same time: add this thread's slots to the list of free slots.
-        uint64_t at = slab->free_count;
-        for (uint64_t i = from; i < to; i++) *zg_slab_free_slot(slab, at++) = (uint32_t)i;
-        zg_store(&slab->free_count, at);
+        // Another thread opened slots at the same time: add this thread's slots to the free slots.
+        for (uint32_t i = (uint32_t)from; i < to; i++) zg_free_slots_put(&slab->free, &i, 1);
     }
     zg_lock_drop(&slab->lock);
 }
@@ -197,7 +191,7 @@ uint32_t zg_slab_refill(uint32_t class, struct zg_magazine *magazine) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     uint32_t wanted = slab->magazine / 2;
     zg_lock_take_inside(&slab->lock);
-    uint32_t count = take_free(slab, magazine->slots, wanted);
+    uint32_t count = zg_free_slots_take(&slab->free, magazine->slots, wanted);
     if (!count && slab->opened < slab->opened_end) {
         uint64_t opened = zg_min(wanted, slab->opened_end - slab->opened);
         count = take_in_order(magazine, slab->opened, opened);
@@ -229,25 +223,14 @@ uint32_t zg_slab_serving_class(uint32_t class) {
 void zg_slab_release(uint32_t class, const uint32_t *slots, uint32_t count) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take_inside(&slab->lock);
-    uint64_t at = slab->free_count;
-    for (uint32_t i = 0; i < count; i++) *zg_slab_free_slot(slab, at++) = slots[i];
-    zg_store(&slab->free_count, at);
-    zg_lock_drop(&slab->lock);
-}
-
-void zg_slab_trim_list(uint32_t class) {
-    struct zg_slab *slab = &zg_slabs.slab[class];
-    zg_lock_take_inside(&slab->lock);
-    uint64_t from = zg_round_up((uint64_t)(slab->free_end - slab->committed), ZG_PAGE_BYTES);
-    uint64_t to = (uint64_t)(slab->free_end - slab->free_count) & ~(ZG_PAGE_BYTES - 1);
-    if (from < to) zg_os_discard((void *)from, to - from);
+    zg_free_slots_put(&slab->free, slots, count);
     zg_lock_drop(&slab->lock);
 }
 
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most) {
     struct zg_slab *slab = &zg_slabs.slab[class];
     zg_lock_take_inside(&slab->lock);
-    uint32_t count = take_free(slab, slots, most);
+    uint32_t count = zg_free_slots_take(&slab->free, slots, most);
     zg_lock_drop(&slab->lock);
     return count;
 }

@@ -5,6 +5,7 @@
 #ifndef ZG_SLAB_H
 #define ZG_SLAB_H
 
+#include "blocks/free_slots.h"
 #include "blocks/size_class.h"
 #include "include/zg_block.h"
 #include "platform/base.h"
@@ -22,7 +23,7 @@ ZG_INLINE uint32_t zg_slot_class(zg_slot slot) { return (uint32_t)(slot >> 48); 
 ZG_INLINE uint32_t zg_slot_index(zg_slot slot) { return (uint32_t)slot; }
 ZG_INLINE uint64_t zg_slot_bytes(zg_slot slot) { return slot >> 28 & UINT64_C(0xffff0); }
 
-// Invariants: 1. used <= committed <= limit. 2. free_count <= used. 3. Slots above `used`, and opened slots, read as
+// Invariants: 1. used <= committed <= limit. 2. free.count <= used. 3. Slots above `used`, and opened slots, read as
 // zero, and so do their records. The structure is aligned to a power of two, so that indexing the array takes a shift.
 struct __attribute__((aligned(256))) zg_slab {
     uint64_t base; // address of slot 0
@@ -41,10 +42,9 @@ struct __attribute__((aligned(256))) zg_slab {
     // The following fields are protected by `lock`.
     struct zg_lock lock __attribute__((aligned(64)));
     uint64_t committed, limit;
-    // Upper end of the list of free slots, which grows downwards (zg_slab_free_slot) and has room for all committed
-    // slots.
-    uint32_t *free_end;
-    uint64_t free_count; // also read without the lock
+    // The bits have memory for all committed slots. They end where the records begin, so that at first both need one
+    // mapping and one page-table page.
+    struct zg_free_slots free;
     // Number of this class's blocks that a larger class has served (zg_slab_serving_class). Approximate, because the
     // update is not atomic.
     uint32_t asked;
@@ -86,18 +86,12 @@ bool zg_slab_is_valid(const struct zg_slab *slab);
 bool zg_slab_is_dry(uint32_t class);
 // Marks slots [from, to) as opened. They and their records must read as zero.
 void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to);
-// Releases the memory of the part of the list of free slots that is not in use.
-void zg_slab_trim_list(uint32_t class);
-// Takes up to `most` slots, in state reusable, from the list of free slots. Returns their number.
+// Takes up to `most` of the free slots, in state reusable. Returns their number.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 
 ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {
     return slab->base + index * slab->slot_bytes;
 }
-
-// Element `place` of the list of free slots. The list's upper end is the start of the records, so that at first both
-// need one mapping and one page-table page.
-ZG_INLINE uint32_t *zg_slab_free_slot(const struct zg_slab *slab, uint64_t place) { return slab->free_end - 1 - place; }
 
 ZG_INLINE bool zg_slab_contains(uint64_t address) { return address - zg_slabs.base < zg_slabs.bytes; }
 

@@ -399,7 +399,7 @@ static void give_slot(struct zg_thread *thread, uint32_t class, uint32_t index) 
     struct zg_magazine *magazine = &thread->magazines[class];
     uint32_t capacity = zg_slabs.slab[class].magazine;
     if (ZG_UNLIKELY(magazine->count == capacity)) {
-        // Release the older half of the magazine to the central list, because the newer half is more likely cached.
+        // Release the older half of the magazine, because the newer half is more likely cached.
         uint32_t half = capacity / 2;
         zg_slab_release(class, magazine->slots, half);
         magazine->count -= half;

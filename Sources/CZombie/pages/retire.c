@@ -146,7 +146,7 @@ bool zg_retire_wants_span(uint64_t bytes) {
 
 // --- retiring all ---------------------------------------------------------------------------------------------------
 
-// Holds the free slots of the central list, as if they were evicted now. If memory for a run's record is lacking, the
+// Holds the free slots of the class, as if they were evicted now. If memory for a run's record is lacking, the
 // remaining slots stay free.
 static void hold_free_slots(uint32_t class) {
     struct zg_slab *slab = &zg_slabs.slab[class];
@@ -177,7 +177,6 @@ uint64_t zg_retire_all_end(void) {
         given += zg_retire_class(class);
     }
     zg_runs_keep_within_bounds();
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) zg_slab_trim_list(class);
     __atomic_store_n(&forced_by, NULL, __ATOMIC_RELAXED);
     phase.held_bytes = phase.retired_count = 0;
     zg_lock_drop(&zg_runs.lock);

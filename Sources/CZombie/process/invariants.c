@@ -45,6 +45,14 @@ static void see_quarantined_span(uint32_t number) { see_span(number, in_quaranti
 static void see_empty_slot(uint32_t class, uint64_t index) { see_slot(class, index, in_free_list); }
 static void see_free_span(uint32_t number, bool retired) { see_span(number, retired ? in_retired_list : in_bin); }
 
+static void see_free_slots(uint32_t class) {
+    const struct zg_slab *slab = &zg_slabs.slab[class];
+    uint64_t seen = 0;
+    for (uint64_t i = 0; i < slab->committed && !broken; i++)
+        if (zg_free_slots_has(&slab->free, i)) see_slot(class, i, in_free_list), seen++;
+    if (!broken && seen != slab->free.count) breaks("a class counts more or fewer free slots than it has");
+}
+
 static void see_thread(const struct zg_thread *thread) {
     if (thread->pending_count > ZG_PENDING_BLOCKS) breaks("a thread has more pending blocks than there is room for");
     for (uint32_t i = 0; i < thread->pending_count && !broken; i++)
@@ -127,9 +135,7 @@ const char *zg_invariants_check(void) {
         if (!zg_slab_is_valid(&zg_slabs.slab[class])) breaks("a slab has more slots than it can have");
     }
     span_places = map(span_count);
-    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
-        for (uint64_t i = 0; i < zg_slabs.slab[class].free_count && !broken; i++)
-            see_slot(class, *zg_slab_free_slot(&zg_slabs.slab[class], i), in_free_list);
+    for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) see_free_slots(class);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = zg_slabs.slab[class].opened; i < zg_slabs.slab[class].opened_end && !broken; i++)
             see_slot(class, i, in_free_list);

@@ -45,7 +45,7 @@ static bool reserve_heap(void) {
     bool limited = limit != RLIM_INFINITY;
     if (limited) zg_stats_degrade(zg_degradation_small_address_space);
     for (uint32_t shift = 36; shift >= 20; shift -= 2) {
-        // Slots, block records and free lists take about 45 regions of 1 << shift bytes in all.
+        // Slots, records and bits of free slots take about 45 regions of 1 << shift bytes in all.
         if (limited && (UINT64_C(45) << shift) > limit / 8) continue;
         if (!zg_slab_init(shift)) continue;
         if (shift < 36) zg_stats_degrade(zg_degradation_small_address_space);
