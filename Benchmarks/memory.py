@@ -42,17 +42,19 @@ PRESENT, NUMBER = 1 << 63, (1 << 55) - 1  # bits of an entry in /proc/PID/pagema
 # chunk and struct window (pages/window.c), struct table (stacks/depot.c).
 SLAB = struct.Struct("<QQQQIIQ88xQQQ96x")
 SPAN_MAP = struct.Struct("<QQIxxxxQQ")
+SHARD = struct.Struct("<48xQQQQ")  # of the quarantine
 SPAN = struct.Struct("<I20xQ20xH10x")
 ALIAS_AREA = struct.Struct("<QQQQ")
 WINDOW_TABLES = struct.Struct("<QQQQ")
 ROWS_OF_SHARD, ROW_SLOTS, SLOT_BYTES = 2048, 4, 8  # of the quarantine
 BLOCK_BYTES, DEATH_BYTES, NODE_BYTES, ALIAS_BYTES, SPAN_BYTES = 16, 8, 16, 32, 64
+GROUP_SLOTS, GROUP_BYTES = 4096, 520  # of free slots (blocks/free_slots.h)
 LIVE, DEAD, REUSABLE, RETIRED = 1, (2, 3, 6), 5, 4
 
 AGAIN = "windows: pages mapped again"
 # Rows of the table in order. A row that begins with "·" is a part of the nearest row above that does not.
 ROWS = ("files", "own memory: stacks, data, libc's heap", "slots", "· requested by live blocks", "· rounding up to slots",
-        "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "lists of free slots",
+        "· dead blocks, quarantined or held", "· reusable", "· the rest of the pages", "records of slots", "death records", "bits of free slots",
         "large blocks", "· of it in live ones", "records of large blocks", "private pages of fenced blocks", "· requested by live ones up to 2,040 bytes", "· requested by larger ones", "windows: memory of the chunks", "· of it in live blocks",
         "records of windows", "depot: nodes", "depot: tables", "unwind rules", "thread states", "quarantine: rows and queues",
         "tables of the library", "library: relocated", "other", "page tables", "sum", AGAIN, "· pages of live blocks in windows")
@@ -163,7 +165,8 @@ class Look:
             self.claim(base, 1 << shift, "slots")
             self.claim(blocks, BLOCK_BYTES * limit, "records of slots")
             self.claim(deaths, DEATH_BYTES * limit, "death records")
-            self.claim(free - 4 * limit, 4 * limit, "lists of free slots")
+            bits = -(-limit // GROUP_SLOTS) * GROUP_BYTES
+            self.claim(free - bits, bits, "bits of free slots")
             self.kept.append((slot_bytes, self.read(blocks, BLOCK_BYTES * used)))
 
     def claim_windows(self):
@@ -192,7 +195,7 @@ class Look:
         address, size = self.variables["shards"]
         shard = size // 8
         for number in range(8):
-            lock, total, head, _, spare, newest = struct.unpack("<QQQQQQ", self.read(self.base + address + number * shard, 48))
+            head, _, spare, newest = SHARD.unpack(self.read(self.base + address + number * shard, SHARD.size))
             self.claim(newest, ROW_SLOTS * SLOT_BYTES * ROWS_OF_SHARD, "quarantine: rows and queues")
             for chunk in (head, spare):
                 while chunk:
