@@ -104,7 +104,9 @@ static void stops_early(void) {
     note(strcmp("ab", block) > 0);
     note(strcasecmp("AB", block) > 0);
     note(strchr(block, 'b') != NULL);
+#ifndef ISOLATED // glibc 2.31's strstr reads the byte behind the match
     note(strstr(block, "ab") != NULL);
+#endif
     block[1] = 0;
     note((long)strnlen(block, 1000));
     note(strncmp(block, "a", 1000));
