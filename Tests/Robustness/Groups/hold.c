@@ -103,6 +103,29 @@ static int hold_in_threads(int threads, int seed) {
     return 0;
 }
 
+// Each process keeps its blocks until all others hold theirs or are dead: closed ends of pipes say so. Otherwise chance
+// decides how much memory they need together.
+static int hold_in_processes(int processes, int threads) {
+    int holding[2], end[2], result = 0, status;
+    char byte;
+    if (pipe(holding) || pipe(end)) return 6;
+    for (int i = 0; i < processes; i++) {
+        if (fork() != 0) continue;
+        close(end[1]);
+        hold_in_threads(threads, i + 1);
+        close(holding[1]);
+        _exit(read(end[0], &byte, 1) == 0 ? 0 : 7);
+    }
+    close(holding[1]);
+    if (read(holding[0], &byte, 1) != 0) result = 8;
+    close(end[1]);
+    for (int i = 0; i < processes; i++) {
+        wait(&status);
+        if (status) result = 4;
+    }
+    return result;
+}
+
 int main(int argc, char **argv) {
     if (argc < 6) return 2;
     int processes = atoi(argv[2]), threads = atoi(argv[3]), result = 0;
@@ -113,12 +136,7 @@ int main(int argc, char **argv) {
     if (processes == 1) {
         result = hold_in_threads(threads, 1);
     } else {
-        for (int i = 0; i < processes; i++)
-            if (fork() == 0) _exit(hold_in_threads(threads, i + 1));
-        for (int i = 0, status; i < processes; i++) {
-            wait(&status);
-            if (status) result = 4;
-        }
+        result = hold_in_processes(processes, threads);
     }
     if (result) return result;
     puts("held");
