@@ -33,6 +33,7 @@ SOURCE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -221,8 +222,15 @@ int main(int count, char **words) {
     if (is(way, "filter-exec")) filter(SECCOMP_RET_KILL_PROCESS), execl("/proc/self/exe", words[0], words[2], NULL);
     if (is(way, "filter-kill")) filter(SECCOMP_RET_KILL_PROCESS), way = words[2];
     if (is(way, "filter-errno")) filter(SECCOMP_RET_ERRNO | EPERM), way = words[2];
+    // gawk ends like this: it frees its alternate stack, and exits.
+    stack_t stack = {.ss_size = 1 << 16};
+    if (is(way, "stack-gone")) {
+        stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (sigaltstack(&stack, NULL)) return 5;
+    }
     work(5000);
     free_rarely();
+    if (stack.ss_sp) return munmap(stack.ss_sp, stack.ss_size), puts("done"), 0;
     if (accesses(way) || processes(way, words) || signals(way)) {
     } else if (is(way, "handler-before")) {
         read_word(0), raise(SIGTRAP);
@@ -263,6 +271,7 @@ UNHARMED = {
     "handler-before": (0, "traps 1\ndone"), "handler-after": (0, "traps 1\ndone"), "sent": (-5, ""), "int3": (-5, ""),
     "sent-blocked": (0, "pending 1\ndone"), "fork-only": (0, "child 7\ndone"), "exec": (0, "done"),
     "traced": (0, "stopped by 5\nexit 7\ndone"), "beside": (0, "done"), "closed": (0, "done"), "correct": (0, "done"),
+    "stack-gone": (0, "done"),
 }
 # Ways to forbid watchpoints: a wrapper of the command, and options.
 FORBIDDEN = {"option": ([], "watchpoints=off"), "descriptors": (["sh", "-c", 'ulimit -n 16; exec "$@"', "sh"], ""),

@@ -235,6 +235,17 @@ void zg_watchpoints_pause(void) {
     zg_lock_drop(&lock);
 }
 
+void zg_watchpoints_stop(void) {
+    enum { TRIES = 10000 }; // another thread holds the lock for a few system calls
+    __atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < TRIES; i++, zg_arch_pause()) {
+        if (!zg_lock_try(&lock)) continue;
+        end_watch(zg_arch_ticks());
+        zg_lock_drop(&lock);
+        return;
+    }
+}
+
 void zg_watchpoints_note_stray(void) {
     zg_stats_add(zg_counter_watchpoint_strays, 1);
     if (__atomic_add_fetch(&strays, 1, __ATOMIC_RELAXED) == STRAYS_MOST) zg_watchpoints_pause();

@@ -376,6 +376,7 @@ static __attribute__((noinline)) void finish(void) {
     zg_sample_count_bypassed();
     zg_thread_flush_counters(thread);
     if (zg_config.verify_at_exit) {
+        zg_watchpoints_stop();
         zg_quarantine_verify_all("exit");
         zg_isolation_guard_pending();
         zg_free_verify_live("exit");
