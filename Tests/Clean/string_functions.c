@@ -104,7 +104,8 @@ static void stops_early(void) {
     note(strcmp("ab", block) > 0);
     note(strcasecmp("AB", block) > 0);
     note(strchr(block, 'b') != NULL);
-#ifndef ISOLATED // glibc 2.31's strstr reads the byte behind the match
+// The strstr of glibc 2.31 and 2.43 reads the byte behind the match, which a string has.
+#if !defined ISOLATED || !defined __GLIBC__ || (__GLIBC_MINOR__ > 31 && __GLIBC_MINOR__ < 43)
     note(strstr(block, "ab") != NULL);
 #endif
     block[1] = 0;

@@ -1,6 +1,6 @@
 // The bitmap of free slots: putting and taking slots.
-// The child of a fork in a signal handler may find a change half made, because it resets the locks: each function
-// changes the fields in an order in which slots may be lost, but never counted without being there.
+// A signal handler may fork while a change is half made, and the child then takes the lock anew. So each function
+// changes the fields in an order in which the child may lose slots, but never counts a slot that is not there.
 
 #include "blocks/free_slots.h"
 
@@ -50,8 +50,8 @@ static uint32_t take_from_group(const struct zg_free_slots *free, uint64_t numbe
     return at;
 }
 
-// The last range may hold groups whose bits are not accessible yet. They are not read, because the loop ends at the
-// last free slot.
+// The last range may include groups whose bits are not accessible yet. The loops end before those groups, at the last
+// free slot.
 uint32_t zg_free_slots_take(struct zg_free_slots *free, uint32_t *slots, uint32_t most) {
     uint32_t count = (uint32_t)zg_min(most, free->count), at = count;
     zg_store(&free->count, free->count - count);
@@ -62,7 +62,7 @@ uint32_t zg_free_slots_take(struct zg_free_slots *free, uint32_t *slots, uint32_
             at = take_from_group(free, group, slots, at);
         if (at) free->ranges &= free->ranges - 1; // the range has no more free slots
     }
-    // Fewer than were counted are there only after a fork, as said above.
+    // Only the child of such a fork has fewer slots than are counted.
     if (ZG_UNLIKELY(at)) __builtin_memmove(slots, slots + at, (count - at) * sizeof *slots);
     return count - at;
 }

@@ -26,6 +26,7 @@ ZG_INLINE uint64_t zg_free_slots_bytes(uint64_t slots) {
 
 // Makes the ranges hold the first `slots` slots. Their bits must be accessible, and 0 for slots that were not put.
 void zg_free_slots_grow(struct zg_free_slots *free, uint64_t slots);
+// Adds slots that are not free yet.
 void zg_free_slots_put(struct zg_free_slots *free, const uint32_t *slots, uint32_t count);
 // Takes up to `most` free slots, those with the lowest numbers, and stores them in descending order. Returns their
 // number.

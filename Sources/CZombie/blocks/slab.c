@@ -29,20 +29,20 @@ ZG_INLINE void *take_part(char **at, uint64_t bytes) {
 
 // Runs at the start of every process, so divisions are avoided: each slot size is derived from the previous one.
 bool zg_slab_init(uint32_t region_shift) {
-    uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0, free_bytes = 0;
+    uint64_t region = UINT64_C(1) << region_shift, slots_bytes = region * ZG_CLASS_COUNT, slots = 0;
     uint32_t bytes = 16, step = 16;
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++, bytes += step) {
         struct zg_slab *slab = &zg_slabs.slab[class];
         slab->slot_bytes = bytes;
         slots += slab->limit = region / bytes;
-        free_bytes += zg_free_slots_bytes(slab->limit);
         if (bytes >= 128 && !(bytes & (bytes - 1))) step = bytes / 4; // as in zg_class_bytes
     }
     // The bits of free slots end, and the records begin, in the middle of the range that one page-table page maps, so
     // that both share this page-table page.
     uint64_t shared = region >= ZG_CLASS_COUNT * TABLE_BYTES ? TABLE_BYTES : 0;
-    uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death)) + free_bytes +
-                            (3 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
+    // Each class begins a group of bits of its own (less than a page), and rounds three tables up to pages.
+    uint64_t tables_bytes = slots * (sizeof(struct zg_block) + sizeof(struct zg_death)) + zg_free_slots_bytes(slots) +
+                            (4 * ZG_PAGE_BYTES + shared) * ZG_CLASS_COUNT;
     char *start = zg_os_reserve(slots_bytes + region); // one more region for the alignment
     if (!start) return false;
     char *tables = zg_os_reserve(zg_round_up(tables_bytes, ZG_PAGE_BYTES));
@@ -97,8 +97,8 @@ static bool commit_part(const void *table, uint64_t from, uint64_t to, uint64_t 
     return commit_range((uint64_t)table + from * element_bytes, (uint64_t)table + to * element_bytes);
 }
 
-// Commits the records of slots [from, to), and their bits among the free slots: freeing must not need memory once
-// memory is short.
+// Commits the records of slots [from, to) and their bits in the bitmap of free slots. Then freeing a slot needs no
+// memory, which may be short by then.
 static bool commit_records(const struct zg_slab *slab, uint64_t from, uint64_t to) {
     uint64_t end = (uint64_t)slab->free.end, low = end - zg_free_slots_bytes(to),
              high = end - zg_free_slots_bytes(from);
@@ -181,7 +181,7 @@ void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to) {
         zg_store(&slab->opened, from);
         zg_store(&slab->opened_end, to);
     } else {
-        // Another thread opened slots at the same time: add this thread's slots to the free slots.
+        // Another thread has opened slots meanwhile. Those of this thread become free slots.
         for (uint32_t i = (uint32_t)from; i < to; i++) zg_free_slots_put(&slab->free, &i, 1);
     }
     zg_lock_drop(&slab->lock);

@@ -86,7 +86,7 @@ bool zg_slab_is_valid(const struct zg_slab *slab);
 bool zg_slab_is_dry(uint32_t class);
 // Marks slots [from, to) as opened. They and their records must read as zero.
 void zg_slab_recycle(uint32_t class, uint64_t from, uint64_t to);
-// Takes up to `most` of the free slots, in state reusable. Returns their number.
+// Takes at most `most` free slots, which are in state reusable. Returns how many it took.
 uint32_t zg_slab_take_free(uint32_t class, uint32_t *slots, uint32_t most);
 
 ZG_INLINE uint64_t zg_slab_slot_address(const struct zg_slab *slab, uint64_t index) {

@@ -56,7 +56,7 @@ static uint64_t wanted_ticks;
 
 static struct zg_lock lock;
 static uint64_t our_handler; // 0: nothing is watched
-static uint32_t is_refused;  // watchpoints stay off: opening or moving them failed
+static uint32_t is_refused;  // watchpoints stay off: opening or moving them failed, or the process ends
 static int owner;            // process that opened the events; 0: they are closed
 static struct {
     int descriptor;
@@ -202,7 +202,7 @@ bool zg_watchpoints_move(zg_slot slot, zg_slot *former) {
     uint64_t size = zg_slab_requested(slab, header), first = first_watched_byte(header);
     *former = 0;
     if (first >= size || !may_watch(zg_arch_ticks()) || !zg_lock_try(&lock)) return false;
-    bool done = !owner || owner == zg_os_pid();
+    bool done = !__atomic_load_n(&is_refused, __ATOMIC_RELAXED) && (!owner || owner == zg_os_pid());
     // The program may have replaced the runtime's handler by a direct system call.
     done = done && zg_os_signal_handler(SIGTRAP) == zg_load(&our_handler);
     if (done && !owner && !open_events()) {
@@ -236,14 +236,10 @@ void zg_watchpoints_pause(void) {
 }
 
 void zg_watchpoints_stop(void) {
-    enum { TRIES = 10000 }; // another thread holds the lock for a few system calls
+    enum { TRIES = 10000 }; // while another thread holds the lock, which it does for a few system calls
     __atomic_store_n(&is_refused, true, __ATOMIC_RELAXED);
-    for (int i = 0; i < TRIES; i++, zg_arch_pause()) {
-        if (!zg_lock_try(&lock)) continue;
-        end_watch(zg_arch_ticks());
-        zg_lock_drop(&lock);
-        return;
-    }
+    for (int i = 0; i < TRIES && __atomic_load_n(&is_set, __ATOMIC_RELAXED); i++, zg_arch_pause())
+        zg_watchpoints_pause();
 }
 
 void zg_watchpoints_note_stray(void) {

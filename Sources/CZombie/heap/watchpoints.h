@@ -36,8 +36,9 @@ bool zg_watchpoints_move(zg_slot slot, zg_slot *former);
 bool zg_watchpoints_are_open(void);
 // Turns the watchpoints off until the next block is watched. Signal context.
 void zg_watchpoints_pause(void);
-// Turns the watchpoints off for the rest of the process. Call before the runtime reads all freed blocks at exit: the
-// kernel kills a process whose alternate signal stack is gone if it has to deliver a SIGTRAP, and gawk frees its stack.
+// Turns the watchpoints off for the rest of the process. Call before the runtime reads the freed blocks at exit. A read
+// of the watched block would raise SIGTRAP. If the program has already freed its alternate signal stack, as gawk does,
+// the kernel cannot deliver this signal, and kills the process.
 void zg_watchpoints_stop(void);
 // Counts an access at a watchpoint that is not a finding. After several of these, turns the watchpoints off. Signal
 // context.

@@ -343,8 +343,7 @@
     X(BACKOFF_NS_LEAST, 1000000, "ns", "Pause after a phase that retired enough runs.", "chosen, not measured")        \
     X(BACKOFF_NS_MOST, 2000000000, "ns", "Longest pause after phases that retired too few runs.",                      \
       "chosen, not measured")                                                                                          \
-    X(RELEASED_AT_ONCE, 32, "slots", "Number of slots that go back to the central list together.",                     \
-      "chosen, not measured")
+    X(RELEASED_AT_ONCE, 32, "slots", "Number of slots that go back to the class together.", "chosen, not measured")
 
 // Opened guard pages behind live blocks; locked memory.
 #define ZG_POLICY_OTHERS(X)                                                                                            \

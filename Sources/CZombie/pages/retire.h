@@ -35,7 +35,7 @@ void zg_retire_leave(const struct zg_thread *thread);
 bool zg_retire_wants_span(uint64_t bytes);
 
 // Retire all freed slots. Between the two calls, all slots that this thread evicts are held. The second call retires
-// these slots and the free slots of the central lists, frees slots that cannot be retired, and returns the number of
+// these slots and the free slots of all classes, frees slots that cannot be retired, and returns the number of
 // bytes released. The lock is held between the calls.
 void zg_retire_all_begin(const struct zg_thread *thread);
 uint64_t zg_retire_all_end(void);

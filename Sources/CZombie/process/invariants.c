@@ -19,7 +19,7 @@ typedef int zg_no_invariants; // ISO C forbids an empty translation unit
 #include "settings/stats.h"
 
 // The place where each slot and span was found; each may be found only once.
-enum { nowhere, in_magazine, in_free_list, is_pending, in_quarantine, in_bin, in_retired_list };
+enum { nowhere, in_magazine, is_free_slot, is_pending, in_quarantine, in_bin, in_retired_list };
 static uint8_t *slot_places[ZG_CLASS_COUNT], *span_places;
 static const char *broken;
 
@@ -42,14 +42,14 @@ static void see_span(uint32_t number, uint8_t place) {
 
 static void see_quarantined_slot(zg_slot slot) { see_slot(zg_slot_class(slot), zg_slot_index(slot), in_quarantine); }
 static void see_quarantined_span(uint32_t number) { see_span(number, in_quarantine); }
-static void see_empty_slot(uint32_t class, uint64_t index) { see_slot(class, index, in_free_list); }
+static void see_empty_slot(uint32_t class, uint64_t index) { see_slot(class, index, is_free_slot); }
 static void see_free_span(uint32_t number, bool retired) { see_span(number, retired ? in_retired_list : in_bin); }
 
 static void see_free_slots(uint32_t class) {
     const struct zg_slab *slab = &zg_slabs.slab[class];
     uint64_t seen = 0;
     for (uint64_t i = 0; i < slab->committed && !broken; i++)
-        if (zg_free_slots_has(&slab->free, i)) see_slot(class, i, in_free_list), seen++;
+        if (zg_free_slots_has(&slab->free, i)) see_slot(class, i, is_free_slot), seen++;
     if (!broken && seen != slab->free.count) breaks("a class counts more or fewer free slots than it has");
 }
 
@@ -75,7 +75,7 @@ static void check_slot(const struct zg_slab *slab, uint32_t class, uint64_t inde
     switch (state) {
     case zg_state_fresh:
     case zg_state_reusable:
-        if (place != in_magazine && place != in_free_list) breaks("a free slot is in no list of free slots");
+        if (place != in_magazine && place != is_free_slot) breaks("a free slot is not where free slots are");
         return;
     case zg_state_live:
         if (place != nowhere) breaks("a slot in use is in a list");
@@ -138,7 +138,7 @@ const char *zg_invariants_check(void) {
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++) see_free_slots(class);
     for (uint32_t class = 0; class < ZG_CLASS_COUNT; class++)
         for (uint64_t i = zg_slabs.slab[class].opened; i < zg_slabs.slab[class].opened_end && !broken; i++)
-            see_slot(class, i, in_free_list);
+            see_slot(class, i, is_free_slot);
     if (!broken) zg_thread_visit(see_thread);
     if (!broken && (of_part = zg_quarantine_broken(see_quarantined_slot, see_quarantined_span)) != NULL)
         breaks(of_part);
